@@ -382,10 +382,7 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let folder = state.make_folder(PRIVATE_FOLDER).context(doing)?;
     for name in LEADING_ELSEWHERE {
         let path = Path::new(name);
-        let parent = folder
-            .folder(path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-            .ok()
-            .flatten();
+        let parent = folder.folder(path.parent().unwrap_or(path)).ok().flatten();
         // A folder cannot be removed here, and is refused below.
         let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
     }
@@ -469,9 +466,7 @@ fn write_private(own: &Dir, name: &str, bytes: &[u8]) -> Result<(), SnapshotErro
     let doing = || format!("cannot write `{}`", own.path().join(name).display());
     let path = Path::new(name);
     let (parent, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
-    let made =
-        if parent.as_os_str().is_empty() { own.folder(".") } else { own.make_folder(parent).map(Some) };
-    let folder = made.context(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
+    let folder = own.make_folder(parent).context(doing)?;
     let aside = path.with_extension("new").file_name().unwrap_or_default().to_owned();
     let file = folder.write_new(&aside, 0o666, bytes).context(doing)?;
     file.sync_all().context(doing)?;

@@ -43,6 +43,8 @@ pub const ASIDE: &str = "tmp_lbx_";
 const ROOM_BYTES: usize = 64 << 10;
 /// Window as git has it, as a power of two.
 const WINDOW_BITS: u8 = 15;
+/// First bytes of an index.
+const INDEX_BEGIN: &[u8] = b"\xfftOc\0\0\0\x02";
 /// The types of pack entries that are whole objects; others are deltas.
 const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
 
@@ -227,10 +229,31 @@ impl NewPack {
     ///
     /// # Errors
     /// Fails if it would be larger than 2 GiB.
+    ///
+    /// # Source
+    /// gitformat-pack(5), version 2 of both files.
     pub fn of(mut entries: Vec<PackedObject>, hash: gix::hash::Kind) -> io::Result<Self> {
         entries.sort_by_key(|entry| entry.id);
-        let Pack { bytes, offsets, checksum } = pack(&entries, hash)?;
-        let index = index(&entries, &bytes, &offsets, hash)?;
+        let mut bytes = b"PACK\0\0\0\x02".to_vec();
+        bytes.extend_from_slice(&number(entries.len())?);
+        let mut offsets = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            // Above 2 GiB an offset would need another table.
+            offsets.push(i32::try_from(bytes.len()).map_err(io::Error::other)?.unsigned_abs());
+            bytes.extend_from_slice(&entry.bytes);
+        }
+        // The last bytes of a pack give it its name.
+        let checksum = seal(hash, &mut bytes)?;
+        let mut index = INDEX_BEGIN.to_vec();
+        for first in 0..=u8::MAX {
+            let count = entries.partition_point(|entry| entry.id.first_byte() <= first);
+            index.extend_from_slice(&number(count)?);
+        }
+        entries.iter().for_each(|entry| index.extend_from_slice(entry.id.as_bytes()));
+        let sums = entries.iter().map(|entry| crc32fast::hash(&entry.bytes));
+        sums.chain(offsets).for_each(|number| index.extend_from_slice(&number.to_be_bytes()));
+        index.extend_from_slice(checksum.as_bytes());
+        seal(hash, &mut index)?;
         Ok(Self { name: format!("pack-{checksum}.pack"), bytes, index })
     }
 }
@@ -241,58 +264,6 @@ pub fn index_of(pack: impl AsRef<OsStr>) -> OsString {
     Path::new(pack).with_extension("idx").into_os_string()
 }
 
-/// A pack that is not on disk yet.
-struct Pack {
-    /// All its bytes.
-    bytes: Vec<u8>,
-    /// Offset of each entry.
-    offsets: Vec<u32>,
-    /// Its last bytes, which give it its name.
-    checksum: ObjectId,
-}
-
-/// Builds a pack.
-///
-/// # Source
-/// gitformat-pack(5), version 2.
-fn pack(entries: &[PackedObject], hash: gix::hash::Kind) -> io::Result<Pack> {
-    let mut bytes = b"PACK\0\0\0\x02".to_vec();
-    bytes.extend_from_slice(&number(entries.len())?);
-    let mut offsets = Vec::with_capacity(entries.len());
-    for entry in entries {
-        // Above 2 GiB an offset would need another table.
-        offsets.push(i32::try_from(bytes.len()).map_err(io::Error::other)?.unsigned_abs());
-        bytes.extend_from_slice(&entry.bytes);
-    }
-    let checksum = checksum(hash, &bytes)?;
-    bytes.extend_from_slice(checksum.as_bytes());
-    Ok(Pack { bytes, offsets, checksum })
-}
-
-/// Returns the index of a pack whose entries are ordered by id.
-///
-/// # Source
-/// gitformat-pack(5), version 2 of the index.
-fn index(
-    entries: &[PackedObject],
-    pack: &[u8],
-    offsets: &[u32],
-    hash: gix::hash::Kind,
-) -> io::Result<Vec<u8>> {
-    let mut bytes = b"\xfftOc\0\0\0\x02".to_vec();
-    for first in 0..=u8::MAX {
-        let count = entries.partition_point(|entry| entry.id.first_byte() <= first);
-        bytes.extend_from_slice(&number(count)?);
-    }
-    entries.iter().for_each(|entry| bytes.extend_from_slice(entry.id.as_bytes()));
-    entries.iter().for_each(|entry| bytes.extend_from_slice(&crc32fast::hash(&entry.bytes).to_be_bytes()));
-    offsets.iter().for_each(|offset| bytes.extend_from_slice(&offset.to_be_bytes()));
-    bytes.extend_from_slice(pack.get(pack.len().saturating_sub(hash.len_in_bytes())..).unwrap_or_default());
-    let checksum = checksum(hash, &bytes)?;
-    bytes.extend_from_slice(checksum.as_bytes());
-    Ok(bytes)
-}
-
 /// Returns the entries of a pack on disk; `None` if it is damaged, or some are not whole objects.
 fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
     let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
@@ -300,7 +271,7 @@ fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec
     let length = hash.len_in_bytes();
     let end = pack.len().checked_sub(length)?;
     let (content, trailer) = pack.split_at_checked(end)?;
-    let table = index.strip_prefix(b"\xfftOc\0\0\0\x02")?;
+    let table = index.strip_prefix(INDEX_BEGIN)?;
     let (fan_out, rest) = table.split_at_checked(256 * 4)?;
     let count = usize::try_from(u32::from_be_bytes(fan_out.last_chunk().copied()?)).ok()?;
     let (ids, rest) = rest.split_at_checked(count.checked_mul(length)?)?;
@@ -414,6 +385,13 @@ impl Deflater {
 /// Returns a count as packs write it.
 fn number(count: usize) -> io::Result<[u8; 4]> {
     Ok(u32::try_from(count).map_err(io::Error::other)?.to_be_bytes())
+}
+
+/// Appends their checksum to `bytes`, and returns it.
+fn seal(hash: gix::hash::Kind, bytes: &mut Vec<u8>) -> io::Result<ObjectId> {
+    let sum = checksum(hash, bytes)?;
+    bytes.extend_from_slice(sum.as_bytes());
+    Ok(sum)
 }
 
 /// Returns the checksum of `bytes`.

@@ -379,13 +379,17 @@ impl Store {
     pub fn blame(&self, path: &[u8], content: &[u8], until: Instant) -> Result<Blame, SnapshotError> {
         let lines = split(content);
         let mut blame = Blame { lines: vec![None; lines.len()], ..Blame::default() };
-        let Some(tip) = self.branch.tip(&self.repo)? else { return Ok(blame) };
-        let Some(newest) = self.snapshot(tip)? else { return Ok(blame) };
+        let tip = self.branch.tip(&self.repo)?;
+        let Some(newest) = self.snapshots(tip).next().transpose()? else { return Ok(blame) };
         let Some(stored) = self.stored(newest.tree, path)? else { return Ok(blame) };
         blame.is_known = true;
         let mut pending = Pending::of(&lines, &split(&stored));
-        let (mut path, mut next) = (path.to_vec(), Some(newest));
-        while let Some(found) = next.filter(|_| !pending.lines.is_empty()) {
+        let mut path = path.to_vec();
+        for found in self.snapshots(tip) {
+            if pending.lines.is_empty() {
+                break;
+            }
+            let found = found?;
             if Instant::now() >= until {
                 blame.truncated = true;
                 break;
@@ -408,7 +412,6 @@ impl Store {
                     blame.origins.push(Origin { snapshot: found.snapshot, path: now });
                 }
             }
-            next = found.first_parent.map_or(Ok(None), |id| self.snapshot(id))?;
         }
         Ok(blame)
     }
