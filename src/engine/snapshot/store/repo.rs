@@ -11,7 +11,7 @@ use std::sync::Arc;
 use gix::ObjectId;
 use gix::bstr::BStr;
 use gix::error::ResultExt as _;
-use gix::objs::{CommitRefIter, Data, Find as _, Header, Kind, TreeRefIter, WriteTo};
+use gix::objs::{CommitRefIter, Data, Find as _, Kind, TreeRefIter, WriteTo};
 use gix::refs::packed;
 use gix::zlib::{Inflate, Status};
 use rustix::fs::{AtFlags, FileType};
@@ -286,10 +286,7 @@ impl Repo {
     /// Fails if it is missing or damaged.
     pub fn header(&self, id: ObjectId) -> Result<(Kind, u64), SnapshotError> {
         let missing = || format!("the object {id} is missing or damaged");
-        if let Some((kind, data)) = self.new.borrow().get(&id) {
-            return Ok((*kind, data.len() as u64));
-        }
-        if let Some(object) = self.read.borrow().objects.get(&id) {
+        if let Some(object) = self.in_memory(&id) {
             return Ok((object.kind, object.data.len() as u64));
         }
         let elsewhere = self.elsewhere()?;
@@ -309,15 +306,20 @@ impl Repo {
         Ok(found.into_iter().collect())
     }
 
+    /// Returns the object `id` if it is new, or was read.
+    fn in_memory(&self, id: &gix::hash::oid) -> Option<Rc<Object>> {
+        let new = self.new.borrow();
+        let new = new.get(id).map(|(kind, data)| (*kind, data.clone()));
+        new.map(|(kind, data)| Rc::new(Object { id: id.to_owned(), kind, data }))
+            .or_else(|| self.read.borrow().objects.get(id).map(Rc::clone))
+    }
+
     /// Returns the object `id`, from the fastest source.
     fn look_for(&self, id: &gix::hash::oid) -> Result<Option<Rc<Object>>, SnapshotError> {
+        if let Some(object) = self.in_memory(id) {
+            return Ok(Some(object));
+        }
         let with = |kind, data| Rc::new(Object { id: id.to_owned(), kind, data });
-        if let Some((kind, data)) = self.new.borrow().get(id) {
-            return Ok(Some(with(*kind, data.clone())));
-        }
-        if let Some(object) = self.read.borrow().objects.get(id) {
-            return Ok(Some(Rc::clone(object)));
-        }
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
         let object = match read_loose(&self.folders.objects, id).context_redacted(damaged)? {
             Loose::Here(kind, data) => with(kind, data),
@@ -396,12 +398,6 @@ impl gix::objs::Find for Repo {
         buffer.clear();
         buffer.extend_from_slice(&found.data);
         Ok(Some(Data { kind: found.kind, object_hash: id.kind(), data: buffer }))
-    }
-}
-
-impl gix::objs::FindHeader for Repo {
-    fn try_header(&self, id: &gix::hash::oid) -> gix::error::Result<Option<Header>> {
-        Ok(self.look_for(id).or_error()?.map(|it| Header { kind: it.kind, size: it.data.len() as u64 }))
     }
 }
 
