@@ -309,6 +309,7 @@ pub struct Trees {
 
 impl Trees {
     /// Starts at the tree `root`, which is read when needed.
+    #[must_use]
     pub fn of(root: ObjectId) -> Self {
         Self { root, listings: HashMap::new(), entries: 0 }
     }
