@@ -61,31 +61,20 @@ pub struct ProtectedPaths {
 /// Finds the protected paths in a workspace: `.git` and `.lbx` at any depth, folders that git would take for a
 /// repository, folders that a `.git` file leads to, and paths that the policy protects.
 ///
+/// With `has_survey`, surveys all other paths in the same pass; the survey is missing if there are too many.
+///
 /// # Errors
 /// Fails with `command_denied` if the search cannot be finished, or with `cancelled`.
 pub fn find(
     workspace: &Workspace,
     control: &Control,
     by_policy: ByPolicy<'_>,
-) -> Result<ProtectedPaths, Error> {
-    let search = Search { has_survey: false, ..Search::new(workspace, control, by_policy) };
-    Ok(search.run()?.paths.in_order())
-}
-
-/// Searches as [`find`] does, and surveys all other paths in the same pass; the survey is missing if there are too
-/// many.
-///
-/// # Errors
-/// Fails as [`find`] does.
-pub fn find_and_survey(
-    workspace: &Workspace,
-    control: &Control,
-    by_policy: ByPolicy<'_>,
+    has_survey: bool,
 ) -> Result<(ProtectedPaths, Option<Survey>), Error> {
-    let search = Search::new(workspace, control, by_policy);
+    let search = Search { has_survey, ..Search::new(workspace, control, by_policy) };
     let Part { paths, survey } = search.run()?;
     let found = paths.in_order();
-    if search.is_full() {
+    if !has_survey || search.is_full() {
         return Ok((found, None));
     }
     let closed = found.protected.iter().chain(&found.states).chain(&found.closed);
@@ -505,7 +494,7 @@ mod tests {
         std::os::unix::fs::symlink("in/.git", root.join("x/link-kept")).unwrap();
         let workspace = Workspace::open(&root).unwrap();
         let by_policy = |path: &Path| path.ends_with("kept") || path.ends_with("link-kept");
-        let found = find(&workspace, &Control::default(), Some(&by_policy)).unwrap();
+        let (found, _) = find(&workspace, &Control::default(), Some(&by_policy), false).unwrap();
         let wanted = [
             ".git",
             "a/b/.GIT",
@@ -523,7 +512,7 @@ mod tests {
         let marks: Vec<String> = found.marks.iter().map(ToString::to_string).collect();
         assert_eq!(marks, [".git", ".lbx", "a/b/.GIT", "a/bare", "plain/.git", "real/worktrees/w", "w/.git"]);
         // A second search of these folders finds the same, except removed paths.
-        let found = find(&workspace, &Control::default(), None).unwrap();
+        let (found, _) = find(&workspace, &Control::default(), None, false).unwrap();
         assert_eq!(find_in(&workspace, &found.holders), found);
         fs::remove_dir_all(root.join("a/bare/refs")).unwrap();
         fs::create_dir_all(root.join("new/.git")).unwrap();

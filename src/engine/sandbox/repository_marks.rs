@@ -492,7 +492,7 @@ mod tests {
 
     /// Returns the marks of a workspace.
     fn marks(workspace: &Workspace) -> Vec<WorkspacePath> {
-        find(workspace, &Control::default(), None).unwrap().marks
+        find(workspace, &Control::default(), None, false).unwrap().0.marks
     }
 
     /// Creates the parts of a repository.

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::changed_files::{Action, Changed, Conflict, Layer};
+use super::changed_files::{Action, CommandDiff, Conflict, Layer};
 use super::job::look::{Job, Jobs};
 use crate::error::Error;
 use crate::text::answer_size::TextSize;
@@ -60,24 +60,9 @@ pub struct Ran {
     /// File with the whole output, if it was cut; `read` opens it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<String>,
-    /// Files that changed; an ignored folder is one entry. Absent if that is not known
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub changed: Option<Vec<Changed>>,
-    /// Files that were not applied; layer keeps the command's versions
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conflicts: Vec<Conflict>,
-    /// Layer with the command's versions of the conflicts, for the field layer
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub layer: Option<String>,
-    /// Reason why the command changed the files themselves instead of a layer
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub direct: Option<String>,
-    /// Number of changed files, if not all are listed
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub changed_total: Option<usize>,
-    /// True if these changes were discarded: by `dry_run`, or because the command failed under `on_failure: discard`
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub discarded: bool,
+    /// Changes that it made
+    #[serde(flatten)]
+    pub changes: CommandDiff,
     /// Files that this session has read and that have changed
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
@@ -155,9 +140,7 @@ impl Layer {
         for changed in self.changed.iter().flatten() {
             text.note(format!("{verb}: {}", changed.path));
         }
-        for conflict in &self.conflicts {
-            text.note(format!("not applied: {} {}", conflict.path, conflict.reason));
-        }
+        note_conflicts(&self.conflicts, text);
     }
 }
 
@@ -181,8 +164,9 @@ impl Ran {
         if let Some(file) = &self.output_file {
             text.note(format!("the whole output is in {file}"));
         }
-        for changed in self.changed.iter().flatten() {
-            let action = match (changed.action, self.discarded) {
+        let CommandDiff { changed, conflicts, layer, discarded, .. } = &self.changes;
+        for changed in changed.iter().flatten() {
+            let action = match (changed.action, discarded) {
                 (Action::Create, false) => "created",
                 (Action::Modify, false) => "changed",
                 (Action::Delete, false) => "deleted",
@@ -192,10 +176,8 @@ impl Ran {
             };
             text.note(format!("{action}: {}", changed.path));
         }
-        for conflict in &self.conflicts {
-            text.note(format!("not applied: {} {}", conflict.path, conflict.reason));
-        }
-        if let Some(layer) = &self.layer {
+        note_conflicts(conflicts, text);
+        if let Some(layer) = layer {
             let option = text.option("layer", layer);
             text.note(format!("the versions of the command are kept: lbx bash {option} shows them"));
         }
@@ -210,6 +192,13 @@ impl Ran {
     /// Returns the exit status under `--exit-status`.
     pub fn status(&self) -> u8 {
         u8::try_from(self.exit_code).unwrap_or(u8::MAX)
+    }
+}
+
+/// Writes the files that were not applied.
+fn note_conflicts(conflicts: &[Conflict], text: &mut Text) {
+    for conflict in conflicts {
+        text.note(format!("not applied: {} {}", conflict.path, conflict.reason));
     }
 }
 

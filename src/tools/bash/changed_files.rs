@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::engine::Engine;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::search::page::json_bytes;
@@ -101,26 +102,32 @@ pub struct FileChange {
 }
 
 /// The changes of a command, on a layer or direct.
-#[derive(Default)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct CommandDiff {
-    /// Changed files, cut at the limit; `None` if unknown.
-    pub list: Option<Vec<Changed>>,
-    /// Number of changed files.
-    pub total: Option<usize>,
-    /// True if the changes were dropped.
-    pub is_discarded: bool,
-    /// Files that were not applied.
+    /// Files that changed; an ignored folder is one entry. Absent if that is not known
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<Changed>>,
+    /// Files that were not applied; layer keeps the command's versions
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
-    /// Layer that keeps them.
+    /// Layer with the command's versions of the conflicts, for the field layer
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<String>,
-    /// Reason why the command changed the files themselves.
+    /// Reason why the command changed the files themselves instead of a layer
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<String>,
+    /// Number of changed files, if not all are listed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_total: Option<usize>,
+    /// True if these changes were discarded: by `dry_run`, or because the command failed under `on_failure: discard`
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub discarded: bool,
 }
 
 impl CommandDiff {
     /// Returns an empty list.
     pub fn none() -> Self {
-        Self { list: Some(Vec::new()), total: Some(0), ..Self::default() }
+        Self { changed: Some(Vec::new()), ..Self::default() }
     }
 
     /// Lists changes in the order of their paths; an ignored folder is one entry, after the others.
@@ -132,20 +139,30 @@ impl CommandDiff {
         //   target/x/2.o      modify            target/   modify, 2 files
         //   a.log             create
         let (mut list, mut files, mut folders) = (Vec::new(), Vec::new(), BTreeMap::new());
-        for change in changes {
-            match &change.ignored {
-                None => list.push(entry(workspace, &change)),
-                Some(folder) if *folder == change.path => files.push(entry(workspace, &change)),
-                Some(folder) => {
-                    add(folders.entry(folder.clone()).or_insert(FolderSum::new(change.action)), &change);
+        for FileChange { path, action, sha256, ignored, is_lost } in changes {
+            let lost = is_lost.then_some(1);
+            let shown = workspace.shown(ignored.as_ref().unwrap_or(&path));
+            match ignored {
+                Some(folder) if folder != path => {
+                    let new = || Changed { path: format!("{shown}/"), action, sha256: None, files: None, lost: None };
+                    let sum: &mut Changed = folders.entry(folder).or_insert_with(new);
+                    if sum.action != action {
+                        sum.action = Action::Modify;
+                    }
+                    *sum.files.get_or_insert_default() += 1;
+                    sum.lost = sum.lost.map_or(lost, |sum| Some(sum + usize::from(is_lost)));
+                }
+                ignored => {
+                    let list = if ignored.is_some() { &mut files } else { &mut list };
+                    list.push(Changed { path: shown, action, sha256, files: None, lost });
                 }
             }
         }
         list.append(&mut files);
-        list.extend(folders.into_iter().map(|(folder, sum)| sum.entry(workspace, &folder)));
+        list.extend(folders.into_values());
         let total = list.len();
         list.truncate(LISTED_MAX);
-        Self { list: Some(list), total: Some(total), ..Self::default() }
+        Self { changed: Some(list), changed_total: Some(total), ..Self::default() }
     }
 
     /// Cuts the list to the entries that fit, at least one.
@@ -156,62 +173,18 @@ impl CommandDiff {
             size = size.and(TextSize::plain(usize::try_from(json_bytes(changed)).unwrap_or(usize::MAX)));
             is_first || room.holds(size)
         };
-        if let Some(list) = &mut self.list {
-            let fitting = list.iter().take_while(|changed| has_room(changed)).count();
-            list.truncate(fitting);
+        if let Some(list) = &mut self.changed {
+            list.truncate(list.iter().take_while(|changed| has_room(changed)).count());
         }
-    }
-
-    /// Returns the number of entries.
-    pub fn listed(&self) -> usize {
-        self.list.as_ref().map_or(0, Vec::len)
+        let listed = self.changed.as_ref().map_or(0, Vec::len);
+        self.changed_total = self.changed_total.filter(|total| *total > listed);
     }
 }
 
-/// The changes in one ignored folder.
-struct FolderSum {
-    /// The one action of all files, or `Modify`.
-    action: Action,
-    /// Number of files.
-    files: usize,
-    /// Number of files that an undo cannot restore.
-    lost: usize,
-}
-
-impl FolderSum {
-    /// Starts with the action of the first file.
-    const fn new(action: Action) -> Self {
-        Self { action, files: 0, lost: 0 }
-    }
-
-    /// Returns the entry of the folder.
-    fn entry(self, workspace: &Workspace, folder: &WorkspacePath) -> Changed {
-        let lost = Some(self.lost).filter(|lost| *lost > 0);
-        let path = format!("{}/", workspace.shown(folder));
-        Changed { path, action: self.action, sha256: None, files: Some(self.files), lost }
-    }
-}
-
-/// Adds a file to the sum of its folder.
-fn add(sum: &mut FolderSum, change: &FileChange) {
-    if sum.action != change.action {
-        sum.action = Action::Modify;
-    }
-    sum.files += 1;
-    sum.lost += usize::from(change.is_lost);
-}
-
-/// Returns the entry of a file.
-fn entry(workspace: &Workspace, change: &FileChange) -> Changed {
-    let (action, sha256) = (change.action, change.sha256);
-    let lost = change.is_lost.then_some(1);
-    Changed { path: workspace.shown(&change.path), action, sha256, files: None, lost }
-}
-
-/// Returns the first few of these paths as text; `None` for an empty list.
-pub fn named(workspace: &Workspace, paths: &[WorkspacePath]) -> Option<String> {
-    let names: Vec<String> = paths.iter().take(NAMED).map(|path| workspace.shown(path)).collect();
+/// Warns of these paths, of which the first few are named; no warning for an empty list.
+pub fn warn_of(engine: &mut Engine, paths: &[WorkspacePath], warning: impl FnOnce(&str) -> String) {
+    let names: Vec<String> = paths.iter().take(NAMED).map(|path| engine.workspace.shown(path)).collect();
     let more = paths.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!names.is_empty()).then(|| format!("{}{more}", names.join(", ")))
+    engine.warn_if((!names.is_empty()).then(|| warning(&format!("{}{more}", names.join(", ")))));
 }

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bash;
-use super::changed_files::{Action, CommandDiff, FileChange, named};
-use super::saved_untracked::{IgnoredFiles, LeftOutFiles, SavedUntracked};
-use crate::engine::Engine;
+use super::changed_files::{Action, CommandDiff, FileChange, warn_of};
+use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::change::external_changes::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
 use crate::engine::history::replay::same;
@@ -18,7 +17,7 @@ use crate::engine::snapshot::{Store, Trees};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Thing, Touched};
-use crate::engine::workspace::{Workspace, digest, fs};
+use crate::engine::workspace::{digest, fs};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::tools::Tool as _;
@@ -59,18 +58,20 @@ impl RepoHeads {
     }
 }
 
+/// The work tree at one moment, as a scan found it.
+pub struct Tree {
+    /// Files that the snapshot leaves out.
+    pub untracked: Untracked,
+    /// Newest snapshot.
+    pub tip: Option<String>,
+}
+
 /// The work tree before and after a command.
 pub struct Sides<'a> {
-    /// Survey before the command.
-    pub before: &'a Survey,
-    /// Survey after the command.
-    pub after: &'a Survey,
-    /// Newest snapshots before and after.
-    pub tips: &'a (Option<String>, Option<String>),
-    /// Files that these snapshots leave out though git does not ignore them.
-    pub left_out: [&'a LeftOutFiles; 2],
-    /// Files that git ignores.
-    pub ignored: [&'a IgnoredFiles; 2],
+    /// Surveys before and after.
+    pub surveys: [&'a Survey; 2],
+    /// Scans before and after.
+    pub trees: [&'a Tree; 2],
     /// True if another command ran at the same time.
     pub is_overlapped: bool,
     /// Bytes of files that no snapshot has.
@@ -88,65 +89,50 @@ pub struct Sides<'a> {
 pub fn record(
     mut change: Change<'_>,
     sides: &Sides<'_>,
+    touched: &[Touched],
     message: (String, Option<String>),
 ) -> Result<CommandDiff, Error> {
     let state = State::open(change.workspace())?;
     let mut collector = Collector::new(&change, &state, sides)?;
-    for touched in sides.before.touched(sides.after) {
+    for touched in touched {
         if !sides.held.iter().any(|held| touched.path.is_within(&held.path)) {
-            collector.take(&touched)?;
+            collector.take(touched)?;
         }
     }
     for held in sides.held {
         collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder });
-        note(&mut collector.made, &held.path, |folder| folder.has_recorded = true);
+        collector.note(AFTER, &held.path, |folder| folder.has_recorded = true);
     }
     let by_others = std::mem::take(&mut collector.by_others);
     let lost = std::mem::take(&mut collector.ignored_lost);
-    let listed: Vec<WorkspacePath> = collector.list.keys().cloned().collect();
+    let overlapped = collector.list.keys().filter(|_| sides.is_overlapped).cloned().collect::<Vec<_>>();
     let (done, backups, list) = collector.finish();
-    warn_of_others(change.engine(), &by_others);
-    if sides.is_overlapped {
-        warn_of_overlap(change.engine(), &listed);
-    }
-    warn_of_lost(change.engine(), &lost);
+    // Nobody knows who wrote them.
+    warn_of(change.engine(), &by_others, |names| {
+        format!(
+            "recorded as the changes of another command that ran at the same time: {names}. Commands with `transaction` are kept apart"
+        )
+    });
+    warn_of(change.engine(), &overlapped, |names| {
+        format!(
+            "another command ran at the same time, and some of these changes may be its own: {names}. Undo takes them back with this command's"
+        )
+    });
+    warn_of(change.engine(), &lost, |names| {
+        format!(
+            "git ignores these files, and they are too large or too many to be kept; undo does not take back what the command did to them: {names}"
+        )
+    });
     let difference = CommandDiff::of(change.workspace(), list);
-    let is_recorded = sides.tips.0 != sides.tips.1;
+    let [before, after] = sides.trees.map(|tree| &tree.tip);
     // Files that are listed and cannot be undone are recorded as well: an undo reports them.
-    let is_listed = difference.total.is_some_and(|total| total > 0);
+    let is_listed = difference.changed_total.is_some_and(|total| total > 0);
     if !done.is_empty() || is_listed {
         change.record_done(done, &backups, message)?;
-    } else if is_recorded {
+    } else if before != after {
         change.spend_number()?;
     }
     Ok(difference)
-}
-
-/// Warns of files that may be the command's though another session has them: nobody knows who wrote them.
-fn warn_of_others(engine: &mut Engine, paths: &[WorkspacePath]) {
-    if let Some(names) = named(&engine.workspace, paths) {
-        engine.warn(format!(
-            "recorded as the changes of another command that ran at the same time: {names}. Commands with `transaction` are kept apart"
-        ));
-    }
-}
-
-/// Warns of files that may be another command's, though they are recorded as this one's.
-fn warn_of_overlap(engine: &mut Engine, paths: &[WorkspacePath]) {
-    if let Some(names) = named(&engine.workspace, paths) {
-        engine.warn(format!(
-            "another command ran at the same time, and some of these changes may be its own: {names}. Undo takes them back with this command's"
-        ));
-    }
-}
-
-/// Warns of ignored files without old bytes.
-fn warn_of_lost(engine: &mut Engine, paths: &[WorkspacePath]) {
-    if let Some(names) = named(&engine.workspace, paths) {
-        engine.warn(format!(
-            "git ignores these files, and they are too large or too many to be kept; undo does not take back what the command did to them: {names}"
-        ));
-    }
 }
 
 /// Changes that others made while a command ran.
@@ -202,12 +188,13 @@ struct FolderSeen {
     has_others: bool,
 }
 
+/// Folders that a command removed, or made.
+type FoldersSeen = BTreeMap<WorkspacePath, FolderSeen>;
+
 /// Collects the changes of a command, as far as they are known.
 struct Collector<'a, 's, 'e> {
     /// Change to record.
     change: &'a Change<'e>,
-    /// The workspace.
-    workspace: &'a Workspace,
     /// The snapshots.
     store: Option<Store>,
     /// The files of the newest snapshots before and after.
@@ -220,10 +207,8 @@ struct Collector<'a, 's, 'e> {
     backups: Backups<'s>,
     /// Changes to record.
     done: CommandChanges,
-    /// Folders that were made.
-    made: BTreeMap<WorkspacePath, FolderSeen>,
-    /// Folders that were removed.
-    removed: BTreeMap<WorkspacePath, FolderSeen>,
+    /// Folders that only existed before, and after.
+    folders: [FoldersSeen; 2],
     /// Files for the response.
     list: BTreeMap<WorkspacePath, FileChange>,
     /// Ignored files whose old bytes nobody has.
@@ -240,22 +225,20 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Starts without changes.
     fn new(change: &'a Change<'e>, state: &'s State, sides: &'a Sides<'a>) -> Result<Self, Error> {
         let store = record::find(change.engine_ref())?;
-        let files_of = |tip: &Option<String>| match (&store, tip) {
+        let files_of = |tree: &Tree| match (&store, &tree.tip) {
             (Some(store), Some(tip)) => store.files_of(tip).map(|files| Some(RefCell::new(files))),
             _ => Ok(None),
         };
-        let [before, after] = [&sides.tips.0, &sides.tips.1].map(files_of);
+        let [before, after] = sides.trees.map(files_of);
         Ok(Self {
             change,
-            workspace: change.workspace(),
             tips: [before?, after?],
             store,
             sides,
             theirs: Theirs::of(sides.heads.since(state)?),
             backups: Backups::new(state),
             done: CommandChanges::default(),
-            made: BTreeMap::new(),
-            removed: BTreeMap::new(),
+            folders: Default::default(),
             list: BTreeMap::new(),
             ignored_lost: Vec::new(),
             ignored_file_bytes: change.policy().number(Key::BashIgnoredFileBytes),
@@ -302,10 +285,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         //   2  rm -r d2; echo > d2  records: folder d2 is gone, file d2 is new
         //
         // Without the folder, undo of 2 and 1 makes d2 for d2/y, and redo leaves it in the way of the file.
-        for folders in [&mut self.made, &mut self.removed] {
-            if let Some(folder) = folders.get_mut(path) {
-                folder.has_recorded = true;
-            }
+        for folder in self.folders.iter_mut().filter_map(|folders| folders.get_mut(path)) {
+            folder.has_recorded = true;
         }
     }
 
@@ -315,16 +296,12 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             return self.take_file(path, Some(before), None);
         }
         if before.kind().is_dir() {
-            let mode = before.recorded_mode();
-            if !self.theirs.folders.contains(path) {
-                let seen = FolderSeen { mode, is_ignored: self.is_ignored(path), ..FolderSeen::default() };
-                self.removed.insert(path.clone(), seen);
-            }
+            self.take_folder(BEFORE, path, before);
             return Ok(());
         }
         if SpecialFile::can_be_made(before.kind()) {
             let (kind, mode) = (before.kind(), before.recorded_mode());
-            note(&mut self.removed, path, |folder| folder.has_recorded = true);
+            self.note(BEFORE, path, |folder| folder.has_recorded = true);
             self.done.departed.push(SpecialFile { path: path.clone(), kind, mode });
         } else {
             self.done.lost.push(path.clone());
@@ -333,21 +310,26 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         Ok(())
     }
 
+    /// Adds a folder that exists on one side alone.
+    fn take_folder(&mut self, side: usize, path: &WorkspacePath, folder: &Thing) {
+        if !self.theirs.folders.contains(path) {
+            let (mode, is_ignored) = (folder.recorded_mode(), self.is_ignored(path));
+            let seen = FolderSeen { mode, is_ignored, ..FolderSeen::default() };
+            self.folders.get_mut(side).map(|folders| folders.insert(path.clone(), seen));
+        }
+    }
+
     /// Adds something new.
     fn take_new(&mut self, path: &WorkspacePath, after: &Thing) -> Result<(), Error> {
         if after.kind().is_dir() {
-            let mode = after.recorded_mode();
-            if !self.theirs.folders.contains(path) {
-                let seen = FolderSeen { mode, is_ignored: self.is_ignored(path), ..FolderSeen::default() };
-                self.made.insert(path.clone(), seen);
-            }
+            self.take_folder(AFTER, path, after);
             return Ok(());
         }
         if is_file(after) {
             let is_theirs = self.theirs.files.contains_key(path);
             let is_known = is_theirs || self.is_left_out(path) || self.is_in(AFTER, path)?;
             if !is_known && !self.takes_ignored(path, after.size()) {
-                note(&mut self.made, path, |folder| folder.has_others = true);
+                self.note(AFTER, path, |folder| folder.has_others = true);
                 return Ok(());
             }
             if after.size() <= self.change.file_bytes_max() {
@@ -365,21 +347,23 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.note_listed(path, action, None);
     }
 
-    /// Returns the outermost ignored folder that holds a path, or else the path.
-    fn ignored_folder(&self, path: &WorkspacePath) -> WorkspacePath {
-        let found = self.sides.ignored.iter().find_map(|ignored| ignored.outermost(path));
-        found.unwrap_or_else(|| path.clone())
+    /// Returns what a scan before or after says of a path.
+    fn untracked<'t, T>(&'t self, of: impl FnMut(&'t Untracked) -> Option<T>) -> Option<T> {
+        self.sides.trees.iter().map(|tree| &tree.untracked).find_map(of)
     }
 
     /// Returns true if git ignores a path.
     fn is_ignored(&self, path: &WorkspacePath) -> bool {
-        self.sides.ignored.iter().any(|ignored| ignored.has(path))
+        self.untracked(|untracked| untracked.ignores(path).then_some(())).is_some()
     }
 
     /// Returns true if a new file of that size is recorded though git ignores it.
     fn takes_ignored(&mut self, path: &WorkspacePath, size: u64) -> bool {
-        let is_large = self.sides.ignored.iter().any(|ignored| ignored.is_in_large(path));
-        if is_large || !self.is_ignored(path) || size > self.ignored_file_bytes.min(self.ignored_bytes_left) {
+        let is_large = |untracked: &Untracked| untracked.ignored_folder(path).filter(|folder| folder.1).map(drop);
+        if self.untracked(is_large).is_some()
+            || !self.is_ignored(path)
+            || size > self.ignored_file_bytes.min(self.ignored_bytes_left)
+        {
             return false;
         }
         self.ignored_bytes_left -= size;
@@ -393,7 +377,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Returns the entry of a path in the response.
     fn listed(&self, path: &WorkspacePath, action: Action, sha256: Option<Sha256>) -> FileChange {
-        let ignored = self.is_ignored(path).then(|| self.ignored_folder(path));
+        let folder = || self.untracked(|untracked| untracked.ignored_folder(path)).map_or(path, |it| it.0);
+        let ignored = self.is_ignored(path).then(|| folder().clone());
         FileChange { path: path.clone(), action, sha256, ignored, is_lost: false }
     }
 
@@ -453,8 +438,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         };
         let sha256 = to.as_ref().filter(|to| !fs::is_symlink_mode(to.mode)).map(|to| to.sha256);
         self.note_listed(path, action, sha256);
-        let folders = if to.is_some() { &mut self.made } else { &mut self.removed };
-        note(folders, path, |folder| folder.has_recorded = true);
+        self.note(usize::from(to.is_some()), path, |folder| folder.has_recorded = true);
         self.done.files.push(DoneFile { path: path.clone(), before: from, after: to });
         Ok(())
     }
@@ -493,10 +477,10 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Returns the current bytes at a path.
     fn bytes_now(&self, path: &WorkspacePath, after: &Thing) -> Option<Vec<u8>> {
         if after.kind().is_symlink() {
-            let link = fs::open_beneath(self.workspace.root_fd(), path, fs::LOOK).ok()?;
+            let link = fs::open_beneath(self.change.workspace().root_fd(), path, fs::LOOK).ok()?;
             return fs::target_of(&link).ok();
         }
-        let (file, stat) = self.workspace.open_regular(path, "").ok()?;
+        let (file, stat) = self.change.workspace().open_regular(path, "").ok()?;
         fs::read_to_end(file, fs::size_of(&stat), self.change.file_bytes_max()).ok()
     }
 
@@ -512,14 +496,14 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 identity: None,
             });
         }
-        let (file, _) = self.workspace.open_regular(path, "").ok()?;
+        let (file, _) = self.change.workspace().open_regular(path, "").ok()?;
         let sha256 = digest::sha256_of(file).ok()?;
         Some(Version { sha256, size: after.size(), mode, identity: None })
     }
 
     /// Returns true if the snapshots leave a file out that git does not ignore.
     fn is_left_out(&self, path: &WorkspacePath) -> bool {
-        self.sides.left_out.iter().any(|left_out| left_out.has(path))
+        self.untracked(|untracked| untracked.left_out(path)).is_some()
     }
 
     /// Returns true if the newest snapshot [`BEFORE`] or [`AFTER`] the command has a file.
@@ -531,7 +515,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Records a file without old bytes, which the response lists unless git ignores it.
     fn lose_if_known(&mut self, path: &WorkspacePath) -> Result<(), Error> {
         if self.is_left_out(path) || self.is_in(BEFORE, path)? || self.is_in(AFTER, path)? {
-            let action = if self.sides.after.at(path).is_some() { Action::Modify } else { Action::Delete };
+            let action = if self.sides.surveys[AFTER].at(path).is_some() { Action::Modify } else { Action::Delete };
             self.note_listed(path, action, None);
         } else if self.is_ignored(path) {
             self.ignored_lost.push(path.clone());
@@ -542,20 +526,21 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Records something that cannot be restored.
     fn lose(&mut self, path: &WorkspacePath) {
-        note(&mut self.removed, path, |folder| folder.has_others = true);
+        self.note(BEFORE, path, |folder| folder.has_others = true);
         self.done.lost.push(path.clone());
     }
 
     /// Returns all changes, and the list for the response.
     fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<FileChange>) {
-        let (made, removed) = (kept(&self.made), kept(&self.removed));
+        let [removed, made] = [&self.folders[BEFORE], &self.folders[AFTER]].map(kept);
         let is_in_other = |path: &WorkspacePath| {
             let parent = path.parent().unwrap_or_default();
-            self.made.contains_key(&parent) && !made.contains_key(&parent)
+            self.folders[AFTER].contains_key(&parent) && !made.contains_key(&parent)
         };
         self.done.arrived.retain(|arrived| !is_in_other(&arrived.path));
+        let [before, after] = self.sides.surveys;
         for (folders, survey, action) in
-            [(&made, self.sides.after, Action::Create), (&removed, self.sides.before, Action::Delete)]
+            [(&made, after, Action::Create), (&removed, before, Action::Delete)]
         {
             for folder in folders.keys().filter(|folder| survey.is_empty(folder)) {
                 let new = self.listed(folder, action, None);
@@ -569,16 +554,12 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.done.made = made.into_iter().map(entry).collect();
         self.done.removed = removed.into_iter().map(entry).collect();
         self.note_closed();
-        // If a response has too little room, ignored files are left out first.
         let mut list: Vec<FileChange> = std::mem::take(&mut self.list).into_values().collect();
-        list.sort_by_key(|change| change.ignored.is_some());
         let lost: BTreeSet<&WorkspacePath> = self.done.lost.iter().collect();
         list.iter_mut().for_each(|change| change.is_lost = lost.contains(&change.path));
         (self.done, self.backups, list)
     }
-}
 
-impl Collector<'_, '_, '_> {
     /// Records the folders in which names were changed though their mode forbids it to the owner, before the command
     /// and after: an undo makes them writable as the command did.
     fn note_closed(&mut self) {
@@ -587,14 +568,23 @@ impl Collector<'_, '_, '_> {
         let parents: BTreeSet<WorkspacePath> =
             files.chain(folders).filter_map(WorkspacePath::parent).collect();
         for path in parents {
-            let [before, after] = [self.sides.before, self.sides.after].map(|survey| survey.at(&path));
-            if let (Some(before), Some(after)) = (before, after)
+            if let [Some(before), Some(after)] = self.sides.surveys.map(|survey| survey.at(&path))
                 && before.mode() == after.mode()
                 && before.kind().is_dir()
                 && fs::is_closed(before.recorded_mode())
             {
                 let (before, after) = (before.recorded_mode(), after.recorded_mode());
                 self.done.modes.push(FolderMode { path, before, after });
+            }
+        }
+    }
+
+    /// Updates the record of every folder of one side that holds a path.
+    fn note(&mut self, side: usize, path: &WorkspacePath, change: impl Fn(&mut FolderSeen)) {
+        let Some(folders) = self.folders.get_mut(side) else { return };
+        for holder in std::iter::successors(path.parent(), WorkspacePath::parent) {
+            if let Some(seen) = folders.get_mut(&holder) {
+                change(seen);
             }
         }
     }
@@ -605,24 +595,9 @@ fn is_file(thing: &Thing) -> bool {
     thing.kind().is_file() || thing.kind().is_symlink()
 }
 
-/// Updates the record of every folder that holds a path.
-fn note(
-    folders: &mut BTreeMap<WorkspacePath, FolderSeen>,
-    path: &WorkspacePath,
-    change: impl Fn(&mut FolderSeen),
-) {
-    let mut holder = path.parent();
-    while let Some(folder) = holder {
-        if let Some(seen) = folders.get_mut(&folder) {
-            change(seen);
-        }
-        holder = folder.parent();
-    }
-}
-
 /// Returns the folders to record: leaves out those in which only ignored files appeared or disappeared, and all folders
 /// in them.
-fn kept(folders: &BTreeMap<WorkspacePath, FolderSeen>) -> BTreeMap<WorkspacePath, u32> {
+fn kept(folders: &FoldersSeen) -> BTreeMap<WorkspacePath, u32> {
     let mut kept: BTreeMap<WorkspacePath, u32> = BTreeMap::new();
     for (path, seen) in folders {
         let parent = path.parent().unwrap_or_default();

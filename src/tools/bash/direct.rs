@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::changed_files::{CommandDiff, named};
-use super::command_diff::{self, Sides};
+use super::changed_files::{CommandDiff, warn_of};
+use super::command_diff::{self, RepoHeads, Sides, Tree};
 use super::request::{body, subject};
-use super::saved_untracked::{IgnoredFiles, LeftOutFiles, SavedUntracked};
+use super::saved_untracked::{SavedUntracked, Untracked};
 use super::{Bash, limits};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -19,7 +19,6 @@ use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
 use crate::engine::sandbox::running::{self, Running};
-use crate::engine::snapshot::Recorded;
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -30,15 +29,13 @@ use crate::tools::Tool as _;
 
 /// Number of digits of a commit id that a warning shows.
 const SHORT_ID: usize = 12;
-/// Number of new protected paths that a warning names.
-const PROTECTED_SHOWN_MAX: usize = 10;
 
 /// The work tree before a command.
 pub struct Before {
     /// Result of the scan; `None` if the scan failed.
-    known: Option<ScannedTree>,
+    scanned: Option<Scanned>,
     /// Paths that a command may not write.
-    protected: Option<ProtectedPaths>,
+    protected: ProtectedPaths,
     /// Repositories and lbx states in it.
     marks: RepositoryMarks,
     /// Files and folders in it; `None` if there are too many.
@@ -48,21 +45,14 @@ pub struct Before {
 }
 
 /// Result of a scan of the work tree.
-struct ScannedTree {
-    /// Other files that stay out of the snapshots.
-    left_out: LeftOutFiles,
-    /// Files that git ignores.
-    ignored: IgnoredFiles,
+struct Scanned {
+    /// The tree.
+    tree: Tree,
     /// Bytes of files that no snapshot has.
     kept: SavedUntracked,
-    /// Newest snapshot.
-    tip: Option<String>,
     /// Newest change of each session.
-    heads: command_diff::RepoHeads,
+    heads: RepoHeads,
 }
-
-/// Surveys the work tree after a command; returns true as well if other commands ran at the same time.
-type Look<'a> = &'a dyn Fn(&mut Engine) -> (After, bool);
 
 /// The work tree after a command.
 struct After {
@@ -70,6 +60,8 @@ struct After {
     survey: Option<Arc<Survey>>,
     /// Repositories that the command made, moved aside since.
     held: Vec<HeldMark>,
+    /// True if other commands ran at the same time.
+    is_overlapped: bool,
 }
 
 impl Before {
@@ -91,30 +83,30 @@ impl Before {
 
     /// Surveys once, for the search for repositories, the scan and the later comparison.
     fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
-        let (mut protected, mut survey) = limits::look(engine)?;
+        let (mut protected, mut survey) = limits::look(engine, true)?;
         if hold_left_behind(engine, state, &protected.marks) {
-            (protected, survey) = limits::look(engine)?;
+            (protected, survey) = limits::look(engine, true)?;
         }
         let marks = RepositoryMarks::of(&engine.workspace, &protected.marks);
         running.note(state, &marks.to_json())?;
         let survey = survey.map(Arc::new);
         let has_snapshots = engine.policy().has_snapshots() || engine.require_snapshot;
-        let known = if has_snapshots {
-            ScannedTree::scan(engine, state, survey.as_ref(), running.is_late())?
+        let scanned = if has_snapshots {
+            Scanned::scan(engine, state, survey.as_ref(), running.is_late())?
         } else {
             None
         };
-        Ok(Self { known, protected: Some(protected), marks, survey, running })
+        Ok(Self { scanned, protected, marks, survey, running })
     }
 
-    /// Returns the paths that a command may not write, if they are known.
-    pub fn take_protected(&mut self) -> Option<ProtectedPaths> {
-        self.protected.take()
+    /// Returns the paths that a command may not write.
+    pub fn take_protected(&mut self) -> ProtectedPaths {
+        std::mem::take(&mut self.protected)
     }
 
     /// Waits until a write gets a later time than the survey; call it just before the command runs.
     pub fn pass_a_moment(&self) {
-        if self.known.is_some() {
+        if self.scanned.is_some() {
             self.running.pass_a_moment();
         }
     }
@@ -131,19 +123,83 @@ impl Before {
     ) -> Result<CommandDiff, Error> {
         // The command has run: a cancel must not lose its changes.
         let control = std::mem::take(&mut engine.control);
-        let look = |engine: &mut Engine| (self.look_again(engine, reach), self.running.is_overlapped());
-        let compared = if let Some(known) = &self.known {
-            known.compare(engine, reach, message, (self.survey.as_deref(), &look))
+        let compared = if let Some(scanned) = &self.scanned {
+            match self.compare_with(scanned, engine, reach, message) {
+                // The command has run: its output is worth more than an error.
+                Err(error) if !error.is_applied() => scanned.not_recorded(engine, error.message()),
+                compared => compared,
+            }
         } else {
-            look(engine);
+            self.look_again(engine, reach);
             Ok(CommandDiff::default())
         };
         engine.control = control;
-        match (compared, &self.known) {
-            // The command has run: its output is worth more than an error.
-            (Err(error), Some(known)) if !error.is_applied() => known.not_recorded(engine, error.message()),
-            (compared, _) => compared,
+        compared
+    }
+
+    /// Records the differences to a scan as changes of the command.
+    fn compare_with(
+        &self,
+        scanned: &Scanned,
+        engine: &mut Engine,
+        reach: &Reach,
+        (command, why): (&str, Option<&str>),
+    ) -> Result<CommandDiff, Error> {
+        let before = self.survey.as_deref();
+        let touched = |after: &After| before.zip(after.survey.as_deref()).map(|(old, new)| old.touched(new));
+        let seen = tip(engine)?;
+        let mut after = self.look_again(engine, reach);
+        let mut found = touched(&after);
+        if found.as_ref().is_some_and(Vec::is_empty) {
+            // Most commands only read: a scan would find what the last one found.
+            return Ok(CommandDiff::none());
         }
+        let mut change = engine.begin(Bash::NAME, &[], false)?;
+        if tip(change.engine())? != seen {
+            // Another session recorded a change meanwhile. An older survey would revert it.
+            let held = std::mem::take(&mut after.held);
+            after = self.look_again(change.engine(), reach);
+            after.held.splice(0..0, held);
+            found = touched(&after);
+        }
+        let seq = change.number();
+        let (subject, body) = (subject(command), body(command, why));
+        let words = (Some(subject.clone()), body.as_deref());
+        // Older changes belong to the commands that still run.
+        let only = found.as_ref().filter(|_| after.is_overlapped);
+        let only = only.map(|touched| touched.iter().map(|it| it.path.as_bytes().to_vec()).collect());
+        let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
+        let recorded = match record::scan_as(change.engine(), words, Bash::NAME, seq, looked) {
+            Ok(recorded) => recorded,
+            Err(error) => return scanned.not_recorded(change.engine(), error.message()),
+        };
+        let later = after.survey.as_deref();
+        let untracked = Untracked::of(&recorded.left_out, &recorded.ignored, later);
+        recorded.warnings.into_iter().for_each(|warning| change.engine().warn(warning));
+        if let Some(id) = recorded.id {
+            change.engine().set_snapshot(id);
+        }
+        let tree = Tree { untracked, tip: tip(change.engine())? };
+        let Some(((before, later), touched)) = before.zip(later).zip(found) else {
+            change.engine().warn(
+                "there are too many files to look at each: undo does not take back what this command changed",
+            );
+            // Its snapshot has the number.
+            change.spend_number()?;
+            return Ok(CommandDiff::default());
+        };
+        warn_of_touched(change.engine(), before, later, &touched);
+        tree.untracked.tell(reach, change.engine(), &touched);
+        tell_attributes(change.engine(), &touched);
+        let sides = Sides {
+            surveys: [before, later],
+            trees: [&scanned.tree, &tree],
+            is_overlapped: after.is_overlapped,
+            kept: &scanned.kept,
+            heads: &scanned.heads,
+            held: &after.held,
+        };
+        command_diff::record(change, &sides, &touched, (subject, body))
     }
 
     /// Surveys the work tree after the command, and moves new repositories aside.
@@ -151,26 +207,24 @@ impl Before {
         let closed = || reach.protected.iter().chain(&reach.states).map(OsString::as_os_str);
         let find_again =
             |engine: &Engine| repositories::find_again(&engine.workspace, &engine.control, closed());
-        let mut found = match find_again(engine) {
-            Ok(found) => found,
-            Err(error) => {
-                engine.warn(format!(
-                    "{}. Look for new repositories in the workspace before git is run there",
-                    error.message()
-                ));
-                return After { survey: None, held: Vec::new() };
+        let (mut survey, mut held) = (None, Vec::new());
+        match find_again(engine) {
+            Ok(mut found) => {
+                let changes = self.marks.hold_new(&engine.workspace, &found.marks);
+                survey = found.survey.take();
+                drop(found);
+                tell_marks(engine, &changes);
+                held = changes.held;
+                if !held.is_empty() {
+                    survey = find_again(engine).ok().and_then(|mut found| found.survey.take());
+                }
             }
-        };
-        let changes = self.marks.hold_new(&engine.workspace, &found.marks);
-        let survey = found.survey.take();
-        drop(found);
-        tell_marks(engine, &changes);
-        let survey = if changes.held.is_empty() {
-            survey
-        } else {
-            find_again(engine).ok().and_then(|mut found| found.survey.take())
-        };
-        After { survey: survey.map(Arc::new), held: changes.held }
+            Err(error) => engine.warn(format!(
+                "{}. Look for new repositories in the workspace before git is run there",
+                error.message()
+            )),
+        }
+        After { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
     }
 }
 
@@ -188,12 +242,9 @@ fn hold_left_behind(engine: &mut Engine, state: &State, marks: &[WorkspacePath])
 
 /// Warns of repositories that a command made or changed.
 fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
-    let shown = |engine: &Engine, folder: &WorkspacePath| {
-        if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.shown(folder) }
-    };
     for held in &changes.held {
         let (what, who) = if held.is_state { ("a state of lbx", "lbx") } else { ("a repository", "git") };
-        let (folder, now) = (shown(engine, &held.folder), engine.workspace.shown(&held.path));
+        let (folder, now) = (shown_folder(engine, &held.folder), engine.workspace.shown(&held.path));
         engine.warn(format!(
             "the command made {what} in {folder}; it is now {now}, where {who} does not use it"
         ));
@@ -205,14 +256,19 @@ fn tell_marks(engine: &mut Engine, changes: &MarkChanges) {
         ));
     }
     for folder in &changes.altered {
-        let folder = shown(engine, folder);
+        let folder = shown_folder(engine, folder);
         engine.warn(format!(
             "the configuration or hooks of the repository in {folder} changed while the command ran: look at them before git is run there"
         ));
     }
 }
 
-impl ScannedTree {
+/// Returns a folder for a warning.
+pub fn shown_folder(engine: &Engine, folder: &WorkspacePath) -> String {
+    if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.shown(folder) }
+}
+
+impl Scanned {
     /// Records what others changed; returns `None`, with a warning, if that fails. While other commands run, a change
     /// may be theirs: then it is recorded with them, and its bytes are saved.
     fn scan(
@@ -230,19 +286,15 @@ impl ScannedTree {
             let recorded = record::scan_others(engine, session.seq == 0, survey.cloned());
             recorded.map(|recorded| (recorded.left_out, recorded.ignored, Vec::new()))
         };
-        let heads = command_diff::RepoHeads::of(state)?;
+        let heads = RepoHeads::of(state)?;
         match scanned {
             Ok((left_out, ignored, differing)) => {
-                let tip = tip(engine)?;
-                let left_out = LeftOutFiles::of(&left_out);
-                let ignored = IgnoredFiles::of(&ignored, survey.map(Arc::as_ref));
-                let mut kept = left_out.keep(&engine.workspace);
-                if let Some(survey) = survey {
-                    ignored.keep(engine, survey, &mut kept);
-                }
+                let survey = survey.map(Arc::as_ref);
+                let tree = Tree { untracked: Untracked::of(&left_out, &ignored, survey), tip: tip(engine)? };
                 let differing = differing.iter().map(|path| OsStr::from_bytes(path));
-                kept.add(engine, differing.filter_map(|path| WorkspacePath::new(Path::new(path))));
-                Ok(Some(Self { left_out, ignored, kept, tip, heads }))
+                let differing = differing.filter_map(|path| WorkspacePath::new(Path::new(path)));
+                let kept = tree.untracked.save(engine, survey, differing);
+                Ok(Some(Self { tree, kept, heads }))
             }
             Err(error) if engine.require_snapshot => Err(error),
             Err(error) => {
@@ -255,79 +307,11 @@ impl ScannedTree {
         }
     }
 
-    /// Records the differences as changes of the command.
-    fn compare(
-        &self,
-        engine: &mut Engine,
-        reach: &Reach,
-        (command, why): (&str, Option<&str>),
-        (before, look): (Option<&Survey>, Look<'_>),
-    ) -> Result<CommandDiff, Error> {
-        let seen = tip(engine)?;
-        let (mut after, mut is_overlapped) = look(engine);
-        let later = before.zip(after.survey.clone());
-        if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
-            // Most commands only read: a scan would find what the last one found.
-            return Ok(CommandDiff::none());
-        }
-        let mut change = engine.begin(Bash::NAME, &[], false)?;
-        if tip(change.engine())? != seen {
-            // Another session recorded a change meanwhile. An older survey would revert it.
-            let held = std::mem::take(&mut after.held);
-            (after, is_overlapped) = look(change.engine());
-            after.held.splice(0..0, held);
-        }
-        let later = before.zip(after.survey.clone());
-        let seq = change.number();
-        let (subject, body) = (subject(command), body(command, why));
-        let words = (Some(subject.clone()), body.as_deref());
-        let touched = later.as_ref().map(|(before, after)| before.touched(after));
-        let paths = |touched: &Vec<Touched>| touched.iter().map(|it| it.path.as_bytes().to_vec()).collect();
-        // Older changes belong to the commands that still run.
-        let only = touched.as_ref().filter(|_| is_overlapped).map(paths);
-        let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
-        let scanned = record::scan_as(change.engine(), words, Bash::NAME, seq, looked);
-        let recorded = match scanned {
-            Ok(recorded) => recorded,
-            Err(error) => {
-                return self.not_recorded(change.engine(), error.message());
-            }
-        };
-        let left_out = LeftOutFiles::of(&recorded.left_out);
-        let ignored = IgnoredFiles::of(&recorded.ignored, after.survey.as_deref());
-        tell(change.engine(), recorded);
-        let tips = (self.tip.clone(), tip(change.engine())?);
-        let Some(((before, later), touched)) = later.zip(touched) else {
-            change.engine().warn(
-                "there are too many files to look at each: undo does not take back what this command changed",
-            );
-            // Its snapshot has the number.
-            change.spend_number()?;
-            return Ok(CommandDiff::default());
-        };
-        warn_of_protected(change.engine(), &touched);
-        warn_of_unseen(change.engine(), before, &later);
-        left_out.tell(reach, change.engine(), &touched);
-        tell_attributes(change.engine(), &touched);
-        let sides = Sides {
-            before,
-            after: &later,
-            tips: &tips,
-            left_out: [&self.left_out, &left_out],
-            ignored: [&self.ignored, &ignored],
-            is_overlapped,
-            kept: &self.kept,
-            heads: &self.heads,
-            held: &after.held,
-        };
-        command_diff::record(change, &sides, (subject, body))
-    }
-
     /// Warns that the command's changes could not be recorded, and names the commit with the old bytes.
     fn not_recorded(&self, engine: &mut Engine, message: &str) -> Result<CommandDiff, Error> {
         let message = message.trim_start_matches("no snapshot: ");
         let lost = "what this command changed is not recorded, and undo does not take it back";
-        let old = self.tip.as_deref().and_then(|tip| tip.get(..SHORT_ID)).map_or_else(String::new, |tip| {
+        let old = self.tree.tip.as_deref().and_then(|tip| tip.get(..SHORT_ID)).map_or_else(String::new, |tip| {
             format!(
                 "; the old bytes are in the snapshot {tip}: once this is mended, `lbx snapshot` records the changes and `lbx diff --from {tip}` shows them"
             )
@@ -337,40 +321,22 @@ impl ScannedTree {
     }
 }
 
-/// Passes on the warnings of a scan.
-fn tell(engine: &mut Engine, recorded: Recorded) {
-    recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
-    if let Some(id) = recorded.id {
-        engine.set_snapshot(id);
-    }
-}
-
 /// Warns of new paths that the policy protects: they did not exist before the command, so they could not be made
-/// read-only.
-fn warn_of_protected(engine: &mut Engine, touched: &[Touched]) {
-    if !engine.policy().has_protected_paths() {
-        return;
-    }
+/// read-only. Also of folders that became unreadable during the command.
+fn warn_of_touched(engine: &mut Engine, before: &Survey, after: &Survey, touched: &[Touched]) {
     let new = touched.iter().filter(|touched| touched.before.is_none()).map(|touched| &touched.path);
-    let protected = new.filter(|path| engine.policy().protects(&engine.workspace, path).is_some());
-    let shown: Vec<String> =
-        protected.take(PROTECTED_SHOWN_MAX).map(|path| engine.workspace.shown(path)).collect();
-    if !shown.is_empty() {
-        engine.warn(format!(
-            "the policy protects what is new now: {}. No tool changes or undoes it; tell the user",
-            shown.join(", ")
-        ));
-    }
-}
-
-/// Warns of folders that became unreadable during the command.
-fn warn_of_unseen(engine: &mut Engine, before: &Survey, after: &Survey) {
+    let is_protected = |path: &&WorkspacePath| engine.policy().protects(&engine.workspace, path).is_some();
+    let has_globs = engine.policy().has_protected_paths();
+    let protected: Vec<WorkspacePath> = new.filter(|path| has_globs && is_protected(path)).cloned().collect();
+    warn_of(engine, &protected, |names| {
+        format!("the policy protects what is new now: {names}. No tool changes or undoes it; tell the user")
+    });
     let unseen: Vec<WorkspacePath> = after.newly_unseen(before).cloned().collect();
-    if let Some(names) = named(&engine.workspace, &unseen) {
-        engine.warn(format!(
+    warn_of(engine, &unseen, |names| {
+        format!(
             "cannot be read since the command: {names}. What it changed there is not recorded, and undo does not take it back"
-        ));
-    }
+        )
+    });
 }
 
 /// Returns the commit of the last recorded work tree.
@@ -403,9 +369,7 @@ fn tell_attributes(engine: &mut Engine, touched: &[Touched]) {
     for (what, paths) in
         [("owner or group changed", owners), ("extended attributes may have changed", attributes)]
     {
-        if let Some(names) = named(&engine.workspace, &paths) {
-            engine.warn(format!("{what}, which undo does not take back: {names}"));
-        }
+        warn_of(engine, &paths, |names| format!("{what}, which undo does not take back: {names}"));
     }
 }
 

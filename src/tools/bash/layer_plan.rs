@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::changed_files::named;
+use super::changed_files::warn_of;
 use super::layer_changes::{Excluded, Merge, changed_meanwhile};
 use crate::control::seconds_now;
 use crate::engine::change::{Change, Current, moves, without_rename};
@@ -168,7 +168,11 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     /// # Errors
     /// Fails as any change does.
     pub fn finish(mut self) -> Result<Planned, Error> {
-        self.warn_of_attributes();
+        warn_of(self.change.engine(), &self.other_attributes, |names| {
+            format!(
+                "owner and extended attributes of existing files and folders stay as they were: {names}. Run the command with `direct` to change them"
+            )
+        });
         // Folders are removed innermost first.
         self.cleared.reverse();
         self.vacated.reverse();
@@ -177,16 +181,6 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         self.change.add_vacated(self.vacated)?;
         self.lost.iter().for_each(|path| self.change.note_lost(path));
         Ok(Planned { times: self.times, dropped: self.dropped, lost: self.lost })
-    }
-
-    /// Warns of files and folders that keep their owner and attributes, though the command changed them.
-    fn warn_of_attributes(&mut self) {
-        let engine = self.change.engine();
-        if let Some(names) = named(&engine.workspace, &self.other_attributes) {
-            engine.warn(format!(
-                "owner and extended attributes of existing files and folders stay as they were: {names}. Run the command with `direct` to change them"
-            ));
-        }
     }
 
     /// Plans the removal of the entry at a path; `is_replaced` if another entry takes its place.

@@ -18,15 +18,19 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::changed_files::named;
+use super::changed_files::warn_of;
+use super::job::record::JobFolder;
 use super::request::Request;
+use super::workdir;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::caches::{self, SessionTmp};
 use crate::engine::sandbox::hidden::{self, Own};
 use crate::engine::sandbox::outside::{self, Network, Outside};
-use crate::engine::sandbox::plan::{Limits, Reach};
+use crate::engine::sandbox::overlay::Layer;
+use crate::engine::sandbox::plan::{Limits, Reach, SandboxPlan};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
+use crate::engine::sandbox::run::Early;
 use crate::engine::sandbox::{environment, running};
 use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
@@ -35,32 +39,30 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind};
 
-/// Access and resources of a command.
-pub struct Prepared {
-    /// Access.
-    pub reach: Reach,
-    /// Resources.
-    pub limits: Limits,
-    /// Its environment.
-    pub environment: Vec<(OsString, OsString)>,
+/// A command that is about to run, with the locks and folders that it needs until its end.
+pub struct Planned {
+    /// Command and its access.
+    pub plan: SandboxPlan,
     /// Empty folder in place of a missing repository.
-    pub placeholder: Placeholder,
-    /// The session's `/tmp`; `None` without a state.
+    pub placeholder: Option<Placeholder>,
+    /// Paths of the known repositories.
+    pub marks: Vec<WorkspacePath>,
+    /// The `/tmp` of the session; `None` without a state.
     pub temporary: Option<SessionTmp>,
 }
 
-/// Puts together the access and resources of a command.
+/// Returns the plan of a command. From here on, other calls see that it runs.
 ///
 /// # Errors
 /// Fails with `command_denied` if the request wants more than the policy allows, or the workspace is the whole disk.
-pub fn prepare(
+pub fn plan(
     engine: &mut Engine,
     request: &Request,
-    mut found: ProtectedPaths,
-    read_only: bool,
-) -> Result<Prepared, Error> {
-    let root = engine.workspace.root().to_owned();
-    if root.parent().is_none() {
+    (program, early): (Vec<OsString>, Option<&Early>),
+    (mut found, layer, read_only): (ProtectedPaths, Option<Layer>, bool),
+) -> Result<Planned, Error> {
+    let mut marks = std::mem::take(&mut found.marks);
+    if engine.workspace.root().parent().is_none() {
         return Err(Error::new(
             ErrorKind::CommandDenied,
             "the workspace is the whole disk, so nothing would be confined",
@@ -69,25 +71,49 @@ pub fn prepare(
     }
     let network = network(engine, request.network)?;
     let (placeholder, temporary) = if read_only {
-        (Placeholder::none(), None)
+        (None, None)
     } else {
         let state = State::open(&engine.workspace)?;
         let temporary = SessionTmp::open(&engine.workspace, &state, engine.session())?;
         (Placeholder::make(engine.workspace.root_fd(), &state), Some(temporary))
     };
-    let home = hidden::home();
-    if placeholder.stands() && !found.protected.iter().any(|path| path.as_os_str() == GIT_FOLDER) {
-        found.protected.insert(0, PathBuf::from(GIT_FOLDER));
+    if placeholder.is_some() {
+        marks.push(WorkspacePath::root().join(GIT_FOLDER.as_ref()));
+        if !found.protected.iter().any(|path| path.as_os_str() == GIT_FOLDER) {
+            found.protected.insert(0, PathBuf::from(GIT_FOLDER));
+        }
     }
-    let writable = writable(engine, home.as_deref());
+    let reach = reach(engine, found, read_only, temporary.as_ref())?;
+    let peer = early.map_or_else(|| JobFolder::peer(engine, &network), |early| early.peer);
+    let plan = SandboxPlan {
+        program,
+        workdir: workdir(engine, request.workdir.as_deref())?,
+        environment: environment_of(engine, request, network != Network::None)?,
+        reach: Reach { layer, network, peer, ..reach },
+        limits: limits(engine),
+        grace_ms: GRACE_MS,
+    };
+    Ok(Planned { plan, placeholder, marks, temporary })
+}
+
+/// Returns the access of a command, except for its network and its layer.
+fn reach(
+    engine: &mut Engine,
+    found: ProtectedPaths,
+    read_only: bool,
+    temporary: Option<&SessionTmp>,
+) -> Result<Reach, Error> {
+    let (root, home) = (engine.workspace.root().to_owned(), hidden::home());
+    let home = home.as_deref();
+    let writable = writable(engine, home);
     let written = (!read_only).then_some(root.as_path());
     let folders: Vec<&Path> = written.into_iter().chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
     let own_folders: Vec<&Path> = writable.iter().map(Path::new).chain([root.as_path()]).collect();
-    let mut outside = seen_outside(engine, home.as_deref(), &own_folders);
+    let mut outside = seen_outside(engine, home, &own_folders);
     let wanted = engine.policy().list(Key::BashCaches);
-    let mut make = |name: &str, is_layered: bool| temporary.as_ref()?.cache(name, is_layered);
-    let caches = caches::find(home.as_deref(), wanted, (&mut outside, &own_folders), &mut make);
+    let mut make = |name: &str, is_layered: bool| temporary?.cache(name, is_layered);
+    let caches = caches::find(home, wanted, (&mut outside, &own_folders), &mut make);
     let by_policy = found.by_policy.iter().filter(|_| !read_only);
     let above = by_policy.flat_map(|path| path.ancestors().skip(1));
     let above =
@@ -95,31 +121,24 @@ pub fn prepare(
     // Folders that hold protected paths cannot be moved away and replaced either.
     let pinned: BTreeSet<OsString> = own.pinned.into_iter().chain(above).collect();
     let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
-    let mut reach = Reach {
+    let reach = Reach {
         read_only,
         outside,
         caches,
         protected: list(found.protected),
         states: list(found.states),
-        channels: list(unnamed(engine, home.as_deref(), found.channels)),
+        channels: list(unnamed(engine, home, found.channels)),
         settled: own.settled,
         pinned: pinned.into_iter().collect(),
         writable,
-        hidden: hidden::find(
-            home.as_deref(),
-            engine.policy().list(Key::BashHidden),
-            engine.policy().list(Key::BashReadable),
-        ),
-        network,
-        peer: None,
-        temporary: temporary.as_ref().map(|temporary| temporary.path().as_os_str().to_owned()),
-        layer: None,
+        temporary: temporary.map(|temporary| temporary.path().as_os_str().to_owned()),
         root: root.into_os_string(),
+        ..Reach::default()
     };
-    let seen = std::mem::take(&mut reach.hidden).into_iter();
-    reach.hidden = seen.filter(|hidden| reach.shows(Path::new(&hidden.path))).collect();
-    let environment = environment_of(engine, request, reach.network != Network::None)?;
-    Ok(Prepared { reach, limits: limits(engine), environment, placeholder, temporary })
+    let (more, readable) = (engine.policy().list(Key::BashHidden), engine.policy().list(Key::BashReadable));
+    let hidden = hidden::find(home, more, readable).into_iter();
+    let hidden = hidden.filter(|hidden| reach.shows(Path::new(&hidden.path))).collect();
+    Ok(Reach { hidden, ..reach })
 }
 
 /// Returns the environment of a command.
@@ -150,23 +169,12 @@ fn environment_of(
 
 /// Returns the access of a command that only probes a backend.
 pub fn reach_of_probe(engine: &Engine) -> Reach {
-    let home = hidden::home();
     Reach {
-        outside: seen_outside(engine, home.as_deref(), &[engine.workspace.root()]),
+        outside: seen_outside(engine, hidden::home().as_deref(), &[engine.workspace.root()]),
         root: engine.workspace.root().as_os_str().to_owned(),
-        read_only: false,
         protected: vec![OsString::from(GIT_FOLDER)],
-        channels: Vec::new(),
-        caches: Vec::new(),
         states: vec![OsString::from(STATE_FOLDER)],
-        writable: Vec::new(),
-        hidden: Vec::new(),
-        settled: Vec::new(),
-        pinned: Vec::new(),
-        network: Network::None,
-        peer: None,
-        temporary: None,
-        layer: None,
+        ..Reach::default()
     }
 }
 
@@ -189,21 +197,6 @@ fn unnamed(engine: &Engine, home: Option<&Path>, found: Vec<PathBuf>) -> Vec<Pat
     let mut used = in_use(engine.workspace.root_fd(), found);
     used.retain(|path| !named.iter().any(|named| root.join(path).starts_with(named)));
     used
-}
-
-/// Returns the backend that the policy names.
-pub fn backend(engine: &Engine) -> &str {
-    engine.policy().word(Key::BashBackend)
-}
-
-/// Returns the default time limit, in milliseconds.
-pub fn time_ms(engine: &Engine) -> u64 {
-    engine.policy().number(Key::BashMs)
-}
-
-/// Returns the number of output bytes that are kept.
-pub fn output_bytes_max(engine: &Engine) -> u64 {
-    engine.policy().number(Key::BashOutputBytes)
 }
 
 /// Returns the network of a command.
@@ -247,72 +240,57 @@ fn writable(engine: &Engine, home: Option<&Path>) -> Vec<OsString> {
     folders.into_iter().map(PathBuf::into_os_string).collect()
 }
 
-/// Returns the workspace paths that a command may not write, and the lbx states that it does not see. A transaction
-/// searches only known repositories; its change may not touch newer ones.
+/// Returns the workspace paths that a command on a layer may not write, and the lbx states that it does not see:
+/// searches only known repositories. The change that applies the layer may not touch newer ones.
 ///
 /// # Errors
 /// Fails with `command_denied` if the workspace cannot be searched.
-pub fn protected(engine: &mut Engine, is_transaction: bool) -> Result<ProtectedPaths, Error> {
-    let has_globs = engine.policy().has_protected_paths();
+pub fn protected_below_layer(engine: &Engine) -> Result<ProtectedPaths, Error> {
     let state = State::find(&engine.workspace).ok().flatten();
-    let known = state.as_ref().filter(|_| is_transaction && !has_globs).and_then(running::load_repositories);
-    if let Some(folders) = known {
-        return Ok(repositories::find_in(&engine.workspace, &folders));
+    let has_globs = engine.policy().has_protected_paths();
+    match state.filter(|_| !has_globs).as_ref().and_then(running::load_repositories) {
+        Some(folders) => Ok(repositories::find_in(&engine.workspace, &folders)),
+        None => search(engine, false).map(|(found, _)| found),
     }
-    let found = {
-        let protects = by_policy(engine);
-        let by_policy = has_globs.then_some(&protects as &(dyn Fn(&Path) -> bool + Sync));
-        repositories::find(&engine.workspace, &engine.control, by_policy)?
-    };
-    note_searched(engine, &found);
-    // A layer is checked before it is applied.
-    Ok(if is_transaction { found } else { without_closed(engine, found) })
 }
 
-/// Protects unreadable folders as well: they may hold a repository.
-fn without_closed(engine: &mut Engine, mut found: ProtectedPaths) -> ProtectedPaths {
+/// Finds the paths that a command without a layer may not write, unreadable folders among them, which may hold a
+/// repository. With `has_survey`, surveys the paths that it may write, unless there are too many.
+///
+/// # Errors
+/// Fails with `command_denied` if the workspace cannot be searched.
+pub fn look(engine: &mut Engine, has_survey: bool) -> Result<(ProtectedPaths, Option<Survey>), Error> {
+    let (mut found, survey) = search(engine, has_survey)?;
     let closed: Vec<WorkspacePath> =
         found.closed.iter().filter_map(|path| WorkspacePath::new(path)).collect();
-    if let Some(names) = named(&engine.workspace, &closed) {
-        engine.warn(format!(
+    warn_of(engine, &closed, |names| {
+        format!(
             "off limits for this command, since lbx cannot look into it: {names}. A command with `transaction` can open it by chmod u+rwx"
-        ));
-    }
+        )
+    });
     found.protected.append(&mut found.closed);
     found.protected.sort();
-    found
+    Ok((found, survey))
 }
 
-/// Finds the paths that a command may not write, and surveys the paths that it may; the survey is missing if there are
-/// too many.
-///
-/// # Errors
-/// Fails with `command_denied` if the workspace cannot be searched.
-pub fn look(engine: &mut Engine) -> Result<(ProtectedPaths, Option<Survey>), Error> {
-    let has_globs = engine.policy().has_protected_paths();
-    let (found, survey) = {
-        let protects = by_policy(engine);
-        let by_policy = has_globs.then_some(&protects as &(dyn Fn(&Path) -> bool + Sync));
-        repositories::find_and_survey(&engine.workspace, &engine.control, by_policy)?
-    };
-    note_searched(engine, &found);
-    Ok((without_closed(engine, found), survey))
-}
-
-/// Returns a test for paths that the policy protects.
-fn by_policy(engine: &Engine) -> impl Fn(&Path) -> bool + Sync {
+/// Searches the whole workspace, and stores where repositories are.
+fn search(engine: &Engine, has_survey: bool) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let (policy, workspace) = (engine.policy(), &engine.workspace);
-    move |path| WorkspacePath::new(path).is_some_and(|path| policy.protects(workspace, &path).is_some())
+    let has_globs = policy.has_protected_paths();
+    let protects =
+        |path: &Path| WorkspacePath::new(path).is_some_and(|path| policy.protects(workspace, &path).is_some());
+    let by_policy = has_globs.then_some(&protects as &(dyn Fn(&Path) -> bool + Sync));
+    let found = repositories::find(workspace, &engine.control, by_policy, has_survey)?;
+    if let Ok(Some(state)) = State::find(workspace)
+        && !has_globs
+    {
+        running::save_repositories(&state, &found.0.holders);
+    }
+    Ok(found)
 }
 
-/// Stores the result of a search of the whole workspace.
-fn note_searched(engine: &Engine, found: &ProtectedPaths) {
-    if let Ok(Some(state)) = State::find(&engine.workspace)
-        && !engine.policy().has_protected_paths()
-    {
-        running::save_repositories(&state, &found.holders);
-    }
-}
+/// Time between TERM and KILL when the time limit ends a command.
+const GRACE_MS: u64 = 1000;
 
 /// Folder by which a command could turn the workspace into a repository.
 pub const GIT_FOLDER: &str = ".git";
@@ -321,13 +299,9 @@ const LOCK: &str = "placeholder.lock";
 /// Content of the file while the folder is lbx's.
 const MADE: &[u8] = b"made\n";
 
-/// A command's share in the empty folder; when the last share is dropped, the folder is removed.
+/// A command's share in the empty folder; the last share that is dropped removes the folder, if it is empty.
 #[derive(Debug)]
-pub struct Placeholder(Option<Shared>);
-
-/// A share in the folder.
-#[derive(Debug)]
-struct Shared {
+pub struct Placeholder {
     /// The workspace root.
     root: OwnedFd,
     /// The locked file.
@@ -335,44 +309,11 @@ struct Shared {
 }
 
 impl Placeholder {
-    /// Returns an empty share: the command cannot make a repository.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self(None)
+    /// Makes the folder, or takes a share in it; returns `None` if the workspace has a `.git` of another program.
+    fn make(root: BorrowedFd<'_>, state: &State) -> Option<Self> {
+        if has_git(root) { None } else { Self::take(root, state).ok().flatten() }
     }
 
-    /// Makes the folder, or takes a share in it, if the workspace has no `.git`.
-    #[must_use]
-    pub fn make(root: BorrowedFd<'_>, state: &State) -> Self {
-        if has_git(root) {
-            return Self(None);
-        }
-        Self(Shared::take(root, state).ok().flatten())
-    }
-
-    /// Returns true if the folder exists for this command.
-    #[must_use]
-    pub const fn stands(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Gives up the share; the last one removes the folder, if it is empty.
-    pub fn remove(&mut self) {
-        let Some(Shared { root, lock }) = self.0.take() else { return };
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::unlink_at(&root, GIT_FOLDER, AtFlags::REMOVEDIR);
-            let _ = lock.set_len(0);
-        }
-    }
-}
-
-impl Drop for Placeholder {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
-
-impl Shared {
     /// Takes a share; returns `None` if another program made the folder.
     fn take(root: BorrowedFd<'_>, state: &State) -> std::io::Result<Option<Self>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -392,6 +333,15 @@ impl Shared {
             Err(errno) => return Err(errno.into()),
         }
         Ok(Some(Self { root: root.try_clone_to_owned()?, lock }))
+    }
+}
+
+impl Drop for Placeholder {
+    fn drop(&mut self) {
+        if rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::unlink_at(&self.root, GIT_FOLDER, AtFlags::REMOVEDIR);
+            let _ = self.lock.set_len(0);
+        }
     }
 }
 

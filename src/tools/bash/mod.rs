@@ -25,13 +25,13 @@ use recording::Recording;
 use answer::{BackendShown, Backends, Ran, Response, with_output};
 use changed_files::CommandDiff;
 use job::record::JobFolder;
-use limits::Placeholder;
+use limits::Planned;
 use request::Request;
 
 use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::engine::sandbox::caches::SessionTmp;
+use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::repository_marks::RepositoryWatch;
@@ -46,8 +46,6 @@ use crate::text::answer_size::AnswerRoom;
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 /// Longest time limit.
 const TIME_MS_MAX: u64 = 86_400_000;
-/// Time between TERM and KILL when the time limit ends a command.
-const GRACE_MS: u64 = 1000;
 /// Policy value for the first backend that works and has no gaps.
 const AUTO: &str = "auto";
 /// Policy value for the same backend, or else landlock.
@@ -127,35 +125,34 @@ impl Bash {
         let program = shell(command)?;
         let takes_layer = output.takes_layer(engine, request);
         let early = takes_layer.is_ok().then(|| start_early(engine, request)).flatten();
-        let _turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
+        let turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
         let recording = Recording::begin(engine, request, takes_layer)?;
-        match Self::run_recorded(engine, request, output, (program.clone(), early), recording)? {
-            Outcome::Ran(response) => Ok(response),
-            Outcome::NoLayer(reason) => {
-                let _turn = output.turn(engine, request);
+        match Self::run_recorded(engine, request, output, (program.clone(), early), recording) {
+            Err(NotRun::NoLayer(reason)) => {
+                let _turn = turn.or_else(|| output.turn(engine, request));
                 let recording = Recording::direct(engine, reason)?;
-                match Self::run_recorded(engine, request, output, (program, None), recording)? {
-                    Outcome::Ran(response) => Ok(response),
-                    Outcome::NoLayer(reason) => Err(layer::not_possible(&reason)),
-                }
+                Self::run_recorded(engine, request, output, (program, None), recording).map_err(NotRun::error)
             }
+            ran => ran.map_err(NotRun::error),
         }
     }
 
     /// Runs a command to its end, and records its changes.
     ///
     /// # Errors
-    /// Fails as [`Self::run`] does.
+    /// Fails as [`Self::run`] does, and with [`NotRun::NoLayer`] if the command may still run without one.
     fn run_recorded(
         engine: &mut Engine,
         request: &Request,
         output: &mut Output<'_>,
         (program, early): (Vec<OsString>, Option<run::Early>),
         mut recording: Recording,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Response, NotRun> {
         let marks = recording::Marks::of_session(engine)?;
-        let Planned { plan, mut placeholder, marks: marks_of_git, temporary: _in_use } =
-            plan_of(engine, request, (program, early.as_ref()), &mut recording)?;
+        let place = recording.for_plan(engine)?;
+        let Planned { plan, placeholder, marks: marks_of_git, temporary: _in_use } =
+            limits::plan(engine, request, (program, early.as_ref()), place)?;
+        recording.pass_a_moment();
         let kill = Control::default();
         let watch = output.watch(engine, &recording, marks_of_git, &kill);
         let bounds = run::Bounds {
@@ -168,25 +165,24 @@ impl Bash {
         let stdin = request.stdin.as_deref();
         let ran = run_confined(engine, &plan, stdin, &bounds, (shown_max, &mut *output, early));
         tell_watch(engine, watch);
-        placeholder.remove();
+        drop(placeholder);
         let ran = match ran {
-            Err(NotRun::NoLayer(reason)) if recording.may_go_direct() => return Ok(Outcome::NoLayer(reason)),
-            Err(NotRun::NoLayer(reason)) => Err(layer::not_possible(&reason)),
-            Err(NotRun::Call(error)) => Err(error),
-            Ok(confined) => Ok(confined),
+            Err(NotRun::NoLayer(reason)) if recording.may_go_direct() => return Err(NotRun::NoLayer(reason)),
+            ran => ran.map_err(NotRun::error),
         };
-        let has_succeeded = ran.as_ref().ok().map(|(confined, _)| exit_code(&confined.ran) == 0);
+        let has_succeeded = ran.as_ref().ok().map(|finished| finished.answer.exit_code == 0);
         let taken = recording.take(engine, request, &plan.reach, has_succeeded);
         // The OS removes the sandbox meanwhile; dropping `_departing` waits for that, at the latest when the session's
         // folders are free.
-        let (confined, _departing) = ran?;
-        let stale = marks.stale(engine);
-        confined.tell(engine, &plan);
-        let answer = Ran { stale, ..confined.answer() };
-        let room = output.room_for_changes(shown_max, &answer);
+        let Finished { mut answer, warnings, departing: _departing } = ran?;
+        answer.stale = marks.stale(engine);
+        warnings.into_iter().for_each(|warning| engine.warn(warning));
         match taken {
-            Ok(taken) => Ok(Outcome::Ran(Response::Ran(Box::new(with_changes(answer, taken, room))))),
-            Err(error) => Err(with_output(error, &answer)),
+            Ok(mut changes) => {
+                changes.shorten(output.room_for_changes(shown_max, &answer));
+                Ok(Response::Ran(Box::new(Ran { changes, ..answer })))
+            }
+            Err(error) => Err(with_output(error, &answer).into()),
         }
     }
 }
@@ -194,67 +190,10 @@ impl Bash {
 /// Warns if a job was stopped because a repository appeared.
 fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
     let Some(folder) = watch.and_then(|watch| watch.found()) else { return };
-    let shown =
-        if folder.is_root() { "the workspace root".to_owned() } else { engine.workspace.shown(&folder) };
+    let shown = direct::shown_folder(engine, &folder);
     engine.warn(format!(
         "stopped because a repository appeared in {shown}: the sandbox of a job that runs cannot protect it. Start the job again"
     ));
-}
-
-/// Adds the changes of the command to a response, as far as they fit.
-fn with_changes(answer: Ran, mut difference: CommandDiff, room: AnswerRoom) -> Ran {
-    difference.shorten(room);
-    let changed_total = difference.total.filter(|total| *total > difference.listed());
-    let CommandDiff { list: changed, is_discarded: discarded, conflicts, layer, direct, .. } = difference;
-    Ran { changed, conflicts, layer, direct, changed_total, discarded, ..answer }
-}
-
-/// A command that is about to run, with the locks and folders that it needs until its end.
-struct Planned {
-    /// Command and its access.
-    plan: SandboxPlan,
-    /// Empty folder in place of a missing repository.
-    placeholder: Placeholder,
-    /// Paths of the known repositories.
-    marks: Vec<WorkspacePath>,
-    /// The `/tmp` of the session.
-    temporary: Option<SessionTmp>,
-}
-
-/// Returns the plan of a command. From here on, other calls see that it runs.
-fn plan_of(
-    engine: &mut Engine,
-    request: &Request,
-    (program, early): (Vec<OsString>, Option<&run::Early>),
-    recording: &mut Recording,
-) -> Result<Planned, Error> {
-    let found = recording.protected(engine)?;
-    let mut marks = found.marks.clone();
-    let mut prepared = limits::prepare(engine, request, found, recording.is_read_only())?;
-    prepared.reach.layer = recording.layer();
-    let find_peer = || JobFolder::peer(engine, &prepared.reach.network);
-    prepared.reach.peer = early.map_or_else(find_peer, |early| early.peer);
-    recording.pass_a_moment();
-    let plan = SandboxPlan {
-        program,
-        workdir: workdir(engine, request.workdir.as_deref())?,
-        environment: prepared.environment,
-        reach: prepared.reach,
-        limits: prepared.limits,
-        grace_ms: GRACE_MS,
-    };
-    if prepared.placeholder.stands() {
-        marks.push(WorkspacePath::root().join(limits::GIT_FOLDER.as_ref()));
-    }
-    Ok(Planned { plan, placeholder: prepared.placeholder, marks, temporary: prepared.temporary })
-}
-
-/// Result of a command, or of the attempt to run it on a layer.
-enum Outcome {
-    /// The command ran.
-    Ran(Response),
-    /// The command did not run: no layer can be mounted; the reason.
-    NoLayer(String),
 }
 
 /// Reason why a command did not run.
@@ -271,6 +210,16 @@ impl From<Error> for NotRun {
     }
 }
 
+impl NotRun {
+    /// Returns the error of a command that does not run without a layer.
+    fn error(self) -> Error {
+        match self {
+            Self::NoLayer(reason) => layer::not_possible(&reason),
+            Self::Call(error) => error,
+        }
+    }
+}
+
 impl Output<'_> {
     /// Checks that a command can run on a layer; returns the reason if not, empty if the request asked for direct mode.
     fn takes_layer(&self, engine: &Engine, request: &Request) -> Result<(), String> {
@@ -283,7 +232,7 @@ impl Output<'_> {
         if allowed(engine).iter().any(|backend| backend.takes_layers()) {
             return Ok(());
         }
-        Err(format!("the backend {} has no layers", limits::backend(engine)))
+        Err(format!("the backend {} has no layers", backend_word(engine)))
     }
 
     /// Returns the room for the list of changes, in a response of at most `bytes_max` bytes.
@@ -333,65 +282,52 @@ impl Output<'_> {
     }
 }
 
-/// A command that ran, with its output.
-struct Confined {
-    /// How it ended.
-    ran: run::Ran,
-    /// Its output.
-    output: capture::Output,
-    /// End of the output.
-    tail: Vec<u8>,
-    /// Backend that confined it.
-    sandbox: &'static str,
+/// A command that ran.
+struct Finished {
+    /// Response, without the changes.
+    answer: Ran,
+    /// Warnings and hints that follow from its output and its end.
+    warnings: Vec<String>,
+    /// Its sandbox.
+    departing: run::Departing,
 }
 
-impl Confined {
-    /// Adds the warnings and hints that follow from its output and its end.
-    fn tell(&self, engine: &mut Engine, plan: &SandboxPlan) {
-        self.output.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
-        if self.ran.ended.had_too_many {
-            engine.warn(format!(
-                "the command was ended: it had more than {} processes at once (bash.processes)",
-                plan.limits.processes
-            ));
-        }
-        if exit_code(&self.ran) != 0
-            && self.sandbox != sandbox::NONE
-            && let Some(hint) = output::hint(&self.tail, &plan.reach)
-        {
-            engine.warn(hint);
-        }
-    }
-
-    /// Returns the response, without the changes.
-    fn answer(self) -> Ran {
-        let Self { ran, output, sandbox, .. } = self;
-        let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
-        Ran {
-            stdout: output.stdout,
-            stderr: output.stderr,
-            exit_code: exit_code(&ran),
-            signal: ran.ended.signal.filter(|_| !ran.timed_out),
-            timed_out: ran.timed_out,
-            stopped: ran.stopped,
-            duration_ms: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
-            cpu_ms,
-            peak_memory_bytes,
-            truncated: output.truncated,
-            output_bytes: output.truncated.then_some(output.bytes),
-            output_file: output.file,
-            changed_total: None,
-            changed: None,
-            conflicts: Vec::new(),
-            layer: None,
-            direct: None,
-            discarded: false,
-            stale: Vec::new(),
-            denied_hosts: ran.denied_hosts,
-            left_running: Some(left_running).filter(|count| *count > 0),
-            sandbox,
-        }
-    }
+/// Returns the response of a command without its changes, with warnings and hints; `tail` is the end of its output.
+fn answer(
+    ran: run::Ran,
+    output: capture::Output,
+    tail: &[u8],
+    (sandbox, plan): (&'static str, &SandboxPlan),
+) -> (Ran, Vec<String>) {
+    let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
+    let exit_code = exit_code(&ran);
+    let too_many = ran.ended.had_too_many.then(|| {
+        let most = plan.limits.processes;
+        format!("the command was ended: it had more than {most} processes at once (bash.processes)")
+    });
+    let has_hint = exit_code != 0 && sandbox != sandbox::NONE;
+    let hint = has_hint.then(|| output::hint(tail, &plan.reach)).flatten();
+    let warnings = output.warnings.into_iter().chain(too_many).chain(hint).collect();
+    let answer = Ran {
+        stdout: output.stdout,
+        stderr: output.stderr,
+        exit_code,
+        signal: ran.ended.signal.filter(|_| !ran.timed_out),
+        timed_out: ran.timed_out,
+        stopped: ran.stopped,
+        duration_ms: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
+        cpu_ms,
+        peak_memory_bytes,
+        truncated: output.truncated,
+        output_bytes: output.truncated.then_some(output.bytes),
+        output_file: output.file,
+        changes: CommandDiff::default(),
+        stale: Vec::new(),
+        denied_hosts: ran.denied_hosts,
+        left_running: Some(left_running).filter(|count| *count > 0),
+        sandbox,
+    };
+    (answer, warnings)
 }
 
 /// Runs a plan with the first backend that works and is allowed.
@@ -401,7 +337,7 @@ fn run_confined(
     stdin: Option<&str>,
     bounds: &run::Bounds,
     (shown_max, output, mut early): (usize, &mut Output<'_>, Option<run::Early>),
-) -> Result<(Confined, run::Departing), NotRun> {
+) -> Result<Finished, NotRun> {
     let mut reasons = Vec::new();
     let has_layer = plan.reach.layer.is_some();
     for backend in allowed(engine) {
@@ -414,7 +350,8 @@ fn run_confined(
             continue;
         }
         let mut log = output::OutputFile::new(engine);
-        let mut capture = Capture::new(shown_max, limits::output_bytes_max(engine), &mut log);
+        let mut capture =
+            Capture::new(shown_max, engine.policy().number(Key::BashOutputBytes), &mut log);
         let sink: &mut dyn run::Sink = match output {
             Output::Answer => &mut capture,
             Output::Job(job) => *job,
@@ -428,20 +365,16 @@ fn run_confined(
                     engine.warn(format!("{} leaves open: {}", backend.name(), gaps.join("; ")));
                 }
                 let tail = sink.into_tail();
-                let sandbox = backend.name();
-                return Ok((Confined { ran, output: capture.finish(), tail, sandbox }, departing));
+                let (answer, warnings) = answer(ran, capture.finish(), &tail, (backend.name(), plan));
+                return Ok(Finished { answer, warnings, departing });
             }
             Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
             Err(run::Failure::Call(error)) => return Err(error.into()),
         }
     }
-    Err(if has_layer {
-        NotRun::NoLayer(listed(&reasons))
-    } else if plan.reach.read_only {
-        not_read_only(&reasons).into()
-    } else {
-        not_confined(&reasons).into()
-    })
+    let reasons: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+    let reasons = reasons.join("; ");
+    Err(if has_layer { NotRun::NoLayer(reasons) } else { not_confined(plan.reach.read_only, &reasons).into() })
 }
 
 /// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
@@ -451,9 +384,14 @@ fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
     run::Early::start(backend, network.is_shared(), JobFolder::peer(engine, &network))
 }
 
+/// Returns the backend that the policy names.
+fn backend_word(engine: &Engine) -> &str {
+    engine.policy().word(Key::BashBackend)
+}
+
 /// Returns the backends that the policy allows.
 fn allowed(engine: &Engine) -> Vec<&'static dyn Backend> {
-    let name = limits::backend(engine);
+    let name = backend_word(engine);
     BACKENDS.iter().copied().filter(|backend| is_allowed(name, *backend)).collect()
 }
 
@@ -468,43 +406,32 @@ fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
     }
 }
 
-/// Returns the error if no backend can confine a command.
-fn not_confined(reasons: &[(&'static str, String)]) -> Error {
-    let error = Error::new(
-        ErrorKind::CommandDenied,
-        format!("no backend can confine a command here ({})", listed(reasons)),
-    );
-    error.suggest(
-        "Use the file tools instead. The user can install bubblewrap, or allow commands without confinement in their own policy: bash.backend = \"none\".",
-    )
-}
-
-/// Returns the error if lbx cannot write its state, and no backend can keep a command from writing.
-fn not_read_only(reasons: &[(&'static str, String)]) -> Error {
-    let message = format!(
-        "lbx cannot write its state here, and no backend can run a command without write access ({})",
-        listed(reasons)
-    );
-    Error::new(ErrorKind::CommandDenied, message)
-        .suggest("Use the tools that only read, or ask the user to make the workspace writable.")
-}
-
-/// Returns the reason of each backend as text.
-fn listed(reasons: &[(&'static str, String)]) -> String {
-    let list: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
-    list.join("; ")
+/// Returns the error if no backend can confine a command, or keep it from writing where lbx cannot write its state.
+fn not_confined(read_only: bool, reasons: &str) -> Error {
+    let (message, action) = if read_only {
+        (
+            "lbx cannot write its state here, and no backend can run a command without write access",
+            "Use the tools that only read, or ask the user to make the workspace writable.",
+        )
+    } else {
+        (
+            "no backend can confine a command here",
+            "Use the file tools instead. The user can install bubblewrap, or allow commands without confinement in their own policy: bash.backend = \"none\".",
+        )
+    };
+    Error::new(ErrorKind::CommandDenied, format!("{message} ({reasons})")).suggest(action)
 }
 
 /// Probes the backends and lists them.
 fn list_backends(engine: &Engine) -> Backends {
-    let word = limits::backend(engine).to_owned();
+    let word = backend_word(engine);
     let reach = limits::reach_of_probe(engine);
     let shown = |backend: &'static dyn Backend| {
         let reason = sandbox::probe(backend, reach.clone());
         BackendShown {
             name: backend.name(),
             works: reason.is_none(),
-            allowed: is_allowed(&word, backend),
+            allowed: is_allowed(word, backend),
             reason,
             about: backend.about(),
             gaps: backend.gaps(),
@@ -546,7 +473,7 @@ fn workdir(engine: &Engine, wanted: Option<&Path>) -> Result<OsString, Error> {
 
 /// Returns the time limit of a command.
 fn time_limit(engine: &Engine, request: &Request) -> Result<Duration, Error> {
-    match request.timeout_ms.unwrap_or_else(|| limits::time_ms(engine)) {
+    match request.timeout_ms.unwrap_or_else(|| engine.policy().number(Key::BashMs)) {
         ms @ 1..=TIME_MS_MAX => Ok(Duration::from_millis(ms)),
         ms => Err(Error::invalid(format!(
             "timeout_ms is {ms}: expected a number of milliseconds from 1 to {TIME_MS_MAX}"

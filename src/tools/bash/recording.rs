@@ -101,34 +101,24 @@ impl Recording {
         }
     }
 
-    /// Returns true if the command cannot change anything.
-    pub const fn is_read_only(&self) -> bool {
-        matches!(self, Self::ReadOnly(_))
-    }
-
     /// Returns true if a command without a layer may change the files themselves.
     pub const fn may_go_direct(&self) -> bool {
         matches!(self, Self::Layer(_, LayerFate::Applied))
     }
 
-    /// Returns the layer, for the sandbox.
-    pub fn layer(&self) -> Option<overlay::Layer> {
-        match self {
-            Self::Files(..) | Self::ReadOnly(_) => None,
-            Self::Layer(layered, _) => Some(layered.layer()),
-        }
-    }
-
-    /// Returns the paths that the command may not write.
+    /// Returns the paths that the command may not write, its layer, and true if it cannot change anything.
     ///
     /// # Errors
     /// Fails with `command_denied` if the workspace cannot be searched.
-    pub fn protected(&mut self, engine: &mut Engine) -> Result<ProtectedPaths, Error> {
-        let known = match self {
-            Self::Files(before, _) => before.take_protected(),
-            Self::Layer(..) | Self::ReadOnly(_) => None,
-        };
-        known.map_or_else(|| limits::protected(engine, matches!(self, Self::Layer(..))), Ok)
+    pub fn for_plan(
+        &mut self,
+        engine: &mut Engine,
+    ) -> Result<(ProtectedPaths, Option<overlay::Layer>, bool), Error> {
+        Ok(match self {
+            Self::Files(before, _) => (before.take_protected(), None, false),
+            Self::Layer(layered, _) => (limits::protected_below_layer(engine)?, Some(layered.layer()), false),
+            Self::ReadOnly(_) => (limits::look(engine, false)?.0, None, true),
+        })
     }
 
     /// Waits until a write gets a later time than the survey.
@@ -154,7 +144,7 @@ impl Recording {
         if let Self::Layer(layered, _) = &self {
             layered.tell_full(engine);
         }
-        let discarded = |difference| CommandDiff { is_discarded: true, ..difference };
+        let discarded = |difference| CommandDiff { discarded: true, ..difference };
         match (self, has_succeeded) {
             // A cancelled command may have changed files.
             (Self::Files(before, direct), _) => {
@@ -253,9 +243,8 @@ fn response(engine: &Engine, name: &str, record: &layer::LayerRecord) -> Layer {
 /// Puts the changed files into a response, as many as fit.
 fn set_changed(response: &mut Layer, mut difference: CommandDiff, bytes_max: usize) {
     difference.shorten(AnswerRoom::new(bytes_max));
-    let listed = difference.listed();
-    response.changed_total = difference.total.filter(|total| *total > listed);
-    response.changed = Some(difference.list.unwrap_or_default());
+    response.changed_total = difference.changed_total;
+    response.changed = Some(difference.changed.unwrap_or_default());
 }
 
 /// Largest number of files that are read again, since each costs its size.

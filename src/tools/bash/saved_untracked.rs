@@ -1,5 +1,5 @@
-//! Files that stay out of the snapshots though git does not ignore them: names of secrets, large files, files that a
-//! filter program would convert, other repositories. lbx still sees what a command does to them.
+//! Files that stay out of the snapshots: those that git ignores, and others with names of secrets, large files, files
+//! that a filter program would convert, other repositories. lbx still sees what a command does to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -17,29 +17,33 @@ use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::{Survey, Touched};
 use crate::engine::workspace::{Workspace, fs};
 
-/// Largest of these files whose bytes are kept while a command runs, in bytes.
+/// Largest file whose bytes are kept while a command runs though git does not ignore it, in bytes.
 const KEPT_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Total bytes that are kept.
+/// Total bytes that are kept of such files.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
 /// Largest number of files in a folder that is ignored as a whole; more are made by a build and can be made again.
 const IGNORED_FOLDER_FILES_MAX: usize = 1_000;
 
 /// Files that a scan left out.
 #[derive(Debug, Default)]
-pub struct LeftOutFiles {
-    /// Files, and folders with unknown content, each with the reason.
-    files: BTreeMap<WorkspacePath, LeftOut>,
+pub struct Untracked {
+    /// Files that git does not ignore, and folders with unknown content, each with the reason.
+    left_out: BTreeMap<WorkspacePath, LeftOut>,
     /// Repositories within the workspace.
     repositories: Vec<WorkspacePath>,
+    /// Single files that git ignores.
+    files: BTreeSet<WorkspacePath>,
+    /// Folders that git ignores as a whole; true if one has too many files.
+    folders: BTreeMap<WorkspacePath, bool>,
 }
 
 /// Bytes of small files before a command.
 #[derive(Debug, Default)]
 pub struct SavedUntracked(BTreeMap<WorkspacePath, Vec<u8>>);
 
-impl LeftOutFiles {
-    /// Sorts the files that a scan left out.
-    pub fn of(left_out: &[LeftOut]) -> Self {
+impl Untracked {
+    /// Sorts the files that a scan left out, and those that git ignores.
+    pub fn of(left_out: &[LeftOut], ignored: &[Vec<u8>], survey: Option<&Survey>) -> Self {
         let mut found = Self::default();
         for left in left_out {
             let Some(path) = WorkspacePath::new(Path::new(&left.path)) else { continue };
@@ -48,44 +52,68 @@ impl LeftOutFiles {
                 // A file that may be ignored counts as ignored.
                 Reason::Ignored | Reason::Rules(_) => {}
                 _ => {
-                    found.files.insert(path, left.clone());
+                    found.left_out.insert(path, left.clone());
                 }
+            }
+        }
+        for path in ignored {
+            let stem = path.strip_suffix(b"/");
+            let named = OsStr::from_bytes(stem.unwrap_or(path));
+            let Some(path) = WorkspacePath::new(Path::new(named)) else { continue };
+            if stem.is_some() {
+                let holds = |survey: &Survey| survey.below(&path).nth(IGNORED_FOLDER_FILES_MAX).is_some();
+                let is_large = survey.is_none_or(holds);
+                found.folders.insert(path, is_large);
+            } else {
+                found.files.insert(path);
             }
         }
         found
     }
 
-    /// Returns true if a file was left out.
-    pub fn has(&self, path: &WorkspacePath) -> bool {
-        self.of_path(path).is_some()
+    /// Returns the reason why a file was left out though git does not ignore it.
+    pub fn left_out(&self, path: &WorkspacePath) -> Option<&LeftOut> {
+        above(path, |path| self.left_out.get(path))
     }
 
-    /// Returns the reason why a file was left out.
-    fn of_path(&self, path: &WorkspacePath) -> Option<&LeftOut> {
-        let mut at = Some(path.clone());
-        while let Some(path) = at {
-            if let Some(left) = self.files.get(&path) {
-                return Some(left);
-            }
-            at = path.parent();
-        }
-        None
+    /// Returns true if git ignores a path.
+    pub fn ignores(&self, path: &WorkspacePath) -> bool {
+        self.files.contains(path) || self.ignored_folder(path).is_some()
     }
 
-    /// Reads the small files that a command may change and that have no other copy.
-    pub fn keep(&self, workspace: &Workspace) -> SavedUntracked {
-        let mut left = KEPT_BYTES_MAX;
-        let mut kept = BTreeMap::new();
-        for path in self.files.keys() {
-            let Ok((file, stat)) = workspace.open_regular(path, "") else { continue };
-            let size = fs::size_of(&stat);
-            let Some(rest) = left.checked_sub(size).filter(|_| size <= KEPT_FILE_BYTES_MAX) else { continue };
-            if let Ok(bytes) = fs::read_to_end(file, size, KEPT_FILE_BYTES_MAX) {
-                left = rest;
-                kept.insert(path.clone(), bytes);
-            }
+    /// Returns the ignored folder that holds a path, and true if it has too many files.
+    pub fn ignored_folder(&self, path: &WorkspacePath) -> Option<(&WorkspacePath, bool)> {
+        if self.folders.is_empty() {
+            return None;
         }
-        SavedUntracked(kept)
+        above(path, |path| self.folders.get_key_value(path).map(|(folder, is_large)| (folder, *is_large)))
+    }
+
+    /// Reads the files that a command may change and that have no other copy: the small ones that git does not ignore,
+    /// the ignored ones that look precious, the smallest first, and `others`.
+    pub fn save(
+        &self,
+        engine: &Engine,
+        survey: Option<&Survey>,
+        others: impl Iterator<Item = WorkspacePath>,
+    ) -> SavedUntracked {
+        let (workspace, mut saved) = (&engine.workspace, SavedUntracked::default());
+        let number = |key| engine.policy().number(key);
+        saved.add(workspace, self.left_out.keys().cloned(), (KEPT_FILE_BYTES_MAX, KEPT_BYTES_MAX));
+        if let Some(survey) = survey {
+            let file_bytes_max = number(Key::BashIgnoredFileBytes);
+            let files = self.files.iter().filter_map(|path| Some((path.clone(), survey.at(path)?)));
+            let small = self.folders.iter().filter(|(_, is_large)| !**is_large);
+            let inner = small.flat_map(|(folder, _)| survey.below(folder));
+            let files = files.chain(inner).filter(|(_, thing)| thing.size() <= file_bytes_max);
+            let mut files: Vec<(u64, WorkspacePath)> =
+                files.map(|(path, thing)| (thing.size(), path)).collect();
+            files.sort();
+            let paths = files.into_iter().map(|(_, path)| path);
+            saved.add(workspace, paths, (u64::MAX, number(Key::BashIgnoredBytes)));
+        }
+        saved.add(workspace, others, (u64::MAX, number(Key::BashIgnoredBytes)));
+        saved
     }
 
     /// Warns of touched files that are in no snapshot, and of those that even undo cannot restore; `reach` is the
@@ -93,7 +121,7 @@ impl LeftOutFiles {
     pub fn tell(&self, reach: &Reach, engine: &mut Engine, touched: &[Touched]) {
         let of_note = |touched: &Touched| {
             touched.after.as_ref().filter(|after| !after.kind().is_dir())?;
-            self.of_path(&touched.path).map(|left| LeftOut {
+            self.left_out(&touched.path).map(|left| LeftOut {
                 path: String::from_utf8_lossy(touched.path.as_bytes()).into_owned(),
                 reason: left.reason.clone(),
             })
@@ -120,78 +148,23 @@ impl LeftOutFiles {
     }
 }
 
-/// Paths that git ignores in a work tree.
-#[derive(Debug, Default)]
-pub struct IgnoredFiles {
-    /// Single files.
-    files: BTreeSet<WorkspacePath>,
-    /// Folders that are ignored as a whole; true if one has too many files.
-    folders: BTreeMap<WorkspacePath, bool>,
-}
-
-impl IgnoredFiles {
-    /// Sorts the paths that a scan found.
-    pub fn of(ignored: &[Vec<u8>], survey: Option<&Survey>) -> Self {
-        let mut found = Self::default();
-        for path in ignored {
-            let stem = path.strip_suffix(b"/");
-            let named = OsStr::from_bytes(stem.unwrap_or(path));
-            let Some(path) = WorkspacePath::new(Path::new(named)) else { continue };
-            if stem.is_some() {
-                let holds = |survey: &Survey| survey.below(&path).nth(IGNORED_FOLDER_FILES_MAX).is_some();
-                let is_large = survey.is_none_or(holds);
-                found.folders.insert(path, is_large);
-            } else {
-                found.files.insert(path);
-            }
-        }
-        found
-    }
-
-    /// Returns true if git ignores a path.
-    pub fn has(&self, path: &WorkspacePath) -> bool {
-        self.files.contains(path) || self.folder_of(path).is_some()
-    }
-
-    /// Returns the ignored folder that holds a path.
-    pub fn outermost(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        let mut around = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
-        around.find(|folder| self.folders.contains_key(folder))
-    }
-
-    /// Returns true if git ignores a path, and it is in a folder of too many files.
-    pub fn is_in_large(&self, path: &WorkspacePath) -> bool {
-        self.folder_of(path) == Some(true)
-    }
-
-    /// Returns true if a path is in a large ignored folder, false in a small one; `None` if in neither.
-    fn folder_of(&self, path: &WorkspacePath) -> Option<bool> {
-        let mut around = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
-        if self.folders.is_empty() { None } else { around.find_map(|path| self.folders.get(&path).copied()) }
-    }
-
-    /// Reads the ignored files that look precious, the smallest first.
-    pub fn keep(&self, engine: &Engine, survey: &Survey, kept: &mut SavedUntracked) {
-        let file_bytes_max = engine.policy().number(Key::BashIgnoredFileBytes);
-        let files = self.files.iter().filter_map(|path| Some((path.clone(), survey.at(path)?)));
-        let small = self.folders.iter().filter(|(_, is_large)| !**is_large);
-        let inner = small.flat_map(|(folder, _)| survey.below(folder));
-        let files = files.chain(inner).filter(|(_, thing)| thing.size() <= file_bytes_max);
-        let mut files: Vec<(u64, WorkspacePath)> = files.map(|(path, thing)| (thing.size(), path)).collect();
-        files.sort();
-        kept.add(engine, files.into_iter().map(|(_, path)| path));
-    }
+/// Returns the finding for the innermost path that has one, from a path upwards.
+fn above<T>(path: &WorkspacePath, find: impl Fn(&WorkspacePath) -> Option<T>) -> Option<T> {
+    std::iter::successors(Some(path.clone()), WorkspacePath::parent).find_map(|path| find(&path))
 }
 
 impl SavedUntracked {
-    /// Reads these files and symlinks, as long as there is room.
-    pub fn add(&mut self, engine: &Engine, paths: impl Iterator<Item = WorkspacePath>) {
-        let workspace = &engine.workspace;
-        let mut left = engine.policy().number(Key::BashIgnoredBytes);
+    /// Reads files and symlinks of at most `file_max` bytes, as long as there is room for them in `left` bytes.
+    fn add(
+        &mut self,
+        workspace: &Workspace,
+        paths: impl Iterator<Item = WorkspacePath>,
+        (file_max, mut left): (u64, u64),
+    ) {
         for path in paths {
             let bytes = match workspace.open_regular(&path, "") {
-                Ok((file, stat)) if fs::size_of(&stat) <= left => {
-                    fs::read_to_end(file, fs::size_of(&stat), left).ok()
+                Ok((file, stat)) if fs::size_of(&stat) <= left.min(file_max) => {
+                    fs::read_to_end(file, fs::size_of(&stat), left.min(file_max)).ok()
                 }
                 Ok(_) => None,
                 Err(_) => {

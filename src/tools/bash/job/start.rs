@@ -347,7 +347,7 @@ impl JobSink {
             }
             asked.cancel();
         });
-        let room = limits::output_bytes_max(engine);
+        let room = engine.policy().number(Key::BashOutputBytes);
         Ok(Self { folder, about, file, room, left_out: 0, has_started: false, stop })
     }
 }
