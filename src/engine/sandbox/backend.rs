@@ -18,34 +18,33 @@ pub const NAMESPACES: &str = "namespaces";
 pub const LANDLOCK: &str = "landlock";
 
 /// A way to confine a command.
-pub trait Backend: Sync {
-    /// Returns its name in responses and in the policy.
-    fn name(&self) -> &'static str;
+#[derive(Debug)]
+pub struct Backend {
+    /// Its name in responses and in the policy.
+    pub name: &'static str,
+    /// A sentence about its protection.
+    pub about: &'static str,
+    /// Gaps that other backends close.
+    pub gaps: &'static [&'static str],
+    /// Process that makes the sandbox.
+    pub start: Start,
+}
 
-    /// Returns a sentence about its protection.
-    fn about(&self) -> &'static str;
+/// The process that makes a sandbox, without its descriptors.
+#[derive(Debug, Clone, Copy)]
+pub enum Start {
+    /// lbx makes the namespaces, and can put a layer over the workspace. The process starts before its plan is known.
+    Early,
+    /// The process depends on the access of the command; the error is the reason if there can be none.
+    Planned(fn(&Reach) -> Result<Command, String>),
+}
 
+impl Backend {
     /// Returns true if it can put a layer over the workspace.
-    fn takes_layers(&self) -> bool {
-        false
+    #[must_use]
+    pub const fn takes_layers(&self) -> bool {
+        matches!(self.start, Start::Early)
     }
-
-    /// Returns the gaps that other backends close.
-    fn gaps(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Returns the process that makes the sandbox if it can start before the plan is known. The call gives it its user
-    /// ids, unless it enters the network of a peer.
-    fn early_command(&self, _network: bool, _peer: Option<u32>) -> Option<Command> {
-        None
-    }
-
-    /// Returns the process that makes the sandbox, without its descriptors.
-    ///
-    /// # Errors
-    /// Returns the reason if there can be no process.
-    fn command(&self, reach: &Reach) -> Result<Command, String>;
 }
 
 /// Returns a process that runs a part of a sandbox.

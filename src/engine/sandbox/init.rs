@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -153,21 +153,12 @@ fn start_command(
     let stdin = link.take_received().map_or_else(Stdio::null, Stdio::from);
     let mut command = match temporary {
         Some(temporary) => landlock::restricted(plan, temporary)?,
-        None => program(plan)?,
+        None => plan.command()?,
     };
     command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
     let spawned = programs::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
     // The handle is not waited for: `Family` reaps every process.
     Ok(doing(spawned, "cannot start the command")?.id())
-}
-
-/// Returns the program of a plan.
-fn program(plan: &SandboxPlan) -> SetupResult<Command> {
-    let (program, arguments) = plan.program.split_first().ok_or("there is no program to run")?;
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear();
-    command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
-    Ok(command)
 }
 
 /// The command and all its descendants.

@@ -5,7 +5,7 @@
 //! rules that allow, and a rule applies to all paths below a folder: so it cannot protect `.git` and `.lbx` in the
 //! workspace, nor hide a path below a writable folder.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,11 +13,10 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
 };
-use serde::{Deserialize, Serialize};
 
-use super::backend::{Backend, INTERNAL, LANDLOCK, SELF, part};
+use super::backend::{INTERNAL, SELF, part};
 use super::outside::Network;
-use super::plan::{Reach, SandboxPlan};
+use super::plan::{Hidden, Reach, SandboxPlan};
 use super::privileges;
 use super::setup::{SetupResult, doing};
 use crate::engine::workspace::programs;
@@ -41,63 +40,22 @@ const FOLDERS_MAX: usize = 10_000;
 /// Largest number of folders above a hidden path.
 const DEPTH_MAX: usize = 64;
 
-/// The Landlock backend.
-pub struct Landlock;
-
-impl Backend for Landlock {
-    fn name(&self) -> &'static str {
-        LANDLOCK
+/// Returns the first process of the sandbox.
+///
+/// # Errors
+/// Returns the reason if Landlock does not work, or cannot confine a command to this access.
+pub fn command(reach: &Reach) -> Result<Command, String> {
+    let below =
+        |hidden: &&Hidden| reach.own_folders().any(|folder| Path::new(&hidden.path).starts_with(folder));
+    let hidden = reach.hidden.iter().find(below).map(|hidden| ("hide", &hidden.path));
+    if let Some((verb, path)) = hidden.or(reach.settled.first().map(|path| ("protect", path))) {
+        return Err(format!("Landlock cannot {verb} {} in a folder that is writable", path.display()));
     }
-
-    fn about(&self) -> &'static str {
-        "Landlock and seccomp, for systems without namespaces: outside the workspace only programs and toolchains, read-only; no network sockets; only where the policy names it (bash.backend)"
+    if let Network::Hosts(_) = reach.network {
+        return Err("Landlock cannot limit the network to a list of hosts".to_owned());
     }
-
-    fn gaps(&self) -> &'static [&'static str] {
-        &[
-            ".git, .lbx and protected paths in the workspace can be written",
-            "chmod, chown, touch and setfattr work on the user's files outside",
-            "sizes and times of files outside can be seen, also of secrets",
-            "sockets of other programs can be reached, such as those of containers and of the desktop; FIFOs only in the workspace",
-            "before Landlock 6 (Linux 6.12) other processes of the user can get signals",
-        ]
-    }
-
-    fn command(&self, reach: &Reach) -> Result<Command, String> {
-        let below = |hidden: &&super::plan::Hidden| {
-            reach.own_folders().any(|folder| Path::new(&hidden.path).starts_with(folder))
-        };
-        if let Some(hidden) = reach.hidden.iter().find(below) {
-            return Err(format!(
-                "Landlock cannot hide {} in a folder that is writable",
-                hidden.path.display()
-            ));
-        }
-        if let Some(settled) = reach.settled.first() {
-            return Err(format!(
-                "Landlock cannot protect {} in a folder that is writable",
-                settled.display()
-            ));
-        }
-        if let Network::Hosts(_) = reach.network {
-            return Err("Landlock cannot limit the network to a list of hosts".to_owned());
-        }
-        doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
-        Ok(part(SELF, "landlock"))
-    }
-}
-
-/// Task of the process that restricts itself.
-#[derive(Debug, Serialize, Deserialize)]
-struct Task {
-    /// Access of the command.
-    reach: Reach,
-    /// Folder for temporary files.
-    temporary: OsString,
-    /// Command with its arguments.
-    program: Vec<OsString>,
-    /// Its environment.
-    environment: Vec<(OsString, OsString)>,
+    doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
+    Ok(part(SELF, "landlock"))
 }
 
 /// A folder for temporary files, removed on drop.
@@ -134,12 +92,10 @@ impl Drop for Temporary {
 /// Returns the OS error.
 #[expect(clippy::disallowed_methods, reason = "a file in the folder that this process has just made")]
 pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Command> {
-    let task = Task {
-        reach: plan.reach.clone(),
-        temporary: plan.reach.temporary.clone().unwrap_or_else(|| temporary.0.clone().into_os_string()),
-        program: plan.program.clone(),
-        environment: plan.environment.clone(),
-    };
+    let mut task = plan.clone();
+    let folder = task.reach.temporary.get_or_insert_with(|| temporary.0.clone().into_os_string()).clone();
+    task.environment.retain(|(name, _)| name != TEMPORARY);
+    task.environment.push((TEMPORARY.into(), folder));
     let task = doing(serde_json::to_vec(&task), "the plan cannot be handed on")?;
     let file = temporary.0.join(TASK_FILE);
     doing(std::fs::write(&file, task), "the plan cannot be handed on")?;
@@ -157,18 +113,13 @@ pub(super) fn run() -> SetupResult<()> {
     let file = std::env::var_os(TASK).ok_or("there is nothing to run")?;
     let task = doing(std::fs::read(&file), "there is nothing to run")?;
     doing(std::fs::remove_file(&file), "the plan cannot be taken")?;
-    let Task { reach, temporary, program, environment } =
-        doing(serde_json::from_slice(&task), "there is nothing to run")?;
+    let plan: SandboxPlan = doing(serde_json::from_slice(&task), "there is nothing to run")?;
     if rustix::process::geteuid().is_root() {
         super::privileges::drop_capabilities()?;
     }
-    restrict(&reach, Path::new(&temporary))?;
-    privileges::filter(false, reach.network.is_shared())?;
-    let (program, arguments) = program.split_first().ok_or("there is no program to run")?;
-    let variables = environment.into_iter().filter(|(name, _)| name != TEMPORARY);
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(variables).env(TEMPORARY, temporary);
-    Err(format!("cannot start the command: {}", programs::exec(&mut command)))
+    restrict(&plan.reach)?;
+    privileges::filter(false, plan.reach.network.is_shared())?;
+    Err(format!("cannot start the command: {}", programs::exec(&mut plan.command()?)))
 }
 
 /// Returns the rules that do not depend on paths.
@@ -186,13 +137,15 @@ fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
 }
 
 /// Restricts this process and its descendants.
-fn restrict(reach: &Reach, temporary: &Path) -> SetupResult<()> {
+fn restrict(reach: &Reach) -> SetupResult<()> {
     let mut rules = doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
     let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
     for folder in reach.own_folders() {
         rules = allow(rules, &folder, if reach.is_read_only(&folder) { read } else { all })?;
     }
-    rules = allow(rules, temporary, all)?;
+    if let Some(folder) = &reach.temporary {
+        rules = allow(rules, Path::new(folder), all)?;
+    }
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     for path in DEVICES.iter().filter(|path| rustix::fs::stat(**path).is_ok()) {
         rules = allow(rules, Path::new(path), device)?;

@@ -18,11 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::overlay::{self, Layer, enter};
+use crate::control::seconds_now;
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
 use crate::engine::store::lock::Lock;
 use crate::engine::store::lock::{is_unique, unique_name};
@@ -69,10 +70,10 @@ const TICKS_MAX: usize = 50;
 pub type NameIn<'f> = (BorrowedFd<'f>, &'f OsStr);
 
 /// Facts about the command of a layer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerRecord {
     /// Version of the format.
-    version: u32,
+    pub version: u32,
     /// The command.
     pub command: String,
     /// Session that ran it.
@@ -82,11 +83,11 @@ pub struct LayerRecord {
     /// Start of the command, in seconds since 1970.
     pub started: u64,
     /// Start of the command by the clock of the workspace's file system. Later changes are made by others.
-    began: Moment,
+    pub began: Moment,
     /// Newest snapshot at that time, if known.
     pub tip: Option<String>,
     /// The change that applies the layer.
-    change: Option<ApplyingChange>,
+    pub change: Option<ApplyingChange>,
     /// Paths that were not applied, each with the reason.
     pub conflicts: Vec<LayerConflict>,
 }
@@ -120,24 +121,11 @@ struct TakenEntry {
     path: Option<WorkspacePath>,
 }
 
-/// A command, as its layer records it.
-#[derive(Debug, Clone, Copy)]
-pub struct LayerCommand<'a> {
-    /// The command.
-    pub command: &'a str,
-    /// Session that runs it.
-    pub session: &'a str,
-    /// The caller's reason.
-    pub why: Option<&'a str>,
-    /// Start, in seconds since 1970.
-    pub started: u64,
-    /// Newest snapshot, if known.
-    pub tip: Option<&'a str>,
-}
-
 /// A layer's folder; removed on drop, unless it is kept.
 #[derive(Debug)]
 pub struct LayerFolder {
+    /// State that holds it.
+    state: State,
     /// The folder of all layers.
     layers: Arc<OwnedFd>,
     /// Its name.
@@ -165,7 +153,7 @@ impl LayerFolder {
     ///
     /// # Errors
     /// Fails with `invalid_request` if the file system cannot hold a layer.
-    pub fn make(workspace: &Workspace, state: &State, command: &LayerCommand<'_>) -> Result<Self, Error> {
+    pub fn make(workspace: &Workspace, state: State, record: LayerRecord) -> Result<Self, Error> {
         let layers = state.folder(FOLDER)?;
         let name = unique_name(PREFIX);
         let shown = state.shown(&format!("{FOLDER}/{name}"));
@@ -174,26 +162,20 @@ impl LayerFolder {
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
         let folder = new_folder(layers.as_fd(), &name).map_err(io)?;
         let in_memory = is_on_overlay(layers.as_fd());
-        let (own, place);
-        let holder = if in_memory {
-            own = made_in_memory(&name)?;
-            place = Path::new(overlay::MEMORY).join(name_in_memory(&name));
-            &own
-        } else {
-            place = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
-            &folder
-        };
+        let made = if in_memory { Some(made_in_memory(&name)?) } else { None };
+        let holder = made.as_ref().unwrap_or(&folder);
         let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
         new_folder(holder.as_fd(), WORK).map_err(io)?;
-        let record = LayerRecord::new(command);
-        let (is_kept, marks) = (false, None);
+        let place = place_of(workspace, &state, &name, in_memory);
+        let record = LayerRecord { version: VERSION, started: seconds_now(), ..record };
+        let (is_kept, marks, _lock) = (false, None, lock);
         let mut layer =
-            Self { layers, name, folder, upper, place, in_memory, record, is_kept, marks, _lock: lock };
+            Self { state, layers, name, folder, upper, place, in_memory, record, is_kept, marks, _lock };
         layer.must_take_attributes()?;
         layer.look_like(workspace).map_err(io)?;
         layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
         layer.write_record()?;
-        let marks = state.folder(OPEN_FOLDER)?;
+        let marks = layer.state.folder(OPEN_FOLDER)?;
         fs::create_at(marks.as_fd(), OsStr::new(&layer.mark()), 0o600).map_err(io)?;
         layer.marks = Some(marks);
         Ok(layer)
@@ -203,50 +185,34 @@ impl LayerFolder {
     ///
     /// # Errors
     /// Fails with `not_found` if the layer does not exist, and with `lock_timeout` if its command still runs.
-    pub fn open(workspace: &Workspace, state: &State, name: &str) -> Result<Self, Error> {
+    pub fn open(workspace: &Workspace, state: State, name: &str) -> Result<Self, Error> {
         let missing = || {
             Error::new(ErrorKind::NotFound, format!("layer not found: {name}"))
                 .suggest("`bash` with `list` shows the layers that are kept.")
         };
-        if !is_name(name) {
-            return Err(missing());
-        }
-        let Some(layers) = state.find_folder(FOLDER)? else { return Err(missing()) };
+        let layers = state.find_folder(FOLDER)?.filter(|_| is_name(name)).ok_or_else(missing)?;
         let folder = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| missing())?;
-        let Some(lock) = state.try_lock(layers.as_fd(), &lock_name(name))? else {
+        let Some(_lock) = state.try_lock(layers.as_fd(), &lock_name(name))? else {
             return Err(Error::new(
                 ErrorKind::LockTimeout,
                 format!("the command of {name} is still running"),
             ));
         };
         let in_memory = is_on_overlay(layers.as_fd());
-        let (own, place);
-        let holder = if in_memory {
-            let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
-            own = fs::open_at(memory.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
-                .map_err(|_| missing())?;
-            place = Path::new(overlay::MEMORY).join(name_in_memory(name));
-            &own
-        } else {
-            place = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
-            &folder
-        };
-        let upper = fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).map_err(|_| missing())?;
+        let upper = open_upper(in_memory, folder.as_fd(), name).ok_or_else(missing)?;
         let record = read_record(folder.as_fd()).ok_or_else(missing)?;
-        let layer = Self {
-            layers,
-            name: name.to_owned(),
-            folder,
-            upper,
-            place,
-            in_memory,
-            record,
-            is_kept: true,
-            marks: None,
-            _lock: lock,
-        };
-        layer.return_taken(state);
+        let place = place_of(workspace, &state, name, in_memory);
+        let (name, is_kept, marks) = (name.to_owned(), true, None);
+        let layer =
+            Self { state, layers, name, folder, upper, place, in_memory, record, is_kept, marks, _lock };
+        layer.return_taken();
         Ok(layer)
+    }
+
+    /// Returns the state that holds it.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// Returns its name.
@@ -297,15 +263,9 @@ impl LayerFolder {
 
     /// Writes the facts about its command.
     fn write_record(&self) -> Result<(), Error> {
-        /// Temporary name of the new file.
-        const NEW: &str = ".layer.lbx";
-        let io = |source: std::io::Error| Error::io("write", format!("{FOLDER}/{}", self.name), source);
         let bytes = serde_json::to_vec(&self.record).map_err(|error| Error::internal(error.to_string()))?;
-        let _ = fs::unlink_at(&self.folder, NEW, AtFlags::empty());
-        let file =
-            fs::create_at(self.folder.as_fd(), OsStr::new(NEW), 0o600).map_err(|errno| io(errno.into()))?;
-        fs::write_all(&file, &bytes).map_err(io)?;
-        fs::rename_at(&self.folder, NEW, &self.folder, RECORD).map_err(|errno| io(errno.into()))
+        let name = OsStr::new(RECORD);
+        self.state.replace(self.folder.as_fd(), name, &bytes, &unique_name("layer-record")).map(drop)
     }
 
     /// Returns the name of its mark among the open journal entries.
@@ -346,13 +306,12 @@ impl LayerFolder {
     /// Returns the OS error, or an error of `copy`.
     pub fn take_to_trash(
         &self,
-        state: &State,
         (path, id): (&WorkspacePath, &str),
         copy: impl FnOnce(NameIn<'_>, NameIn<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let io = |errno: Errno| Error::io("move", path.to_string(), errno);
-        self.note_taken(state, id, Some(path))?;
-        let entry = state.folder(&format!("{}/{id}", trash::FOLDER))?;
+        self.note_taken(id, Some(path))?;
+        let entry = self.state.folder(&format!("{}/{id}", trash::FOLDER))?;
         let parent = path.parent().unwrap_or_default();
         let parent = fs::open_beneath(self.upper.as_fd(), &parent, fs::FOLDER).map_err(io)?;
         let name = path.name().unwrap_or_default();
@@ -364,30 +323,22 @@ impl LayerFolder {
 
     /// Moves back the parts in the trash that did not reach their places, since the change failed; removes old files
     /// that the trash does not keep.
-    pub fn return_taken(&self, state: &State) {
-        return_taken(state, self.folder.as_fd(), Some(self.upper.as_fd()));
+    pub fn return_taken(&self) {
+        return_taken(&self.state, self.folder.as_fd(), Some(self.upper.as_fd()));
     }
 
     /// Records a trash entry that a change fills; `path` names the part of the layer that it holds.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn note_taken(&self, state: &State, id: &str, path: Option<&WorkspacePath>) -> Result<(), Error> {
+    pub fn note_taken(&self, id: &str, path: Option<&WorkspacePath>) -> Result<(), Error> {
         let taken = TakenEntry { id: id.to_owned(), path: path.cloned() };
         let mut line = serde_json::to_vec(&taken).map_err(|error| Error::internal(error.to_string()))?;
         line.push(b'\n');
-        self.append_taken(&line).map_err(|source| Error::io("write", state.shown(FOLDER), source))
-    }
-
-    /// Appends a line to the list of taken entries.
-    fn append_taken(&self, line: &[u8]) -> std::io::Result<()> {
-        let flags = rustix::fs::OFlags::WRONLY
-            | rustix::fs::OFlags::CREATE
-            | rustix::fs::OFlags::APPEND
-            | rustix::fs::OFlags::NOFOLLOW
-            | rustix::fs::OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.folder, TAKEN, flags, Mode::from_raw_mode(0o600))?;
-        fs::write_all(&file.into(), line)
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.folder, TAKEN, flags, Mode::from_raw_mode(0o600));
+        let appended = file.map_err(Into::into).and_then(|file| fs::write_all(&file.into(), &line));
+        appended.map_err(|source| Error::io("write", self.state.shown(FOLDER), source))
     }
 
     /// Fails if the file system lacks the attributes that a layer needs.
@@ -426,21 +377,22 @@ impl Drop for LayerFolder {
     }
 }
 
-impl LayerRecord {
-    /// Returns the record of a command that is about to start.
-    fn new(command: &LayerCommand<'_>) -> Self {
-        Self {
-            version: VERSION,
-            command: command.command.to_owned(),
-            session: command.session.to_owned(),
-            why: command.why.map(str::to_owned),
-            started: command.started,
-            began: (0, 0),
-            tip: command.tip.map(str::to_owned),
-            change: None,
-            conflicts: Vec::new(),
-        }
+/// Returns the absolute path of the folder that holds the changes of a layer.
+fn place_of(workspace: &Workspace, state: &State, name: &str, in_memory: bool) -> PathBuf {
+    if in_memory {
+        return Path::new(overlay::MEMORY).join(name_in_memory(name));
     }
+    workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path())
+}
+
+/// Opens the folder with the changes of a layer, whose own folder is given.
+fn open_upper(in_memory: bool, folder: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
+    let holder = if in_memory {
+        fs::open_at(overlay::open_memory().ok()?.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
+    } else {
+        fs::open_at(folder, OsStr::new("."), fs::FOLDER)
+    };
+    fs::open_at(holder.ok()?.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()
 }
 
 /// Returns the record of a layer's folder, if it has one of a known version.
@@ -563,15 +515,7 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
             entry.is_some_and(|entry| entry.id == change.id)
         })
     };
-    let in_memory = is_on_overlay(layers).then(overlay::open_memory).and_then(Result::ok);
-    let memory_name = name_in_memory(name);
-    let upper = match &in_memory {
-        Some(memory) => fs::open_at(memory.as_fd(), OsStr::new(&memory_name), fs::FOLDER).ok(),
-        None => {
-            folder.as_ref().and_then(|folder| fs::open_at(folder.as_fd(), OsStr::new("."), fs::FOLDER).ok())
-        }
-    };
-    let upper = upper.and_then(|holder| fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok());
+    let upper = folder.as_ref().and_then(|it| open_upper(is_on_overlay(layers), it.as_fd(), name));
     let is_done = record.as_ref().is_none_or(is_applied);
     if let Some(folder) = &folder {
         return_taken(state, folder.as_fd(), upper.as_ref().filter(|_| !is_done).map(OwnedFd::as_fd));

@@ -31,26 +31,51 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 pub use backend::{Backend, LANDLOCK, NONE};
-use backend::{INTERNAL, SELF};
+use backend::{INTERNAL, NAMESPACES, SELF, Start, part};
 use plan::{Limits, Reach, SandboxPlan};
 
 /// Exit status of a first process that could not report why it failed.
 const FAILED: u8 = 125;
 
 /// All backends, in the order in which they are tried.
-pub static BACKENDS: [&dyn Backend; 4] =
-    [&namespaces::Namespaces, &namespaces::Bubblewrap, &landlock::Landlock, &namespaces::Unconfined];
-
-/// Returns a backend by name.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static dyn Backend> {
-    BACKENDS.iter().copied().find(|backend| backend.name() == name)
-}
+pub static BACKENDS: [Backend; 4] = [
+    Backend {
+        name: NAMESPACES,
+        about: "Linux namespaces, made by lbx itself: outside the workspace only programs and toolchains, read-only; no other processes, no network",
+        gaps: &[],
+        start: Start::Early,
+    },
+    Backend {
+        name: "bubblewrap",
+        about: "the same by the program bwrap, where it is installed",
+        gaps: &[],
+        start: Start::Planned(namespaces::bubblewrap),
+    },
+    Backend {
+        name: LANDLOCK,
+        about: "Landlock and seccomp, for systems without namespaces: outside the workspace only programs and toolchains, read-only; no network sockets; only where the policy names it (bash.backend)",
+        gaps: &[
+            ".git, .lbx and protected paths in the workspace can be written",
+            "chmod, chown, touch and setfattr work on the user's files outside",
+            "sizes and times of files outside can be seen, also of secrets",
+            "sockets of other programs can be reached, such as those of containers and of the desktop; FIFOs only in the workspace",
+            "before Landlock 6 (Linux 6.12) other processes of the user can get signals",
+        ],
+        start: Start::Planned(landlock::command),
+    },
+    // It only ends every process with the command.
+    Backend {
+        name: NONE,
+        about: "no confinement: the command can do whatever its user can; only by the user's own policy",
+        gaps: &[],
+        start: Start::Planned(|_| Ok(part(SELF, "unconfined"))),
+    },
+];
 
 /// Returns the reason why a backend does not work here; `None` if it works. It runs lbx itself for the test, since no
 /// other program need exist.
 #[must_use]
-pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
+pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
     let plan = SandboxPlan {
         program: [SELF, "--version"].map(OsString::from).into(),
         workdir: reach.root.clone(),
@@ -59,8 +84,7 @@ pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
         limits: Limits { memory_bytes: 0, processes: 0, file_bytes: 0 },
         grace_ms: 0,
     };
-    let mut sink = run::Discard;
-    let probed = run::run(backend, &plan, None, &run::Bounds::probe(), (None, &mut sink));
+    let probed = run::run(backend, &plan, None, &run::Bounds::probe(), (None, &mut ()));
     match probed {
         Ok((run::Ran { ended, .. }, _)) if ended.exit_code == Some(0) => None,
         Ok(_) => Some("a command that should succeed failed in it".to_owned()),

@@ -1,12 +1,10 @@
-//! Backends with namespaces, and the one without confinement.
+//! Backends with namespaces.
 //!
-//! [`Namespaces`] needs no other program: it makes user, mount, PID, network, IPC and UTS namespaces in two processes.
+//! `namespaces` needs no other program: it makes user, mount, PID, network, IPC and UTS namespaces in two processes.
 //! The first leaves the host's namespaces, gets its user ids from the call, and starts the second, which is the first
 //! of the new PID namespace: `init`.
 //!
-//! [`Bubblewrap`] leaves the namespaces to `bwrap`, which systems that restrict user namespaces often allow.
-//!
-//! [`Unconfined`] confines nothing, for users whose policy allows it: it only ends every process with the command.
+//! `bubblewrap` leaves the namespaces to `bwrap`, which systems that restrict user namespaces often allow.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +16,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::Signal;
 
-use super::backend::{Backend, INTERNAL, NAMESPACES, NONE, SELF, part};
+use super::backend::{INTERNAL, SELF, part};
 use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
 use super::outside::{Network, Outside};
@@ -33,35 +31,16 @@ const NETWORK: &str = "LBX_SANDBOX_NETWORK";
 /// Variable that names a process whose network and user namespace the command shares.
 const PEER: &str = "LBX_SANDBOX_PEER";
 
-/// The backend that makes namespaces itself.
-pub struct Namespaces;
-
-impl Backend for Namespaces {
-    fn name(&self) -> &'static str {
-        NAMESPACES
+/// Returns the first process, which can start before the plan is known: it shares the network of the host or of `peer`.
+/// The call gives it its user ids, unless it enters the network of a peer.
+#[must_use]
+pub fn early_command(network: bool, peer: Option<u32>) -> Command {
+    let mut command = part(SELF, "namespaces");
+    command.envs(peer.map(|peer| (PEER, peer.to_string())));
+    if network {
+        command.env(NETWORK, "1");
     }
-
-    fn about(&self) -> &'static str {
-        "Linux namespaces, made by lbx itself: outside the workspace only programs and toolchains, read-only; no other processes, no network"
-    }
-
-    fn takes_layers(&self) -> bool {
-        true
-    }
-
-    fn early_command(&self, network: bool, peer: Option<u32>) -> Option<Command> {
-        let mut command = part(SELF, "namespaces");
-        command.envs(peer.map(|peer| (PEER, peer.to_string())));
-        if network {
-            command.env(NETWORK, "1");
-        }
-        Some(command)
-    }
-
-    fn command(&self, reach: &Reach) -> Result<Command, String> {
-        self.early_command(reach.network.is_shared(), reach.peer)
-            .ok_or_else(|| "it has no process".to_owned())
-    }
+    command
 }
 
 /// Runs as the first of the two processes.
@@ -166,23 +145,6 @@ fn identity(own: &str) -> String {
     own.lines().filter_map(line).collect()
 }
 
-/// The backend that confines nothing.
-pub struct Unconfined;
-
-impl Backend for Unconfined {
-    fn name(&self) -> &'static str {
-        NONE
-    }
-
-    fn about(&self) -> &'static str {
-        "no confinement: the command can do whatever its user can; only by the user's own policy"
-    }
-
-    fn command(&self, _reach: &Reach) -> Result<Command, String> {
-        Ok(part(SELF, "unconfined"))
-    }
-}
-
 /// Program of the backend.
 const PROGRAM: &str = "bwrap";
 /// Path of lbx itself in the sandbox.
@@ -193,33 +155,23 @@ const KEPT_BY_ROOT: [&str; 6] =
 /// Parts of `/proc` that show or change the whole machine, and that only root could write.
 const PROC_READ_ONLY: [&str; 3] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq"];
 
-/// The backend that runs `bwrap`.
-pub struct Bubblewrap;
-
-impl Backend for Bubblewrap {
-    fn name(&self) -> &'static str {
-        "bubblewrap"
+/// Returns the process of `bwrap`.
+///
+/// # Errors
+/// Returns the reason if it is missing, or cannot protect a path.
+pub fn bubblewrap(reach: &Reach) -> Result<Command, String> {
+    let writable: Vec<&Path> = std::iter::once(&reach.root).chain(&reach.writable).map(Path::new).collect();
+    let program = programs::find(PROGRAM, &writable)?;
+    #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
+    let own = fs::canonicalize(SELF).map_err(|error| format!("lbx does not find itself: {error}"))?;
+    let root = Path::new(&reach.root);
+    let is_link = |path: &&OsString| rustix::fs::readlink(root.join(path), Vec::new()).is_ok();
+    if let Some(link) = reach.protected.iter().find(is_link) {
+        return Err(format!("bwrap cannot protect {}, which is a link", link.display()));
     }
-
-    fn about(&self) -> &'static str {
-        "the same by the program bwrap, where it is installed"
-    }
-
-    fn command(&self, reach: &Reach) -> Result<Command, String> {
-        let writable: Vec<&Path> =
-            std::iter::once(&reach.root).chain(&reach.writable).map(Path::new).collect();
-        let program = programs::find(PROGRAM, &writable)?;
-        #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
-        let own = fs::canonicalize(SELF).map_err(|error| format!("lbx does not find itself: {error}"))?;
-        let root = Path::new(&reach.root);
-        let is_link = |path: &&OsString| rustix::fs::readlink(root.join(path), Vec::new()).is_ok();
-        if let Some(link) = reach.protected.iter().find(is_link) {
-            return Err(format!("bwrap cannot protect {}, which is a link", link.display()));
-        }
-        let mut command = Command::new(program);
-        command.args(arguments(reach, &own)?).env_clear();
-        Ok(command)
-    }
+    let mut command = Command::new(program);
+    command.args(arguments(reach, &own)?).env_clear();
+    Ok(command)
 }
 
 /// Returns its arguments, in the order of its mounts.

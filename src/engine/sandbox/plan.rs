@@ -3,7 +3,7 @@
 //! Also the socket between a call and the first process of its sandbox: messages, and the descriptor of the command's
 //! stdin.
 //!
-//! A message is its length in four bytes, followed by JSON. The end of the socket means that the other side is gone.
+//! A message is a line of JSON. The end of the socket means that the other side is gone.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::net::{
@@ -110,6 +111,18 @@ impl SandboxPlan {
     #[must_use]
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
+    }
+
+    /// Returns its program with arguments and environment.
+    ///
+    /// # Errors
+    /// Fails if it names no program.
+    pub fn command(&self) -> Result<Command, String> {
+        let (program, arguments) = self.program.split_first().ok_or("there is no program to run")?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        Ok(command)
     }
 }
 
@@ -241,8 +254,6 @@ pub struct Ended {
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Bytes per read.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Bytes of the length in front of each message.
-const LENGTH_BYTES: usize = 4;
 
 /// One end of the socket.
 #[derive(Debug)]
@@ -286,33 +297,28 @@ impl Link {
     /// # Errors
     /// Returns the OS error; the other side may be gone.
     pub fn send<T: Serialize>(&mut self, message: &T, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let json = serde_json::to_vec(message)?;
-        let length = u32::try_from(json.len()).map_err(|_| io::Error::other("the message is too long"))?;
-        let length = length.to_be_bytes();
-        self.socket.set_nonblocking(false)?;
-        if let Some(descriptor) = descriptor {
-            send_with(&self.socket, &length, descriptor)?;
-        } else {
-            self.socket.write_all(&length)?;
+        let mut json = serde_json::to_vec(message)?;
+        json.push(b'\n');
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let rights = SendAncillaryMessage::ScmRights(descriptor.as_slice());
+        if descriptor.is_some() && !ancillary.push(rights) {
+            return Err(io::Error::other("the descriptor cannot be sent"));
         }
-        self.socket.write_all(&json)
+        self.socket.set_nonblocking(false)?;
+        let flags = SendFlags::NOSIGNAL;
+        let sent = rustix::net::sendmsg(&self.socket, &[IoSlice::new(&json)], &mut ancillary, flags)?;
+        self.socket.write_all(json.get(sent..).unwrap_or_default())
     }
 
-    /// Waits for the next message and returns it; `None` if the other side is gone.
+    /// Waits for the next message and returns it; `None` if the other side is gone, or the socket's time limit has
+    /// passed.
     ///
     /// # Errors
     /// Returns the OS error, or fails if the message is unreadable.
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         self.socket.set_nonblocking(false)?;
-        loop {
-            if let Some(message) = self.take_message()? {
-                return Ok(Some(message));
-            }
-            if self.is_closed {
-                return Ok(None);
-            }
-            self.read_piece()?;
-        }
+        self.next()
     }
 
     /// Returns the next message if it has arrived, without waiting.
@@ -321,33 +327,28 @@ impl Link {
     /// Fails as [`Self::receive`] does.
     pub fn try_receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         self.socket.set_nonblocking(true)?;
+        self.next()
+    }
+
+    /// Reads until a message is complete, a read would block, or the other side is gone.
+    fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         loop {
-            if let Some(message) = self.take_message()? {
+            if let Some(end) = memchr::memchr(b'\n', &self.pending) {
+                let message = serde_json::from_slice(self.pending.get(..end).unwrap_or_default())?;
+                self.pending.drain(..=end);
                 return Ok(Some(message));
+            }
+            if self.pending.len() > MESSAGE_BYTES_MAX {
+                return Err(io::Error::other("a message is too long"));
             }
             if self.is_closed {
                 return Ok(None);
             }
             match self.read_piece() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                other => other?,
+                read => read?,
             }
         }
-    }
-
-    /// Takes a complete message from the bytes read so far.
-    fn take_message<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let Some((length, rest)) = self.pending.split_first_chunk::<LENGTH_BYTES>() else {
-            return Ok(None);
-        };
-        let length = u32::from_be_bytes(*length) as usize;
-        if length > MESSAGE_BYTES_MAX {
-            return Err(io::Error::other("a message is too long"));
-        }
-        let Some(json) = rest.get(..length) else { return Ok(None) };
-        let message = serde_json::from_slice(json)?;
-        self.pending.drain(..LENGTH_BYTES + length);
-        Ok(Some(message))
     }
 
     /// Reads the bytes that have arrived.
@@ -374,19 +375,6 @@ impl Link {
         self.pending.extend_from_slice(piece.get(..bytes).unwrap_or_default());
         Ok(())
     }
-}
-
-/// Sends bytes with a descriptor.
-fn send_with(socket: &UnixStream, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [descriptor];
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-        return Err(io::Error::other("the descriptor cannot be sent"));
-    }
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
-    // After an empty queue, so few bytes always fit.
-    (&*socket).write_all(bytes.get(sent..).unwrap_or_default())
 }
 
 /// Reads from a descriptor that does not block; returns `None` if no bytes have arrived.

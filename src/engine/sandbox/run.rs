@@ -1,17 +1,18 @@
 //! The call's side of a command in a sandbox: starts it, reads its messages, ends it.
 
 use std::convert::Infallible;
-use std::io::{self, PipeWriter, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::io::{self, PipeReader, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStderr, ChildStdout, Command};
+use std::process::{Child, Command};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::backend::{Backend, with_link};
+use super::backend::{Backend, Start, with_link};
 use super::namespaces;
 use super::outside::Network;
 use super::plan::{Ended, Link, Order, Report, SandboxPlan, read_now};
@@ -20,7 +21,7 @@ use super::proxy::hosts::Hosts;
 use crate::apart::Apart;
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{fs, programs};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Longest time between two checks if the call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -55,10 +56,8 @@ pub trait Sink {
     fn started(&mut self, backend: &'static str, process: u32);
 }
 
-/// A sink that drops all output.
-pub struct Discard;
-
-impl Sink for Discard {
+/// Drops all output.
+impl Sink for () {
     fn take(&mut self, _stream: Stream, _bytes: &[u8]) {}
 
     fn started(&mut self, _backend: &'static str, _process: u32) {}
@@ -118,21 +117,19 @@ impl From<Error> for Failure {
 
 /// A sandbox that starts in its own thread while the call still prepares the plan: both take about as long.
 pub struct Early {
-    /// Name of its backend.
-    backend: &'static str,
     /// True if it shares the network of the host.
     network: bool,
     /// Process of a job whose network it shares.
     pub peer: Option<u32>,
     /// Channel for the sandbox, once it has its user ids.
-    started: Receiver<Result<Running<'static>, Failure>>,
+    started: Receiver<Result<Running, Failure>>,
 }
 
 impl Early {
-    /// Starts a sandbox; returns `None` if the backend cannot start without a plan. The sandbox ends on drop.
+    /// Starts the sandbox of a backend with layers; returns `None` if there is no thread. The sandbox ends on drop.
     #[must_use]
-    pub fn start(backend: &dyn Backend, network: bool, peer: Option<u32>) -> Option<Self> {
-        let command = backend.early_command(network, peer)?;
+    pub fn start(network: bool, peer: Option<u32>) -> Option<Self> {
+        let command = namespaces::early_command(network, peer);
         // A process starts on the processor of the thread that starts it, and this one's is busy.
         let apart = Apart::from_here();
         let (sender, started) = mpsc::channel();
@@ -148,15 +145,7 @@ impl Early {
             let _ = is_alive.recv();
         };
         std::thread::Builder::new().spawn(start).ok()?;
-        Some(Self { backend: backend.name(), network, peer, started })
-    }
-
-    /// Returns its process if it fits the plan.
-    fn running(self, backend: &dyn Backend, plan: &SandboxPlan) -> Option<Result<Running<'static>, Failure>> {
-        let (network, peer) = (plan.reach.network.is_shared(), plan.reach.peer);
-        let is_it = (self.backend, self.network, self.peer) == (backend.name(), network, peer);
-        let ended_early = |_| Err(Failure::Backend("its thread ended early".to_owned()));
-        is_it.then(|| self.started.recv().unwrap_or_else(ended_early))
+        Some(Self { network, peer, started })
     }
 }
 
@@ -168,18 +157,29 @@ impl Early {
 /// # Errors
 /// See [`Failure`]. No process is left in any case.
 pub fn run(
-    backend: &dyn Backend,
+    backend: &Backend,
     plan: &SandboxPlan,
     stdin: Option<&[u8]>,
     bounds: &Bounds,
     (early, sink): (Option<Early>, &mut dyn Sink),
 ) -> Result<(Ran, Departing), Failure> {
-    let mut running = match early.and_then(|early| early.running(backend, plan)) {
-        Some(running) => running?,
-        None => Running::of(backend, plan)?,
+    let (network, peer) = (plan.reach.network.is_shared(), plan.reach.peer);
+    let early =
+        early.filter(|early| backend.takes_layers() && (early.network, early.peer) == (network, peer));
+    let mut running = match (early, backend.start) {
+        (Some(early), _) => {
+            let ended_early = |_| Err(Failure::Backend("its thread ended early".to_owned()));
+            early.started.recv().unwrap_or_else(ended_early)?
+        }
+        (None, Start::Early) => {
+            Running::start(namespaces::early_command(network, peer), Some(&Apart::default()))?
+        }
+        (None, Start::Planned(command)) => {
+            Running::start(command(&plan.reach).map_err(Failure::Backend)?, None)?
+        }
     };
-    running.stdin = stdin.map(Feed::new).transpose().map_err(not_started)?;
-    let ended = running.follow(backend.name(), plan, bounds, sink)?;
+    running.stdin = stdin.map(feed).transpose().map_err(not_started)?;
+    let ended = running.follow(backend.name, plan, bounds, sink)?;
     running.drain(sink);
     let departing = Departing { child: running.child.child.take(), parent: running.child.parent.take() };
     Ok((ended, departing))
@@ -191,19 +191,17 @@ fn not_started(source: io::Error) -> Failure {
 }
 
 /// A sandbox that is ready or starts.
-struct Running<'a> {
+struct Running {
     /// Process that makes it.
     child: Departing,
     /// Link to its first process; closing it ends the sandbox.
     link: Option<Link>,
     /// Proxy to a list of hosts.
     proxy: Option<Proxy>,
-    /// Stdout, until its end.
-    stdout: Option<ChildStdout>,
-    /// Stderr, until its end.
-    stderr: Option<ChildStderr>,
-    /// Rest of the command's input.
-    stdin: Option<Feed<'a>>,
+    /// Stdout and stderr, each until its end.
+    outputs: [Option<File>; 2],
+    /// Input of the command, until the sandbox has it.
+    stdin: Option<PipeReader>,
     /// Start of the process.
     begun: Instant,
     /// Start of the command.
@@ -233,25 +231,7 @@ impl Drop for Departing {
     }
 }
 
-/// Input of a command.
-struct Feed<'a> {
-    /// Bytes that are still to be written.
-    rest: &'a [u8],
-    /// End to write to.
-    writer: PipeWriter,
-    /// Other end, until the sandbox has it.
-    reader: Option<io::PipeReader>,
-}
-
-impl Running<'_> {
-    /// Starts the process that makes the sandbox of a plan.
-    fn of(backend: &dyn Backend, plan: &SandboxPlan) -> Result<Self, Failure> {
-        match backend.early_command(plan.reach.network.is_shared(), plan.reach.peer) {
-            Some(command) => Self::start(command, Some(&Apart::default())),
-            None => Self::start(backend.command(&plan.reach).map_err(Failure::Backend)?, None),
-        }
-    }
-
+impl Running {
     /// Starts the process that makes the sandbox; one that gets its user ids from the call starts on another processor.
     fn start(command: Command, apart: Option<&Apart>) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
@@ -260,22 +240,21 @@ impl Running<'_> {
         let mut child = apart.copied().unwrap_or_default().start_process(spawn, id).map_err(not_started)?;
         // This process starts the command itself, once it has the plan.
         fs::lower_for(&child);
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let stdout = child.stdout.take().map(OwnedFd::from);
+        let outputs = [stdout, child.stderr.take().map(OwnedFd::from)].map(|output| output.map(File::from));
+        outputs.iter().flatten().try_for_each(never_block).map_err(not_started)?;
         let process = child.id();
         let mut running = Self {
             child: Departing { child: Some(child), parent: None },
             link: None,
             proxy: None,
-            stdout,
-            stderr,
+            outputs,
             stdin: None,
             begun: Instant::now(),
             started: None,
             ended: None,
             piece: vec![0; PIECE_BYTES],
         };
-        running.stdout.iter().try_for_each(never_block).map_err(not_started)?;
-        running.stderr.iter().try_for_each(never_block).map_err(not_started)?;
         if apart.is_some() {
             ours.set_read_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
             running.link = Some(greet(Link::new(ours), process).map_err(Failure::Backend)?);
@@ -293,35 +272,40 @@ impl Running<'_> {
         bounds: &Bounds,
         sink: &mut dyn Sink,
     ) -> Result<Ran, Failure> {
-        let mut ending = Ending::NotYet;
+        let mut ending = None;
         loop {
-            self.wait(ending.next(self.started, bounds))?;
+            self.wait(self.time_to_check(ending, bounds))?;
             let had_started = self.started.is_some();
             let is_over = self.listen(plan)?;
             if self.started.is_some() && !had_started {
                 sink.started(backend, self.child.child.as_ref().map_or(0, Child::id));
             }
             if self.started.is_some() {
-                self.feed();
                 self.take_output(sink);
             }
             if is_over {
-                return self.outcome(&ending, bounds);
+                return self.outcome(ending.map(|(cause, _)| cause), bounds);
             }
-            self.look_at_clock(&mut ending, plan, bounds)?;
+            ending = self.look_at_clock(ending, plan, bounds)?;
         }
+    }
+
+    /// Returns the time until the next check.
+    fn time_to_check(&self, ending: Option<Ending>, bounds: &Bounds) -> Duration {
+        let left = match (ending, self.started) {
+            (Some((_, until)), _) => until.saturating_duration_since(Instant::now()),
+            (None, Some(started)) => bounds.time.saturating_sub(started.elapsed()),
+            (None, None) => LOOK_INTERVAL,
+        };
+        // A moment more, so that the time has passed then.
+        left.min(LOOK_INTERVAL) + Duration::from_micros(100)
     }
 
     /// Waits until there is something to do, at most `time`.
     fn wait(&self, time: Duration) -> Result<(), Failure> {
-        let mut fds = Vec::with_capacity(4);
-        let link = self.link.as_ref().map(Link::fd);
-        fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        if self.started.is_some() {
-            let outputs = [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd)];
-            fds.extend(outputs.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            fds.extend(self.stdin.iter().map(|feed| PollFd::new(&feed.writer, PollFlags::OUT)));
-        }
+        let outputs = self.outputs.iter().flatten().filter(|_| self.started.is_some());
+        let sources = self.link.iter().map(Link::fd).chain(outputs.map(AsFd::as_fd));
+        let mut fds: Vec<_> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec::try_from(time).ok();
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -340,7 +324,7 @@ impl Running<'_> {
                 // Only the first report asks for user ids.
                 Report::Unshared | Report::Joined => {}
                 Report::Ready => {
-                    let reader = self.stdin.as_mut().and_then(|feed| feed.reader.take());
+                    let reader = self.stdin.take();
                     let order = Order::Run(Box::new(plan.clone()));
                     link.send(&order, reader.as_ref().map(AsFd::as_fd)).map_err(system)?;
                 }
@@ -370,7 +354,7 @@ impl Running<'_> {
         }
         if self.ended.is_none() {
             let message = "the sandbox was ended from outside before its command was; the system may have run out of memory";
-            return Err(Error::new(crate::error::ErrorKind::IoError, message).into());
+            return Err(Error::new(ErrorKind::IoError, message).into());
         }
         Ok(())
     }
@@ -380,7 +364,7 @@ impl Running<'_> {
         let mut words = Vec::new();
         let mut piece = [0; REASON_BYTES_MAX];
         let deadline = Instant::now() + DRAIN_TIME_MAX;
-        while let Some(stderr) = &mut self.stderr {
+        while let [_, Some(stderr)] = &mut self.outputs {
             match read_now(stderr, &mut piece) {
                 Ok(Some(bytes)) if bytes > 0 && words.len() < REASON_BYTES_MAX => {
                     words.extend_from_slice(piece.get(..bytes).unwrap_or_default());
@@ -393,31 +377,21 @@ impl Running<'_> {
         if words.is_empty() { "its first process ended without a word".to_owned() } else { words }
     }
 
-    /// Writes as much input as the command takes now.
-    fn feed(&mut self) {
-        let Some(feed) = &mut self.stdin else { return };
-        loop {
-            match feed.writer.write(feed.rest) {
-                Ok(0) => break,
-                Ok(bytes) => feed.rest = feed.rest.get(bytes..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // It reads no more.
-                Err(_) => break,
-            }
-        }
-        self.stdin = None;
-    }
-
     /// Reads a piece of each output that has arrived; returns true if there was one.
     fn take_output(&mut self, sink: &mut dyn Sink) -> bool {
-        let mut piece = std::mem::take(&mut self.piece);
-        let stdout = self.stdout.as_mut().map(|from| take_piece(from, Stream::Stdout, &mut piece, sink));
-        let stderr = self.stderr.as_mut().map(|from| take_piece(from, Stream::Stderr, &mut piece, sink));
-        self.stdout.take_if(|_| stdout == Some(Piece::End));
-        self.stderr.take_if(|_| stderr == Some(Piece::End));
-        self.piece = piece;
-        [stdout, stderr].contains(&Some(Piece::Some))
+        let mut has_some = false;
+        for (output, stream) in self.outputs.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
+            let Some(from) = output else { continue };
+            match read_now(from, &mut self.piece) {
+                Ok(Some(0)) | Err(_) => *output = None,
+                Ok(Some(bytes)) => {
+                    has_some = true;
+                    sink.take(stream, self.piece.get(..bytes).unwrap_or_default());
+                }
+                Ok(None) => {}
+            }
+        }
+        has_some
     }
 
     /// Reads the rest of the output after its last writer has ended.
@@ -426,70 +400,60 @@ impl Running<'_> {
         while self.take_output(sink) {}
     }
 
-    /// Ends a command that has run for too long, or that was cancelled or stopped.
+    /// Ends a command that has run for too long, or that was cancelled or stopped; returns the end that it is in.
     fn look_at_clock(
         &mut self,
-        ending: &mut Ending,
+        ending: Option<Ending>,
         plan: &SandboxPlan,
         bounds: &Bounds,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Ending>, Failure> {
         let now = Instant::now();
-        let is_wanted = !bounds.control.should_stop();
         let is_killed = bounds.kill.should_stop();
-        let is_stopped = is_killed || bounds.stop.should_stop();
-        let Some(started) = self.started else {
-            if !is_wanted || is_stopped {
-                return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
-            }
-            if now.duration_since(self.begun) > START_TIME_MAX {
-                return Err(Failure::Backend(format!(
-                    "it did not start within {} s",
-                    START_TIME_MAX.as_secs()
-                )));
-            }
-            return Ok(());
+        let cause = if bounds.control.should_stop() {
+            Some(Cause::Cancelled)
+        } else if is_killed || bounds.stop.should_stop() {
+            Some(Cause::Stopped)
+        } else {
+            let is_over = self.started.is_some_and(|started| now.duration_since(started) >= bounds.time);
+            is_over.then_some(Cause::Time)
         };
-        match *ending {
-            Ending::NotYet if !is_wanted || is_stopped || now.duration_since(started) >= bounds.time => {
-                let cause = match (is_wanted, is_stopped) {
-                    (false, _) => Cause::Cancelled,
-                    (true, true) => Cause::Stopped,
-                    (true, false) => Cause::Time,
-                };
+        match (ending, cause) {
+            (None, Some(_)) if self.started.is_none() => {
+                Err(bounds.control.check().err().unwrap_or_else(cancelled).into())
+            }
+            (None, None) if self.started.is_none() && now.duration_since(self.begun) > START_TIME_MAX => {
+                let seconds = START_TIME_MAX.as_secs();
+                Err(Failure::Backend(format!("it did not start within {seconds} s")))
+            }
+            (None, Some(cause)) => {
                 // If the sandbox is gone already, the next check of the link shows that.
                 let order = if is_killed { Order::Kill } else { Order::End };
                 let _ = self.link.as_mut().map(|link| link.send(&order, None));
-                *ending = Ending::Since { cause, until: now + plan.grace() + END_TIME_MAX };
-                Ok(())
+                Ok(Some((cause, now + plan.grace() + END_TIME_MAX)))
             }
-            Ending::Since { until, .. } if now >= until => {
-                Err(Error::new(crate::error::ErrorKind::IoError, "the command could not be ended").into())
+            (Some((_, until)), _) if now >= until => {
+                Err(Error::new(ErrorKind::IoError, "the command could not be ended").into())
             }
-            _ => Ok(()),
+            _ => Ok(ending),
         }
     }
 
-    /// Returns the result of the command.
-    fn outcome(&self, ending: &Ending, bounds: &Bounds) -> Result<Ran, Failure> {
-        let cause = match ending {
-            Ending::NotYet => None,
-            Ending::Since { cause, .. } => Some(*cause),
-        };
+    /// Returns the result of the command, which was ended for a `cause`.
+    fn outcome(&self, cause: Option<Cause>, bounds: &Bounds) -> Result<Ran, Failure> {
         if cause == Some(Cause::Cancelled) {
             return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
         }
-        let duration = self.started.map_or(Duration::ZERO, |started| started.elapsed());
         Ok(Ran {
             ended: self.ended.unwrap_or_default(),
             timed_out: cause == Some(Cause::Time),
             stopped: cause == Some(Cause::Stopped),
-            duration,
+            duration: self.started.map_or(Duration::ZERO, |started| started.elapsed()),
             denied_hosts: self.proxy.as_ref().map(Proxy::denied).unwrap_or_default(),
         })
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     /// Closes the link, which ends the sandbox: its first process ends all others.
     fn drop(&mut self) {
         self.link = None;
@@ -542,64 +506,15 @@ enum Cause {
     Stopped,
 }
 
-/// Progress of the end of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// The command runs.
-    NotYet,
-    /// The command is being ended.
-    Since {
-        /// Reason.
-        cause: Cause,
-        /// Time at which it must have ended.
-        until: Instant,
-    },
-}
+/// The end of a command: its reason, and the time at which it must have ended.
+type Ending = (Cause, Instant);
 
-impl Ending {
-    /// Returns the time until the next check.
-    fn next(&self, started: Option<Instant>, bounds: &Bounds) -> Duration {
-        let now = Instant::now();
-        let left = match (self, started) {
-            (Self::NotYet, Some(started)) => bounds.time.saturating_sub(now.duration_since(started)),
-            (Self::NotYet, None) => LOOK_INTERVAL,
-            (Self::Since { until, .. }, _) => until.saturating_duration_since(now),
-        };
-        // A moment more, so that the time has passed then.
-        left.min(LOOK_INTERVAL) + Duration::from_micros(100)
-    }
-}
-
-impl<'a> Feed<'a> {
-    /// Creates a pipe for the input.
-    fn new(bytes: &'a [u8]) -> io::Result<Self> {
-        let (reader, writer) = io::pipe()?;
-        never_block(&writer)?;
-        Ok(Self { rest: bytes, writer, reader: Some(reader) })
-    }
-}
-
-/// Result of one read of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Piece {
-    /// Some bytes.
-    Some,
-    /// No bytes have arrived.
-    None,
-    /// End of the stream.
-    End,
-}
-
-/// Reads one piece of a stream.
-fn take_piece(from: impl io::Read, stream: Stream, piece: &mut [u8], sink: &mut dyn Sink) -> Piece {
-    match read_now(from, piece) {
-        Ok(Some(0)) | Err(_) => Piece::End,
-        Ok(Some(bytes)) => {
-            sink.take(stream, piece.get(..bytes).unwrap_or_default());
-            Piece::Some
-        }
-        Ok(None) => Piece::None,
-    }
+/// Returns a pipe with the input of a command. A thread writes it; a command that reads no more ends the thread.
+fn feed(bytes: &[u8]) -> io::Result<PipeReader> {
+    let (reader, mut writer) = io::pipe()?;
+    let bytes = bytes.to_vec();
+    std::thread::Builder::new().spawn(move || writer.write_all(&bytes))?;
+    Ok(reader)
 }
 
 /// Makes a descriptor non-blocking.

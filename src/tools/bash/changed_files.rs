@@ -144,7 +144,13 @@ impl CommandDiff {
             let shown = workspace.shown(ignored.as_ref().unwrap_or(&path));
             match ignored {
                 Some(folder) if folder != path => {
-                    let new = || Changed { path: format!("{shown}/"), action, sha256: None, files: None, lost: None };
+                    let new = || Changed {
+                        path: format!("{shown}/"),
+                        action,
+                        sha256: None,
+                        files: None,
+                        lost: None,
+                    };
                     let sum: &mut Changed = folders.entry(folder).or_insert_with(new);
                     if sum.action != action {
                         sum.action = Action::Modify;

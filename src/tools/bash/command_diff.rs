@@ -359,7 +359,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Returns true if a new file of that size is recorded though git ignores it.
     fn takes_ignored(&mut self, path: &WorkspacePath, size: u64) -> bool {
-        let is_large = |untracked: &Untracked| untracked.ignored_folder(path).filter(|folder| folder.1).map(drop);
+        let is_large =
+            |untracked: &Untracked| untracked.ignored_folder(path).filter(|folder| folder.1).map(drop);
         if self.untracked(is_large).is_some()
             || !self.is_ignored(path)
             || size > self.ignored_file_bytes.min(self.ignored_bytes_left)
@@ -515,7 +516,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Records a file without old bytes, which the response lists unless git ignores it.
     fn lose_if_known(&mut self, path: &WorkspacePath) -> Result<(), Error> {
         if self.is_left_out(path) || self.is_in(BEFORE, path)? || self.is_in(AFTER, path)? {
-            let action = if self.sides.surveys[AFTER].at(path).is_some() { Action::Modify } else { Action::Delete };
+            let action =
+                if self.sides.surveys[AFTER].at(path).is_some() { Action::Modify } else { Action::Delete };
             self.note_listed(path, action, None);
         } else if self.is_ignored(path) {
             self.ignored_lost.push(path.clone());
@@ -539,8 +541,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         };
         self.done.arrived.retain(|arrived| !is_in_other(&arrived.path));
         let [before, after] = self.sides.surveys;
-        for (folders, survey, action) in
-            [(&made, after, Action::Create), (&removed, before, Action::Delete)]
+        for (folders, survey, action) in [(&made, after, Action::Create), (&removed, before, Action::Delete)]
         {
             for folder in folders.keys().filter(|folder| survey.is_empty(folder)) {
                 let new = self.listed(folder, action, None);

@@ -321,20 +321,33 @@ impl<'a> ConcurrentChanges<'a> {
     /// The base is the newest snapshot from before the command. It may be older than the file was then: both sides have
     /// the changes made in between, so they merge.
     pub fn merge(&self, engine: &Engine, differing: &Differing) -> Option<Merge> {
-        let Differing { path, lower: Some(lower), upper: Some(upper), .. } = differing else { return None };
-        let is_small = |stat: &Stat| fs::is_regular(stat) && fs::size_of(stat) <= MERGED_BYTES_MAX;
-        if !is_small(lower) || !is_small(upper) {
+        if differing.lower.is_none() || differing.upper.is_none() {
             return None;
         }
-        let read =
-            |file: std::fs::File, stat: &Stat| fs::read_to_end(file, fs::size_of(stat), MERGED_BYTES_MAX);
-        let current = read(self.workspace.open_regular(path, "").ok()?.0, lower).ok()?;
-        let new = read(overlay::open(self.layer.upper(), path).ok()?.into(), upper).ok()?;
+        let [current, new] = versions(self.workspace, self.layer.upper(), differing, MERGED_BYTES_MAX)?;
+        let path = &differing.path;
         let tip = self.layer.record().tip.as_deref();
         let base = || record::file_before(engine, (tip, self.layer.began().0), path);
         let bytes = if current == new { new } else { merged(&base()?, &new, &current)? };
         Some(Merge { current: Sha256::of(&current), bytes })
     }
+}
+
+/// Returns the bytes of a regular file below a layer and in it, each at most `bytes_max` long; no bytes where it does not
+/// exist.
+pub fn versions(
+    workspace: &Workspace,
+    layer: &OwnedFd,
+    Differing { path, lower, upper, .. }: &Differing,
+    bytes_max: u64,
+) -> Option<[Vec<u8>; 2]> {
+    let read = |stat: &Option<Stat>, open: &dyn Fn() -> Option<std::fs::File>| match stat {
+        None => Some(Vec::new()),
+        Some(stat) if !fs::is_regular(stat) || fs::size_of(stat) > bytes_max => None,
+        Some(stat) => fs::read_to_end(open()?, fs::size_of(stat), bytes_max).ok(),
+    };
+    let old = read(lower, &|| Some(workspace.open_regular(path, "").ok()?.0))?;
+    Some([old, read(upper, &|| Some(overlay::open(layer, path).ok()?.into()))?])
 }
 
 /// Returns the clean merge of two texts.

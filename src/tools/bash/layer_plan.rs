@@ -39,6 +39,7 @@ const IGNORED_FILES_MAX: usize = 2000;
 pub type Merges = BTreeMap<WorkspacePath, Merge>;
 
 /// Part of a plan that is not in the change itself.
+#[derive(Default)]
 pub struct Planned {
     /// Files that get their times from the layer.
     pub times: Vec<(WorkspacePath, Stat)>,
@@ -60,8 +61,8 @@ pub struct Applying<'a, 'c, 'e> {
     cleared: Vec<WorkspacePath>,
     /// Other empty folders that are removed.
     vacated: Vec<WorkspacePath>,
-    /// Files that get their times from the layer.
-    times: Vec<(WorkspacePath, Stat)>,
+    /// The rest of the plan.
+    rest: Planned,
     /// Files and folders whose new owner or attributes are not applied.
     other_attributes: Vec<WorkspacePath>,
     /// Bytes that may still be copied.
@@ -76,10 +77,6 @@ pub struct Applying<'a, 'c, 'e> {
     ignored_bytes_left: u64,
     /// Number of ignored files that an undo may still restore.
     ignored_files_left: usize,
-    /// Trash entries of old files that are not kept.
-    dropped: Vec<String>,
-    /// Paths that an undo cannot restore.
-    lost: BTreeSet<WorkspacePath>,
 }
 
 impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
@@ -99,7 +96,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             made: Vec::new(),
             cleared: Vec::new(),
             vacated: Vec::new(),
-            times: Vec::new(),
+            rest: Planned::default(),
             other_attributes: Vec::new(),
             bytes_left: COPIED_TOTAL_MAX,
             ignored,
@@ -107,8 +104,6 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             ignored_file_bytes,
             ignored_bytes_left,
             ignored_files_left: IGNORED_FILES_MAX,
-            dropped: Vec::new(),
-            lost: BTreeSet::new(),
         }
     }
 
@@ -179,8 +174,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         self.change.add_cleared(self.cleared);
         self.change.set_folders(self.made)?;
         self.change.add_vacated(self.vacated)?;
-        self.lost.iter().for_each(|path| self.change.note_lost(path));
-        Ok(Planned { times: self.times, dropped: self.dropped, lost: self.lost })
+        self.rest.lost.iter().for_each(|path| self.change.note_lost(path));
+        Ok(self.rest)
     }
 
     /// Plans the removal of the entry at a path; `is_replaced` if another entry takes its place.
@@ -237,13 +232,13 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     /// Plans the removal of an ignored file or folder whose bytes are not kept.
     fn drop_old(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
         let entry = self.trash_entry(path, is_folder);
-        let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
-        self.layer.note_taken(state, &entry.id, None)?;
+        let state = self.layer.state();
+        self.layer.note_taken(&entry.id, None)?;
         state.folder(&format!("{}/{}", trash::FOLDER, entry.id))?;
         let content = entry.content(Some(state));
         self.change.move_finally(path, &content)?;
-        self.dropped.push(entry.id);
-        self.lost.insert(path.clone());
+        self.rest.dropped.push(entry.id);
+        self.rest.lost.insert(path.clone());
         Ok(())
     }
 
@@ -272,18 +267,16 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         self.drop_old(path, fs::is_folder(lower))?;
         let (content, entry) = self.take(path, false)?;
         self.change.move_finally(&content, path)?;
-        self.dropped.push(entry.id);
+        self.rest.dropped.push(entry.id);
         Ok(())
     }
 
     /// Moves an entry from the layer to the trash; the change moves it on to its place.
     fn take(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(WorkspacePath, TrashEntry), Error> {
         let entry = self.trash_entry(path, is_folder);
-        let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
-        let content = entry.content(Some(state));
+        let content = entry.content(Some(self.layer.state()));
         let shown = self.change.workspace().shown(path);
-        self.layer
-            .take_to_trash(state, (path, &entry.id), |from, to| without_rename::copy(from, to, &shown))?;
+        self.layer.take_to_trash((path, &entry.id), |from, to| without_rename::copy(from, to, &shown))?;
         strip_all(self.change.workspace(), &content)?;
         Ok((content, entry))
     }
@@ -352,7 +345,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
         self.bytes_left = self.bytes_left.saturating_sub(size);
         if !self.merges.contains_key(path) {
-            self.times.push((path.clone(), *upper));
+            self.rest.times.push((path.clone(), *upper));
         }
         let mode = fs::recorded_mode(upper);
         let is_same = |current: &Current| current.mode() == Some(mode) && current.bytes() == bytes.as_slice();

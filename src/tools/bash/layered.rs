@@ -14,14 +14,13 @@ use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
 
 use super::Bash;
 use super::changed_files::{CommandDiff, Conflict};
-use super::layer_changes::{Classified, ConcurrentChanges, Excluded, changed_meanwhile, changes};
+use super::layer_changes::{Classified, ConcurrentChanges, Excluded, changed_meanwhile, changes, versions};
 use super::layer_plan::{Applying, Merges, Planned};
 use super::request::{Request, body, subject};
-use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;
-use crate::engine::sandbox::layer::{ApplyingChange, LayerCommand, LayerConflict, LayerFolder, LayerRecord};
+use crate::engine::sandbox::layer::{ApplyingChange, LayerConflict, LayerFolder, LayerRecord};
 use crate::engine::sandbox::overlay::{self, Difference as Differing, Layer};
 use crate::engine::sandbox::running;
 use crate::engine::store::state::{State, make_folder};
@@ -41,20 +40,19 @@ const DIFFED_BYTES_MAX: u64 = 8 << 20;
 const TRIES_MAX: usize = 64;
 
 /// A command whose changes are in a layer.
-pub struct LayeredCommand {
-    /// The layer.
-    layer: LayerFolder,
-    /// The state that holds it.
-    state: State,
-}
+pub struct LayeredCommand(LayerFolder);
 
 /// How a layer is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// All of it, or nothing.
-    Whole,
+    /// Not at all: it is shown and dropped.
+    Shown,
     /// As much as has no conflict; the layer keeps the rest.
     Partly,
+    /// All of it, or nothing.
+    Whole,
+    /// All of it, or nothing; nothing if the command failed.
+    WholeOnSuccess,
     /// All of it, over the changes of others.
     Over,
 }
@@ -65,17 +63,14 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `invalid_request` if no layer can be made.
     pub fn begin(engine: &Engine, request: &Request) -> Result<Self, Error> {
-        let state = State::open(&engine.workspace)?;
-        let tip = record::tip_by_ref_file(engine);
-        let command = LayerCommand {
-            tip: tip.as_deref(),
-            command: request.command.as_deref().unwrap_or_default(),
-            session: engine.session().as_str(),
-            why: request.why.as_deref(),
-            started: seconds_now(),
+        let record = LayerRecord {
+            tip: record::tip_by_ref_file(engine),
+            command: request.command.clone().unwrap_or_default(),
+            session: engine.session().to_string(),
+            why: request.why.clone(),
+            ..LayerRecord::default()
         };
-        let layer = LayerFolder::make(&engine.workspace, &state, &command)?;
-        Ok(Self { layer, state })
+        LayerFolder::make(&engine.workspace, State::open(&engine.workspace)?, record).map(Self)
     }
 
     /// Opens a layer that was kept after its command.
@@ -83,29 +78,27 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `not_found` if no layer has that name.
     pub fn open(engine: &Engine, name: &str) -> Result<Self, Error> {
-        let state = State::open(&engine.workspace)?;
-        let layer = LayerFolder::open(&engine.workspace, &state, name)?;
-        Ok(Self { layer, state })
+        LayerFolder::open(&engine.workspace, State::open(&engine.workspace)?, name).map(Self)
     }
 
     /// Returns the layer's folders, for the sandbox.
     pub fn layer(&self) -> Layer {
-        self.layer.layer()
+        self.0.layer()
     }
 
     /// Returns the facts about the command.
     pub fn record(&self) -> &LayerRecord {
-        self.layer.record()
+        self.0.record()
     }
 
     /// Deletes the layer.
     pub fn discard(mut self) {
-        self.layer.discard();
+        self.0.discard();
     }
 
     /// Warns if a layer in memory was too small for the command.
     pub fn tell_full(&self, engine: &mut Engine) {
-        if let Some(bytes) = self.layer.full_size() {
+        if let Some(bytes) = self.0.full_size() {
             engine.warn(format!(
                 "the command used up {} MiB of memory in /dev/shm, where its changes are kept since the workspace is on an overlay file system: put the workspace on a volume, or give the container a larger /dev/shm",
                 bytes >> 20
@@ -118,7 +111,7 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
     pub fn try_out(&self, engine: &mut Engine) -> Result<CommandDiff, Error> {
-        let found = overlay::read(&engine.workspace, self.layer.upper(), &engine.control)?;
+        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control)?;
         let change = engine.begin(Bash::NAME, &[], true)?;
         let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
         checked.map_err(|error| self.refused(error))?;
@@ -131,7 +124,7 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn look(&self, engine: &Engine) -> Result<CommandDiff, Error> {
         let (found, classified) = self.read(engine, true)?;
-        let listed = changes(&engine.workspace, self.layer.upper(), &found, &classified);
+        let listed = changes(&engine.workspace, self.0.upper(), &found, &classified);
         listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
     }
 
@@ -141,23 +134,16 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
         let workspace = &engine.workspace;
-        let found = overlay::read(workspace, self.layer.upper(), &engine.control)?;
+        let found = overlay::read(workspace, self.0.upper(), &engine.control)?;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
         let mut text = String::new();
-        for Differing { path, lower, upper, .. } in found {
-            let is_file = |stat: &Option<Stat>| stat.as_ref().is_none_or(fs::is_regular);
-            if !is_file(&lower) || !is_file(&upper) || text.len() >= bytes_max {
-                continue;
+        for differing in found.iter() {
+            if text.len() >= bytes_max {
+                break;
             }
-            let read =
-                |file: std::fs::File, stat: &Stat| fs::read_to_end(file, fs::size_of(stat), file_bytes_max);
-            let old = lower
-                .map_or(Some(Vec::new()), |stat| read(workspace.open_regular(&path, "").ok()?.0, &stat).ok());
-            let new = upper.map_or(Some(Vec::new()), |stat| {
-                read(overlay::open(self.layer.upper(), &path).ok()?.into(), &stat).ok()
-            });
-            let (Some(old), Some(new)) = (old, new) else { continue };
-            let shown = workspace.shown(&path);
+            let read = versions(workspace, self.0.upper(), differing, file_bytes_max);
+            let Some([old, new]) = read else { continue };
+            let shown = workspace.shown(&differing.path);
             let (old_name, new_name) = (format!("a/{shown}"), format!("b/{shown}"));
             text.push_str(&unified(&old_name, &new_name, &old, &new, bytes_max - text.len()));
         }
@@ -166,8 +152,8 @@ impl LayeredCommand {
 
     /// Returns the differences of the layer with their ignored folders.
     fn read(&self, engine: &Engine, is_dry_run: bool) -> Result<(Vec<Differing>, Classified), Error> {
-        let found = overlay::read(&engine.workspace, self.layer.upper(), &engine.control)?;
-        let classified = Classified::of(engine, self.layer.upper(), &found, is_dry_run);
+        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control)?;
+        let classified = Classified::of(engine, self.0.upper(), &found, is_dry_run);
         Ok((found, classified))
     }
 
@@ -176,7 +162,7 @@ impl LayeredCommand {
         if error.kind() != ErrorKind::ProtectedPath {
             return error;
         }
-        running::forget_repositories(&self.state);
+        running::forget_repositories(self.0.state());
         error.suggest("Nothing that the command did was applied. Run it again without what it does there: git and lbx keep their own state in that place.")
     }
 
@@ -186,8 +172,8 @@ impl LayeredCommand {
     /// Fails with `stale_file` if all must be applied and others changed one of the files, and as any change does. The
     /// layer is kept then, unless all must be applied.
     pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
-        if fs::names_in(self.layer.upper()).is_ok_and(|names| names.is_empty()) {
-            self.layer.discard();
+        if fs::names_in(self.0.upper()).is_ok_and(|names| names.is_empty()) {
+            self.0.discard();
             return Ok(CommandDiff::none());
         }
         let mut excluded = Excluded::new();
@@ -197,23 +183,23 @@ impl LayeredCommand {
                 Ok(applied) => return Ok(applied),
                 Err(error) => error,
             };
-            self.layer.return_taken(&self.state);
+            self.0.return_taken();
             if manner == Manner::Whole {
                 return Err(self.refused(error));
             }
             if error.kind() == ErrorKind::ProtectedPath {
-                running::forget_repositories(&self.state);
+                running::forget_repositories(self.0.state());
             }
             if error.is_applied() || !self.exclude(engine, &error, &mut excluded) {
                 if !error.is_applied() {
-                    self.layer.keep();
+                    self.0.keep();
                 }
-                let name = self.layer.name().to_owned();
+                let name = self.0.name().to_owned();
                 return Err(error.detail("layer", name));
             }
         }
-        self.layer.keep();
-        let name = self.layer.name();
+        self.0.keep();
+        let name = self.0.name();
         Err(Error::new(
             ErrorKind::IoError,
             format!("too many files of the command cannot be applied; its changes are kept in {name}"),
@@ -235,7 +221,7 @@ impl LayeredCommand {
         let shown = if shown == "." { HEAD } else { shown };
         let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let upper = self.layer.upper();
+        let upper = self.0.upper();
         let Ok(found) = overlay::read_without(&engine.workspace, upper, &engine.control, &is_skipped) else {
             // The folder below cannot be read.
             let place = engine.workspace.resolve_entry(Path::new(shown));
@@ -267,8 +253,8 @@ impl LayeredCommand {
         let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let mut found = overlay::read_without(change.workspace(), self.layer.upper(), &control, &is_skipped)?;
-        let classified = Classified::of(change.engine_ref(), self.layer.upper(), &found, false);
+        let mut found = overlay::read_without(change.workspace(), self.0.upper(), &control, &is_skipped)?;
+        let classified = Classified::of(change.engine_ref(), self.0.upper(), &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
         let quiet = classified.quiet(&found);
@@ -277,18 +263,14 @@ impl LayeredCommand {
         let quiet: Vec<Differing> = found.iter().filter(is_quiet).cloned().collect();
         found.retain(|differing| quiet.iter().all(|other| other.path != differing.path));
         // List the changes before the layer loses its attributes and the old files are removed.
-        let mut listed = changes(change.workspace(), self.layer.upper(), &found, &classified)?;
+        let mut listed = changes(change.workspace(), self.0.upper(), &found, &classified)?;
         let ignored = classified.paths();
-        let mut applying = Applying::new(&mut change, &self.layer, &ignored, &merges);
+        let mut applying = Applying::new(&mut change, &self.0, &ignored, &merges);
         applying.plan(&found, excluded)?;
         let planned = applying.finish()?;
         self.must_be_as_they_were(&change, &found, manner, &merges)?;
         let session = change.engine_ref().session().as_str().to_owned();
-        self.layer.note_change(ApplyingChange {
-            session,
-            seq: change.number(),
-            id: change.id().to_owned(),
-        })?;
+        self.0.note_change(ApplyingChange { session, seq: change.number(), id: change.id().to_owned() })?;
         let (command, why) = (&self.record().command, self.record().why.as_deref());
         change.commit(subject(command), body(command, why))?;
         self.finish(engine, &planned);
@@ -317,7 +299,7 @@ impl LayeredCommand {
     ) -> Result<Merges, Error> {
         let mut merges = Merges::new();
         let (workspace, engine) = (change.workspace(), change.engine_ref());
-        let concurrent = ConcurrentChanges::new(workspace, &self.layer, found);
+        let concurrent = ConcurrentChanges::new(workspace, &self.0, found);
         for differing in found {
             let path = &differing.path;
             if is_excluded(path, excluded) {
@@ -355,7 +337,7 @@ impl LayeredCommand {
             return Ok(());
         }
         let workspace = change.workspace();
-        let concurrent = ConcurrentChanges::new(workspace, &self.layer, found);
+        let concurrent = ConcurrentChanges::new(workspace, &self.0, found);
         for differing in found.iter().filter(|differing| !merges.contains_key(&differing.path)) {
             if concurrent.was_changed(differing)? {
                 return Err(changed_meanwhile(&workspace.shown(&differing.path)));
@@ -369,7 +351,7 @@ impl LayeredCommand {
         planned.times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
         for id in &planned.dropped {
             // A later call removes the rest: no change refers to it.
-            let _ = trash::purge(&self.state, id);
+            let _ = trash::purge(self.0.state(), id);
         }
     }
 
@@ -381,24 +363,30 @@ impl LayeredCommand {
         difference: CommandDiff,
     ) -> Result<CommandDiff, Error> {
         if excluded.is_empty() {
-            self.layer.discard();
+            self.0.discard();
             return Ok(difference);
         }
-        let conflicts = excluded
-            .iter()
-            .map(|(path, reason)| Conflict { path: engine.workspace.shown(path), reason: reason.clone() });
-        let conflicts = conflicts.collect();
         let kept = excluded
             .iter()
             .map(|(path, reason)| LayerConflict { path: path.clone(), reason: reason.clone() });
-        self.layer.keep_conflicts(kept.collect()).map_err(Error::applied)?;
-        let name = self.layer.name().to_owned();
+        self.0.keep_conflicts(kept.collect()).map_err(Error::applied)?;
+        let conflicts = conflicts(&engine.workspace, self.record());
+        let name = self.0.name().to_owned();
         engine.warn(format!(
             "not applied, see `conflicts`: {}. `layer` {name} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
             counted(excluded.len(), "path")
         ));
         Ok(CommandDiff { conflicts, layer: Some(name), ..difference })
     }
+}
+
+/// Returns the paths of a layer that were not applied.
+pub fn conflicts(workspace: &Workspace, record: &LayerRecord) -> Vec<Conflict> {
+    let shown = |conflict: &LayerConflict| Conflict {
+        path: workspace.shown(&conflict.path),
+        reason: conflict.reason.clone(),
+    };
+    record.conflicts.iter().map(shown).collect()
 }
 
 /// Returns true if a path is excluded or lies in an excluded folder.

@@ -277,8 +277,9 @@ pub fn look(engine: &mut Engine, has_survey: bool) -> Result<(ProtectedPaths, Op
 fn search(engine: &Engine, has_survey: bool) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let (policy, workspace) = (engine.policy(), &engine.workspace);
     let has_globs = policy.has_protected_paths();
-    let protects =
-        |path: &Path| WorkspacePath::new(path).is_some_and(|path| policy.protects(workspace, &path).is_some());
+    let protects = |path: &Path| {
+        WorkspacePath::new(path).is_some_and(|path| policy.protects(workspace, &path).is_some())
+    };
     let by_policy = has_globs.then_some(&protects as &(dyn Fn(&Path) -> bool + Sync));
     let found = repositories::find(workspace, &engine.control, by_policy, has_survey)?;
     if let Ok(Some(state)) = State::find(workspace)

@@ -342,16 +342,15 @@ fn run_confined(
     let has_layer = plan.reach.layer.is_some();
     for backend in allowed(engine) {
         if has_layer && !backend.takes_layers() {
-            reasons.push((backend.name(), "it puts no layer over the workspace".to_owned()));
+            reasons.push((backend.name, "it puts no layer over the workspace".to_owned()));
             continue;
         }
-        if plan.reach.read_only && backend.name() == sandbox::NONE {
-            reasons.push((backend.name(), "it cannot keep a command from writing".to_owned()));
+        if plan.reach.read_only && backend.name == sandbox::NONE {
+            reasons.push((backend.name, "it cannot keep a command from writing".to_owned()));
             continue;
         }
         let mut log = output::OutputFile::new(engine);
-        let mut capture =
-            Capture::new(shown_max, engine.policy().number(Key::BashOutputBytes), &mut log);
+        let mut capture = Capture::new(shown_max, engine.policy().number(Key::BashOutputBytes), &mut log);
         let sink: &mut dyn run::Sink = match output {
             Output::Answer => &mut capture,
             Output::Job(job) => *job,
@@ -360,28 +359,31 @@ fn run_confined(
         let stdin = stdin.map(str::as_bytes);
         match run::run(backend, plan, stdin, bounds, (early.take(), &mut sink)) {
             Ok((ran, departing)) => {
-                let gaps = backend.gaps();
-                if !gaps.is_empty() {
-                    engine.warn(format!("{} leaves open: {}", backend.name(), gaps.join("; ")));
+                if !backend.gaps.is_empty() {
+                    engine.warn(format!("{} leaves open: {}", backend.name, backend.gaps.join("; ")));
                 }
                 let tail = sink.into_tail();
-                let (answer, warnings) = answer(ran, capture.finish(), &tail, (backend.name(), plan));
+                let (answer, warnings) = answer(ran, capture.finish(), &tail, (backend.name, plan));
                 return Ok(Finished { answer, warnings, departing });
             }
-            Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
+            Err(run::Failure::Backend(reason)) => reasons.push((backend.name, reason)),
             Err(run::Failure::Call(error)) => return Err(error.into()),
         }
     }
     let reasons: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
     let reasons = reasons.join("; ");
-    Err(if has_layer { NotRun::NoLayer(reasons) } else { not_confined(plan.reach.read_only, &reasons).into() })
+    Err(if has_layer {
+        NotRun::NoLayer(reasons)
+    } else {
+        not_confined(plan.reach.read_only, &reasons).into()
+    })
 }
 
 /// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
 fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
-    let backend = allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
+    allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
     let network = limits::network(engine, request.network).ok()?;
-    run::Early::start(backend, network.is_shared(), JobFolder::peer(engine, &network))
+    run::Early::start(network.is_shared(), JobFolder::peer(engine, &network))
 }
 
 /// Returns the backend that the policy names.
@@ -390,15 +392,15 @@ fn backend_word(engine: &Engine) -> &str {
 }
 
 /// Returns the backends that the policy allows.
-fn allowed(engine: &Engine) -> Vec<&'static dyn Backend> {
+fn allowed(engine: &Engine) -> Vec<&'static Backend> {
     let name = backend_word(engine);
-    BACKENDS.iter().copied().filter(|backend| is_allowed(name, *backend)).collect()
+    BACKENDS.iter().filter(|backend| is_allowed(name, backend)).collect()
 }
 
 /// Returns true if the policy value allows a backend: one that confines nothing only by its own name, one with gaps
 /// only if the value says so.
-fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
-    let name = backend.name();
+fn is_allowed(word: &str, backend: &Backend) -> bool {
+    let name = backend.name;
     match word {
         AUTO => ![sandbox::NONE, sandbox::LANDLOCK].contains(&name),
         AUTO_LANDLOCK => name != sandbox::NONE,
@@ -426,18 +428,18 @@ fn not_confined(read_only: bool, reasons: &str) -> Error {
 fn list_backends(engine: &Engine) -> Backends {
     let word = backend_word(engine);
     let reach = limits::reach_of_probe(engine);
-    let shown = |backend: &'static dyn Backend| {
+    let shown = |backend: &'static Backend| {
         let reason = sandbox::probe(backend, reach.clone());
         BackendShown {
-            name: backend.name(),
+            name: backend.name,
             works: reason.is_none(),
             allowed: is_allowed(word, backend),
             reason,
-            about: backend.about(),
-            gaps: backend.gaps(),
+            about: backend.about,
+            gaps: backend.gaps,
         }
     };
-    Backends { backends: BACKENDS.iter().copied().map(shown).collect() }
+    Backends { backends: BACKENDS.iter().map(shown).collect() }
 }
 
 /// Returns the shell and its arguments.

@@ -8,9 +8,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::Stat;
 
-use super::changed_files::{CommandDiff, Conflict, Layer};
+use super::changed_files::{CommandDiff, Layer};
 use super::direct::Before;
-use super::layered::{LayeredCommand, Manner};
+use super::layered::{self, LayeredCommand, Manner};
 use super::limits;
 use super::request::{OnFailure, Request};
 use crate::engine::Engine;
@@ -31,22 +31,9 @@ pub enum Recording {
     /// The command changes the files themselves; the reason, unless the request asked for that.
     Files(Box<Before>, Option<String>),
     /// The command changes a layer.
-    Layer(Box<LayeredCommand>, LayerFate),
+    Layer(Box<LayeredCommand>, Manner),
     /// The command cannot change anything, since lbx could not record it; the reason.
     ReadOnly(String),
-}
-
-/// Action on a layer when its command ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LayerFate {
-    /// Show and drop.
-    Shown,
-    /// Apply, without the conflicts.
-    Applied,
-    /// Apply whole, or fail.
-    AppliedWhole,
-    /// Apply whole if the command succeeded.
-    AppliedOnSuccess,
 }
 
 impl Recording {
@@ -64,7 +51,7 @@ impl Recording {
             let reason = match takes_layer {
                 Err(reason) => reason,
                 Ok(()) => match LayeredCommand::begin(engine, request) {
-                    Ok(layered) => return Ok(Self::Layer(Box::new(layered), LayerFate::Applied)),
+                    Ok(layered) => return Ok(Self::Layer(Box::new(layered), Manner::Partly)),
                     Err(error) if error.kind() == ErrorKind::InvalidRequest => error.message().to_owned(),
                     Err(error) => return Self::read_only(error),
                 },
@@ -73,9 +60,9 @@ impl Recording {
         }
         engine.set_dry_run(request.dry_run);
         let fate = match request.on_failure {
-            _ if request.dry_run => LayerFate::Shown,
-            Some(OnFailure::Discard) => LayerFate::AppliedOnSuccess,
-            Some(OnFailure::Keep) | None => LayerFate::AppliedWhole,
+            _ if request.dry_run => Manner::Shown,
+            Some(OnFailure::Discard) => Manner::WholeOnSuccess,
+            Some(OnFailure::Keep) | None => Manner::Whole,
         };
         Ok(Self::Layer(Box::new(LayeredCommand::begin(engine, request)?), fate))
     }
@@ -103,7 +90,7 @@ impl Recording {
 
     /// Returns true if a command without a layer may change the files themselves.
     pub const fn may_go_direct(&self) -> bool {
-        matches!(self, Self::Layer(_, LayerFate::Applied))
+        matches!(self, Self::Layer(_, Manner::Partly))
     }
 
     /// Returns the paths that the command may not write, its layer, and true if it cannot change anything.
@@ -155,7 +142,7 @@ impl Recording {
                 engine.warn(format!("the command ran without write access to the workspace: {why}"));
                 Ok(CommandDiff::none())
             }
-            (Self::Layer(layered, LayerFate::Applied), _) => {
+            (Self::Layer(layered, Manner::Partly), _) => {
                 // A cancel must not lose the changes that the command made.
                 let control = std::mem::take(&mut engine.control);
                 let applied = layered.apply(engine, Manner::Partly);
@@ -163,12 +150,11 @@ impl Recording {
                 applied
             }
             (Self::Layer(..), None) => Ok(discarded(CommandDiff::default())),
-            (Self::Layer(layered, LayerFate::AppliedWhole), Some(_))
-            | (Self::Layer(layered, LayerFate::AppliedOnSuccess), Some(true)) => {
-                layered.apply(engine, Manner::Whole)
+            (Self::Layer(layered, Manner::Shown), Some(_)) => Ok(discarded(layered.try_out(engine)?)),
+            (Self::Layer(layered, Manner::WholeOnSuccess), Some(false)) => {
+                Ok(discarded(layered.look(engine)?))
             }
-            (Self::Layer(layered, LayerFate::Shown), Some(_)) => Ok(discarded(layered.try_out(engine)?)),
-            (Self::Layer(layered, _), Some(_)) => Ok(discarded(layered.look(engine)?)),
+            (Self::Layer(layered, _), Some(_)) => layered.apply(engine, Manner::Whole),
         }
     }
 }
@@ -223,10 +209,6 @@ pub fn list_layers(engine: &Engine) -> Result<Vec<Layer>, Error> {
 
 /// Returns a response with the facts about a layer.
 fn response(engine: &Engine, name: &str, record: &layer::LayerRecord) -> Layer {
-    let conflict = |conflict: &layer::LayerConflict| Conflict {
-        path: engine.workspace.shown(&conflict.path),
-        reason: conflict.reason.clone(),
-    };
     Layer {
         layer: name.to_owned(),
         command: record.command.chars().take(COMMAND_CHARACTERS_MAX).collect(),
@@ -235,7 +217,7 @@ fn response(engine: &Engine, name: &str, record: &layer::LayerRecord) -> Layer {
         applied: false,
         changed: None,
         changed_total: None,
-        conflicts: record.conflicts.iter().map(conflict).collect(),
+        conflicts: layered::conflicts(&engine.workspace, record),
         diff: String::new(),
     }
 }
