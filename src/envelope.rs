@@ -45,6 +45,25 @@ impl<'a> From<&'a Error> for Refusal<'a> {
     }
 }
 
+/// Returns the error of a refusal as JSON, as another process of lbx reports it.
+#[must_use]
+pub fn refused(told: &Value) -> Error {
+    let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = ErrorKind::ALL.into_iter().find(|kind| kind.name() == text("kind"));
+    let mut error = Error::new(kind.unwrap_or(ErrorKind::Internal), text("message"));
+    let (action, path) = (text("suggested_action"), text("path"));
+    if !action.is_empty() {
+        error = error.suggest(action);
+    }
+    if !path.is_empty() {
+        error = error.at(path);
+    }
+    for (name, value) in told.get("details").and_then(Value::as_object).into_iter().flatten() {
+        error = error.detail(name, value.clone());
+    }
+    if told.get("applied").and_then(Value::as_bool) == Some(true) { error.applied() } else { error }
+}
+
 /// A response: either `data` or `error`, plus notes of the call.
 #[derive(Debug, Serialize)]
 struct Envelope<'a, D> {

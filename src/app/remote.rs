@@ -16,7 +16,7 @@ use crate::engine::store::calls::CallTally;
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
 use crate::engine::workspace::programs;
-use crate::envelope::Frame;
+use crate::envelope::{self, Frame};
 use crate::error::{Error, ErrorKind};
 use crate::tools::bash::Bash;
 use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
@@ -305,28 +305,10 @@ fn called(mut answer: Map<String, Value>) -> CallResult {
     let outcome = CallNotes { warnings: warnings.unwrap_or_default(), snapshot, dry_run, changed };
     let answered = match (answer.remove("data"), answer.remove("error")) {
         (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
-        (None, Some(error)) => Err(refusal(&error)),
+        (None, Some(error)) => Err(envelope::refused(&error)),
         (None, None) => Err(Error::internal("the container did not respond")),
     };
     CallResult { answered, outcome, tally: None }
-}
-
-/// Returns the error that lbx reported inside.
-fn refusal(told: &Value) -> Error {
-    let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let kind = ErrorKind::ALL.into_iter().find(|kind| kind.name() == text("kind"));
-    let mut error = Error::new(kind.unwrap_or(ErrorKind::Internal), text("message"));
-    let (action, path) = (text("suggested_action"), text("path"));
-    if !action.is_empty() {
-        error = error.suggest(action);
-    }
-    if !path.is_empty() {
-        error = error.at(path);
-    }
-    for (name, value) in told.get("details").and_then(Value::as_object).into_iter().flatten() {
-        error = error.detail(name, value.clone());
-    }
-    if told.get("applied").and_then(Value::as_bool) == Some(true) { error.applied() } else { error }
 }
 
 /// Data of a response from a container.

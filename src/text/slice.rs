@@ -35,7 +35,7 @@ pub struct Clipped {
 }
 
 /// A requested part of a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Slice {
     /// Lines of the part, with their endings: UTF-8, or raw bytes if the encoding is unknown.
     pub bytes: Vec<u8>,

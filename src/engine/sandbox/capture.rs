@@ -16,14 +16,9 @@ const CHANGES_PART: usize = 16;
 /// Factor by which the tail may exceed its size before it is cut.
 const TAIL_SLACK: usize = 2;
 
-/// Destination of the whole output.
-pub trait Log {
-    /// Creates the file; called at most once.
-    ///
-    /// # Errors
-    /// Returns the reason why there is no file, for a reader.
-    fn begin(&mut self) -> Result<(File, String), String>;
-}
+/// Creates the file for the whole output, with its name for `read`; called at most once. The error is the reason why
+/// there is no file, for a reader.
+pub type Log<'a> = &'a mut dyn FnMut() -> Result<(File, String), String>;
 
 /// Sink for the output of a command.
 pub struct Capture<'a> {
@@ -55,7 +50,7 @@ pub struct Output {
 impl<'a> Capture<'a> {
     /// Captures output for a response of `shown_max` bytes (0: as much as memory allows), and all of it in a file of at
     /// most `file_max` bytes.
-    pub fn new(shown_max: usize, file_max: u64, log: &'a mut dyn Log) -> Self {
+    pub fn new(shown_max: usize, file_max: u64, log: Log<'a>) -> Self {
         let shown_max = if shown_max == 0 { KEPT_BYTES_MAX } else { shown_max.min(KEPT_BYTES_MAX) };
         let whole = Whole::Memory { bytes: Vec::new(), bytes_max: shown_max, file_max, log };
         Self { shown_max, streams: [Kept::new(shown_max), Kept::new(shown_max)], whole }
@@ -77,7 +72,7 @@ impl<'a> Capture<'a> {
         let mut warnings = Vec::new();
         let file = match self.whole {
             Whole::Memory { .. } => None,
-            Whole::File { name, written, left_out, .. } => {
+            Whole::File { name, file: BoundedFile { written, left_out, .. } } => {
                 if left_out > 0 {
                     warnings.push(format!(
                         "the output file {name} holds the first {written} of {bytes} bytes of output"
@@ -220,6 +215,42 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
+/// A file that takes output up to a size.
+pub struct BoundedFile {
+    /// The file.
+    file: File,
+    /// Maximum bytes.
+    bytes_max: u64,
+    /// Bytes written.
+    written: u64,
+    /// Bytes that did not fit.
+    pub left_out: u64,
+}
+
+impl BoundedFile {
+    /// Begins with an empty file.
+    #[must_use]
+    pub const fn new(file: File, bytes_max: u64) -> Self {
+        Self { file, bytes_max, written: 0, left_out: 0 }
+    }
+
+    /// Writes as many bytes as fit.
+    ///
+    /// # Errors
+    /// Returns the OS error; the file then takes no more.
+    pub fn add(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let room = usize::try_from(self.bytes_max.saturating_sub(self.written)).unwrap_or(usize::MAX);
+        let (kept, rest) = bytes.split_at(room.min(bytes.len()));
+        let written = self.file.write_all(kept);
+        match &written {
+            Ok(()) => self.written += kept.len() as u64,
+            Err(_) => self.bytes_max = 0,
+        }
+        self.left_out += if written.is_ok() { rest.len() } else { bytes.len() } as u64;
+        written
+    }
+}
+
 /// The whole output.
 enum Whole<'a> {
     /// Output that is small enough to be shown whole.
@@ -231,20 +262,14 @@ enum Whole<'a> {
         /// Maximum bytes of the file.
         file_max: u64,
         /// Creates the file.
-        log: &'a mut dyn Log,
+        log: Log<'a>,
     },
     /// Output in a file.
     File {
         /// File.
-        file: File,
+        file: BoundedFile,
         /// Its name, for `read`.
         name: String,
-        /// Bytes written.
-        written: u64,
-        /// Maximum bytes.
-        file_max: u64,
-        /// Bytes that did not fit.
-        left_out: u64,
     },
     /// No file; the reason.
     Failed(String),
@@ -261,13 +286,9 @@ impl Whole<'_> {
                 }
                 self.keep();
             }
-            Self::File { file, written, file_max, left_out, .. } => {
-                let room = usize::try_from(file_max.saturating_sub(*written)).unwrap_or(usize::MAX);
-                let (kept, rest) = more.split_at(room.min(more.len()));
-                *left_out += rest.len() as u64;
-                match file.write_all(kept) {
-                    Ok(()) => *written += kept.len() as u64,
-                    Err(error) => *self = Self::Failed(error.to_string()),
+            Self::File { file, .. } => {
+                if let Err(error) = file.add(more) {
+                    *self = Self::Failed(error.to_string());
                 }
             }
             Self::Failed(_) => {}
@@ -278,8 +299,8 @@ impl Whole<'_> {
     fn keep(&mut self) {
         if let Self::Memory { bytes, file_max, log, .. } = self {
             let (held, file_max) = (mem::take(bytes), *file_max);
-            *self = match log.begin() {
-                Ok((file, name)) => Self::File { file, name, written: 0, file_max, left_out: 0 },
+            *self = match log() {
+                Ok((file, name)) => Self::File { file: BoundedFile::new(file, file_max), name },
                 Err(reason) => Self::Failed(reason),
             };
             self.add(&held);
@@ -291,25 +312,19 @@ impl Whole<'_> {
 mod tests {
     use super::*;
 
-    /// Log in a temporary file.
-    struct Temporary(Option<File>);
-
-    impl Log for Temporary {
-        fn begin(&mut self) -> Result<(File, String), String> {
-            let file = tempfile::tempfile().map_err(|error| error.to_string())?;
-            self.0 = file.try_clone().ok();
-            Ok((file, "log".to_owned()))
-        }
-    }
-
     /// Returns the output shown for some pieces, and the content of the file.
     fn captured(pieces: &[(Stream, &[u8])], shown_max: usize) -> (Output, Option<Vec<u8>>) {
         use std::io::{Read, Seek};
-        let mut log = Temporary(None);
+        let mut whole: Option<File> = None;
+        let mut log = || {
+            let file = tempfile::tempfile().map_err(|error| error.to_string())?;
+            whole = file.try_clone().ok();
+            Ok((file, "log".to_owned()))
+        };
         let mut capture = Capture::new(shown_max, 100, &mut log);
         pieces.iter().for_each(|(stream, bytes)| capture.take(*stream, bytes));
         let output = capture.finish();
-        let held = log.0.map(|mut file| {
+        let held = whole.map(|mut file| {
             let mut bytes = Vec::new();
             file.rewind().unwrap();
             file.read_to_end(&mut bytes).unwrap();

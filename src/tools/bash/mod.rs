@@ -349,7 +349,7 @@ fn run_confined(
             reasons.push((backend.name, "it cannot keep a command from writing".to_owned()));
             continue;
         }
-        let mut log = output::OutputFile::new(engine);
+        let mut log = output::file(engine);
         let mut capture = Capture::new(shown_max, engine.policy().number(Key::BashOutputBytes), &mut log);
         let sink: &mut dyn run::Sink = match output {
             Output::Answer => &mut capture,

@@ -7,52 +7,37 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD};
 
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::engine::sandbox::capture::Log;
 use crate::engine::sandbox::outside::Network;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::run::{Sink, Stream};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::path::WorkspacePath;
 
 /// Folder of the files.
 const FOLDER: &str = "outputs";
 /// Number of files that are kept.
 const KEPT: usize = 20;
 
-/// Creates the file when it is needed.
-pub struct OutputFile {
-    /// Folder, or the reason why it cannot be made.
-    folder: Result<(Arc<OwnedFd>, WorkspacePath), String>,
-    /// Folder that relative paths in responses start from.
-    base: WorkspacePath,
-}
-
-impl OutputFile {
-    /// Prepares a file in the state of the workspace.
-    pub fn new(engine: &Engine) -> Self {
-        let state = State::open(&engine.workspace);
-        let folder = state.and_then(|state| Ok((state.folder(FOLDER)?, state.path_of(FOLDER))));
-        let base = engine.workspace.base().clone();
-        Self { folder: folder.map_err(|error| error.message().to_owned()), base }
-    }
-}
-
-impl Log for OutputFile {
-    fn begin(&mut self) -> Result<(File, String), String> {
-        let (folder, path) = self.folder.as_ref().map_err(Clone::clone)?;
+/// Returns a function that creates the file for the output of a command in the state of the workspace, and its path for
+/// a response.
+pub fn file(engine: &Engine) -> impl FnMut() -> Result<(File, String), String> + use<> {
+    let state = State::open(&engine.workspace);
+    let folder = state.and_then(|state| Ok((state.folder(FOLDER)?, state.path_of(FOLDER))));
+    let folder = folder.map_err(|error| error.message().to_owned());
+    let base = engine.workspace.base().clone();
+    move || {
+        let (folder, path) = folder.as_ref().map_err(Clone::clone)?;
         remove_old(folder);
         let name = format!("{}.txt", unique_name("output"));
         let file =
             fs::create_at(folder.as_fd(), OsStr::new(&name), 0o600).map_err(|errno| errno.to_string())?;
-        let shown = path.join(OsStr::new(&name)).relative_to(&self.base).to_string_lossy().into_owned();
+        let shown = path.join(OsStr::new(&name)).relative_to(&base).to_string_lossy().into_owned();
         Ok((file, shown))
     }
 }

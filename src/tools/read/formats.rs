@@ -150,18 +150,7 @@ const NOTEBOOK_BYTES_MAX: usize = 256 << 20;
 /// Largest number of characters of an output to show.
 const OUTPUT_CHARACTERS: usize = 400;
 
-/// Requested part of a notebook.
-#[derive(Debug, Clone, Copy)]
-pub struct CellRange {
-    /// Number of the cell, from 1; `None` for all.
-    pub cell: Option<usize>,
-    /// Bytes to skip at the start of the first cell's source.
-    pub skip_bytes: usize,
-    /// Room for the whole part.
-    pub room: AnswerRoom,
-}
-
-/// Reads a notebook: one cell, or all of them.
+/// Reads a notebook: one cell, from 1, or all of them, without some bytes at the start of the first cell's source.
 ///
 /// The file then counts as known by its SHA-256, but none of its lines count as shown: the response does not have the
 /// text of the lines.
@@ -173,7 +162,7 @@ pub fn read_notebook(
     place: &ResolvedPath,
     file: &mut File,
     stat: &Stat,
-    wanted: CellRange,
+    (cell, skip_bytes, room): (Option<usize>, usize, AnswerRoom),
 ) -> Result<FileRead, Error> {
     let shown = place.shown();
     let mut bytes = Vec::new();
@@ -194,7 +183,7 @@ pub fn read_notebook(
             .suggest("Read it without cell."));
     };
     let total = all.len();
-    let (first, last) = match wanted.cell {
+    let (first, last) = match cell {
         Some(cell) if cell > total => {
             return Err(Error::invalid(format!("no cell {cell}: {shown} has {total}"))
                 .at(shown)
@@ -204,7 +193,7 @@ pub fn read_notebook(
         Some(cell) => (cell, cell),
         None => (1, total),
     };
-    let cells = shown_cells(&all, first, last, wanted);
+    let cells = shown_cells(&all, (first, last), skip_bytes, room);
     let sha256 = Sha256::of(&bytes);
     engine.mark_shown(place.path(), sha256, stat, &[]);
     let raw = cells.cells.iter().flat_map(as_text).collect();
@@ -222,8 +211,12 @@ fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
 }
 
 /// Returns the cells from `first` to `last` that fit; cuts the first one if it does not.
-fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: CellRange) -> NotebookRead {
-    let CellRange { skip_bytes, room, .. } = wanted;
+fn shown_cells(
+    all: &[&Value],
+    (first, last): (usize, usize),
+    skip_bytes: usize,
+    room: AnswerRoom,
+) -> NotebookRead {
     let (mut cells, mut used) = (Vec::new(), TextSize::default());
     let mut next =
         NotebookRead { cells: Vec::new(), total_cells: all.len(), next_cell: None, next_column: None };

@@ -253,58 +253,51 @@ impl Request {
 
     /// Rejects fields that contradict each other.
     fn check_lines(&self) -> Result<(), Error> {
-        let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
-        let to = self.end_line.is_some();
         // 0 is the default of both fields: the start of the file, and no limit.
-        let (offset, limit) =
-            (self.offset.filter(|offset| *offset != 0), self.limit.filter(|limit| *limit != 0));
-        if offset.is_some() && self.start_line.is_some() {
-            return wrong("offset", "offset and start_line both say where to begin: give one of them");
-        }
-        if limit.is_some() && to {
-            return wrong("limit", "limit and end_line both say where to end: give one of them");
-        }
-        for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
-            if value == Some(0) {
-                let message = format!("{field} counts from 1, or from the end where negative");
-                return Err(Error::invalid(message).detail("field", field));
-            }
-        }
-        if self.column == Some(0) {
-            return wrong("column", "column counts from 1");
-        }
-        if self.around_line == Some(0) {
-            return wrong("around_line", "around_line counts from 1");
-        }
-        let others = offset.is_some() || self.start_line.is_some() || to || self.column.is_some();
-        if self.ranges.is_some() && (others || limit.is_some()) {
-            return wrong(
+        let offset = self.offset.is_some_and(|offset| offset != 0);
+        let limit = self.limit.is_some_and(|limit| limit != 0);
+        let (start, end) = (self.start_line.is_some(), self.end_line.is_some());
+        let (ranges, around) = (self.ranges.is_some(), self.around_line.is_some());
+        let lines = offset || start || end;
+        let others = lines || self.column.is_some();
+        let counts = |range: &Vec<Range>| !(1..=RANGES_MAX).contains(&range.len());
+        let faults = [
+            (offset && start, "offset", "offset and start_line both say where to begin: give one of them"),
+            (limit && end, "limit", "limit and end_line both say where to end: give one of them"),
+            (
+                self.start_line == Some(0),
+                "start_line",
+                "start_line counts from 1, or from the end where negative",
+            ),
+            (self.end_line == Some(0), "end_line", "end_line counts from 1, or from the end where negative"),
+            (self.column == Some(0), "column", "column counts from 1"),
+            (self.around_line == Some(0), "around_line", "around_line counts from 1"),
+            (
+                ranges && (others || limit),
                 "ranges",
                 "ranges cannot be combined with offset, limit, start_line, end_line and column: leave them out",
-            );
-        }
-        if self.ranges.as_ref().is_some_and(|ranges| ranges.is_empty() || ranges.len() > RANGES_MAX) {
-            return wrong("ranges", "ranges: expected 1 to 100 of them");
-        }
-        if self.around_line.is_some() && (others || self.ranges.is_some()) {
-            return wrong(
+            ),
+            (self.ranges.as_ref().is_some_and(counts), "ranges", "ranges: expected 1 to 100 of them"),
+            (
+                around && (others || ranges),
                 "around_line",
                 "around_line cannot be combined with the other fields for lines: leave them out",
-            );
+            ),
+            (
+                self.cell.is_some() && (lines || ranges || around),
+                "cell",
+                "cell cannot be combined with the fields for lines: leave them out",
+            ),
+            (
+                self.cell == Some(0) && self.column.is_some(),
+                "column",
+                "column needs a single cell: name it with cell",
+            ),
+        ];
+        match faults.into_iter().find(|(is_wrong, ..)| *is_wrong) {
+            Some((_, field, message)) => Err(Error::invalid(message).detail("field", field)),
+            None => Ok(()),
         }
-        if self.cell.is_some()
-            && (offset.is_some()
-                || self.start_line.is_some()
-                || to
-                || self.ranges.is_some()
-                || self.around_line.is_some())
-        {
-            return wrong("cell", "cell cannot be combined with the fields for lines: leave them out");
-        }
-        if self.cell == Some(0) && self.column.is_some() {
-            return wrong("column", "column needs a single cell: name it with cell");
-        }
-        Ok(())
     }
 }
 

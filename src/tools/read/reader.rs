@@ -43,8 +43,7 @@ pub fn read(
     }
     let spans = match selection {
         Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
-            let wanted = formats::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
-            return formats::read_notebook(engine, &place, &mut file, &stat, wanted);
+            return formats::read_notebook(engine, &place, &mut file, &stat, (*cell, *skip_bytes, room));
         }
         Selection::Cells(..) => Vec::new(),
         Selection::Lines(span) => vec![*span],
@@ -64,8 +63,7 @@ pub fn read(
     }
     if let Selection::Cells(cell, skip_bytes) = selection {
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let wanted = formats::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
-        return formats::read_notebook(engine, &place, &mut file, &stat, wanted);
+        return formats::read_notebook(engine, &place, &mut file, &stat, (*cell, *skip_bytes, room));
     }
     let parts = match selection {
         Selection::Around(line, lines_max) => {
@@ -117,7 +115,7 @@ fn answer(
             raw.extend_from_slice(header.as_bytes());
         }
         if is_plain {
-            raw.extend(on_disk(part.bytes.clone(), &pass.sliced, part.is_start()));
+            raw.extend(on_disk(part.lines.bytes.clone(), &pass.sliced, part.is_start()));
         } else {
             raw.extend_from_slice(part.text.as_bytes());
         }
@@ -143,7 +141,7 @@ fn answer(
 
 /// Returns the SHA-256 of lines on disk, if whole lines are shown.
 fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
-    part.is_whole().then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
+    part.is_whole().then(|| Sha256::of(&on_disk(part.lines.bytes.clone(), text, part.is_start())))
 }
 
 /// Returns lines as on disk: in the file's encoding, with the byte-order mark at the start of the file.
@@ -179,8 +177,8 @@ fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts:
     if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
         engine.warn(past_end(part.first, shown, text.total_lines));
     }
-    for (part, slice) in parts.iter().zip(&text.parts) {
-        if slice.skipped_all && part.first <= text.total_lines {
+    for part in parts {
+        if part.lines.skipped_all && part.first <= text.total_lines {
             engine.warn(format!("column {} is past the end of line {}", part.skipped + 1, part.first));
         }
     }
@@ -237,13 +235,14 @@ pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
     let kept = lines.get(from..=to).unwrap_or_default();
     Part {
         first: first_number + from as u64,
-        skipped: 0,
-        bytes: kept.iter().flat_map(|line| line.bytes.iter().copied()).collect(),
-        ended_lines: kept.len() as u64,
-        clipped: kept.iter().filter_map(|line| line.clipped).collect(),
-        cut_at: None,
-        stopped: to < last || is_beyond,
-        text: String::new(),
+        lines: Slice {
+            bytes: kept.iter().flat_map(|line| line.bytes.iter().copied()).collect(),
+            ended_lines: kept.len() as u64,
+            clipped: kept.iter().filter_map(|line| line.clipped).collect(),
+            stopped: to < last || is_beyond,
+            ..Slice::default()
+        },
+        ..Part::default()
     }
 }
 
@@ -300,16 +299,9 @@ impl<'a> Line<'a> {
 fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
     let length = longest_start(bytes, line, bounds.form, bounds.room);
     let cut_at = (is_cut || length < bytes.len()).then_some(length);
-    Part {
-        first: line,
-        skipped: 0,
-        bytes: bytes.get(..length).unwrap_or_default().to_vec(),
-        ended_lines: 0,
-        clipped: Vec::new(),
-        cut_at,
-        stopped: cut_at.is_some(),
-        text: String::new(),
-    }
+    let bytes = bytes.get(..length).unwrap_or_default().to_vec();
+    let lines = Slice { bytes, cut_at, stopped: cut_at.is_some(), ..Slice::default() };
+    Part { first: line, lines, ..Part::default() }
 }
 
 /// Returns the lines around `at` in a block that the limits allow: one below, one above, in turn.

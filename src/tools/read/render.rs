@@ -14,7 +14,7 @@ use crate::text::content::Encoding;
 use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::text::lines::LineEnding;
-use crate::text::slice::{Clipped, Sliced};
+use crate::text::slice::{Clipped, Slice, Sliced};
 use crate::tools::Text;
 
 /// Form of shown lines.
@@ -37,22 +37,14 @@ impl Form {
 }
 
 /// Part of a text that is shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Part {
     /// First line, from 1.
     pub first: u64,
     /// Bytes skipped at the start of that line.
     pub skipped: usize,
-    /// Bytes of its lines.
-    pub bytes: Vec<u8>,
-    /// Number of lines shown to their end, including clipped ones.
-    pub ended_lines: u64,
-    /// Clipped lines, in order.
-    pub clipped: Vec<Clipped>,
-    /// Position of a cut in its last line, in bytes.
-    pub cut_at: Option<usize>,
-    /// True if it ends because of a limit.
-    pub stopped: bool,
+    /// Its lines.
+    pub lines: Slice,
     /// Text to show.
     pub text: String,
 }
@@ -61,32 +53,35 @@ impl Part {
     /// Returns its last line, including a cut one; one less than its first if it has none.
     #[must_use]
     pub fn last(&self) -> u64 {
-        self.first + self.ended_lines + u64::from(self.cut_at.is_some()) - 1
+        self.first + self.lines.ended_lines + u64::from(self.lines.cut_at.is_some()) - 1
     }
 
     /// Returns the lines that are shown whole, as ranges.
     #[must_use]
     pub fn seen(&self) -> Vec<(u64, u64)> {
         let mut from = self.first + u64::from(self.skipped > 0);
-        let mut seen = Vec::with_capacity(self.clipped.len() + 1);
-        for clipped in &self.clipped {
+        let mut seen = Vec::with_capacity(self.lines.clipped.len() + 1);
+        for clipped in &self.lines.clipped {
             seen.push((from, clipped.line - 1));
             from = clipped.line + 1;
         }
-        seen.push((from, self.first + self.ended_lines - 1));
+        seen.push((from, self.first + self.lines.ended_lines - 1));
         seen
     }
 
     /// Returns true if it is complete from the start of its first line.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.ended_lines > 0 && self.cut_at.is_none() && self.skipped == 0 && self.clipped.is_empty()
+        self.lines.ended_lines > 0
+            && self.lines.cut_at.is_none()
+            && self.skipped == 0
+            && self.lines.clipped.is_empty()
     }
 
     /// Returns the number of lines to skip to continue after it.
     #[must_use]
     pub fn next_offset(&self) -> u64 {
-        self.first + self.ended_lines - 1
+        self.first + self.lines.ended_lines - 1
     }
 
     /// Returns true if it begins at the start of the file.
@@ -99,10 +94,10 @@ impl Part {
     pub fn show(&mut self, form: Form, text: &Sliced) {
         self.text = if form == Form::default() {
             // A check of the whole text is faster than the search of the lossy conversion for its first error.
-            let lossy = |_| String::from_utf8_lossy(&self.bytes).into_owned();
-            std::str::from_utf8(&self.bytes).map_or_else(lossy, str::to_owned)
+            let lossy = |_| String::from_utf8_lossy(&self.lines.bytes).into_owned();
+            std::str::from_utf8(&self.lines.bytes).map_or_else(lossy, str::to_owned)
         } else {
-            lines_of(&self.bytes, text.line_ending)
+            lines_of(&self.lines.bytes, text.line_ending)
                 .zip(self.first..)
                 .map(|(line, number)| form.of(line, number))
                 .collect()
@@ -111,11 +106,11 @@ impl Part {
 
     /// Cuts it to the limit, in the form of its lines; returns the used size.
     fn fit(&mut self, form: Form, style: LineEnding, used: TextSize, room: AnswerRoom) -> TextSize {
-        let (mut used, mut kept, mut kept_lines) = (used, Vec::with_capacity(self.bytes.len()), 0);
+        let (mut used, mut kept, mut kept_lines) = (used, Vec::with_capacity(self.lines.bytes.len()), 0);
         let mut clipped = Vec::new();
-        let mut known = std::mem::take(&mut self.clipped).into_iter().peekable();
-        let mut ended_lines = self.ended_lines;
-        for (line, number) in lines_of(&self.bytes, style).zip(self.first..) {
+        let mut known = std::mem::take(&mut self.lines.clipped).into_iter().peekable();
+        let mut ended_lines = self.lines.ended_lines;
+        for (line, number) in lines_of(&self.lines.bytes, style).zip(self.first..) {
             let known = known.next_if(|known| known.line == number);
             let shown = form.of(line, number);
             if room.holds(used.with(&shown)) {
@@ -125,22 +120,23 @@ impl Part {
                 kept_lines += 1;
                 continue;
             }
-            self.stopped = true;
-            self.cut_at = None;
+            self.lines.stopped = true;
+            self.lines.cut_at = None;
             ended_lines = kept_lines;
             // A first line is always shown in part, so that the reader makes progress.
             if used == TextSize::default() {
                 let length = longest_start(line, number, form, room);
                 kept.extend_from_slice(line.get(..length).unwrap_or_default());
                 used = used.with(&form.of(&kept, number));
-                self.cut_at = Some(self.skipped + length);
+                self.lines.cut_at = Some(self.skipped + length);
             }
             break;
         }
-        (self.bytes, self.ended_lines, self.clipped) = (kept, ended_lines, clipped);
+        (self.lines.bytes, self.lines.ended_lines, self.lines.clipped) = (kept, ended_lines, clipped);
         used
     }
 }
+
 /// Returns the length of the longest start of a line, shown as `number`, that fits the limit: whole characters, at
 /// least one.
 #[must_use]
@@ -171,22 +167,13 @@ pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
     // A single pass already cut its lines to the limit, if they are shown unchanged.
     let is_within = pass.wanted.len() <= 1 && form == Form::default();
     for (slice, wanted) in pass.sliced.parts.iter().zip(&pass.wanted) {
-        let mut part = Part {
-            first: wanted.offset + 1,
-            skipped: wanted.skip_bytes,
-            bytes: slice.bytes.clone(),
-            ended_lines: slice.ended_lines,
-            clipped: slice.clipped.clone(),
-            cut_at: slice.cut_at,
-            stopped: slice.stopped,
-            text: String::new(),
-        };
+        let (first, skipped) = (wanted.offset + 1, wanted.skip_bytes);
+        let mut part = Part { first, skipped, lines: slice.clone(), text: String::new() };
         if !is_within {
             used = part.fit(form, pass.sliced.line_ending, used, room);
         }
-        let is_cut = part.stopped;
         shown.push(part);
-        if is_cut {
+        if shown.last().is_some_and(|part| part.lines.stopped) {
             break;
         }
     }
@@ -443,14 +430,14 @@ impl TextRead {
             (Some(first), Some(last)) => (first.first, last.last()),
             _ => (1, 0),
         };
-        let stopped = parts.iter().find(|part| part.stopped);
+        let stopped = parts.iter().find(|part| part.lines.stopped);
         let goes_on = stopped.is_some() || (end_line < text.total_lines && !ends_where_asked);
         let after = goes_on.then(|| {
-            let column = stopped.and_then(|part| part.cut_at).map(|cut| cut + 1);
+            let column = stopped.and_then(|part| part.lines.cut_at).map(|cut| cut + 1);
             (stopped.map_or(end_line, Part::next_offset), column)
         });
         let clipped: Vec<ClippedLine> =
-            parts.iter().flat_map(|part| &part.clipped).map(ClippedLine::from).collect();
+            parts.iter().flat_map(|part| &part.lines.clipped).map(ClippedLine::from).collect();
         let inside = clipped.first().map(|clipped| (clipped.line - 1, Some(clipped.next_column)));
         let next = after.or(inside);
         Self {

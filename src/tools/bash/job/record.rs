@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::engine::Engine;
 use crate::engine::sandbox::backend::NAMESPACES;
 use crate::engine::sandbox::outside::Network;
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{Lock, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -104,17 +105,6 @@ pub struct JobFolder {
     state: State,
 }
 
-/// Request to end a job, set by another call.
-pub struct StopMark(OwnedFd);
-
-impl StopMark {
-    /// Returns true if the request was made.
-    #[must_use]
-    pub fn is_set(&self) -> bool {
-        fs::stat_at(self.0.as_fd(), OsStr::new(STOP)).is_ok()
-    }
-}
-
 impl JobFolder {
     /// Creates the folder of a new job.
     ///
@@ -123,16 +113,17 @@ impl JobFolder {
     pub fn create(engine: &Engine) -> Result<Self, Error> {
         let state = State::open(&engine.workspace)?;
         let all = state.folder(FOLDER)?;
+        let io = |errno: Errno| Error::io("make", state.shown(FOLDER), errno);
         let next = numbers(&all).into_iter().max().map_or(1, |newest| newest + 1);
         for number in next..next + NAMES_MAX {
             let name = format!("{PREFIX}{number}");
             match rustix::fs::mkdirat(&all, name.as_str(), rustix::fs::Mode::from_raw_mode(0o700)) {
-                Ok(()) => return Self::find(engine, &name)?.ok_or_else(|| missing(&name)),
+                Ok(()) => return Self::find(engine, &name)?.ok_or_else(|| io(Errno::NOENT)),
                 Err(Errno::EXIST) => {}
-                Err(errno) => return Err(Error::io("make", state.shown(FOLDER), errno)),
+                Err(errno) => return Err(io(errno)),
             }
         }
-        Err(Error::io("make", state.shown(FOLDER), Errno::EXIST))
+        Err(io(Errno::EXIST))
     }
 
     /// Opens the folder of a job; returns `None` if it does not exist.
@@ -254,13 +245,10 @@ impl JobFolder {
         fs::stat_at(self.opened.as_fd(), OsStr::new(READ)).is_ok()
     }
 
-    /// Returns the request to end the job, to be checked while it runs.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn stop_mark(&self) -> Result<StopMark, Error> {
-        let folder = self.opened.try_clone();
-        folder.map(StopMark).map_err(|source| Error::io("watch", &self.name, source))
+    /// Returns true if another call asked to end the job.
+    #[must_use]
+    pub fn must_stop(&self) -> bool {
+        fs::stat_at(self.opened.as_fd(), OsStr::new(STOP)).is_ok()
     }
 
     /// Creates the file for the output.
@@ -304,13 +292,7 @@ impl JobFolder {
     /// Writes a record atomically.
     fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<(), Error> {
         let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
-        let aside = format!("{name}.new");
-        let _ = fs::unlink_at(&self.opened, &aside, AtFlags::empty());
-        let written = fs::create_at(self.opened.as_fd(), OsStr::new(&aside), 0o600)
-            .map_err(std::io::Error::from)
-            .and_then(|file| fs::write_all(&file, &bytes))
-            .and_then(|()| Ok(fs::rename_at(self.opened.as_fd(), &aside, self.opened.as_fd(), name)?));
-        written.map_err(|source| Error::io("note what became of", &self.name, source))
+        self.state.replace(self.opened.as_fd(), OsStr::new(name), &bytes, &unique_name("job")).map(drop)
     }
 }
 
@@ -318,9 +300,4 @@ impl JobFolder {
 fn numbers(all: &OwnedFd) -> Vec<u64> {
     let names = fs::names_in(all).unwrap_or_default();
     names.iter().filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok()).collect()
-}
-
-/// Returns the error for a folder that another call removed right after it was created.
-fn missing(name: &str) -> Error {
-    Error::io("open", name, Errno::NOENT)
 }

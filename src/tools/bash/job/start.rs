@@ -3,17 +3,16 @@
 //! The supervisor makes the call, saves the output, and records the result.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::look::{self, Job};
 use super::record::{About, End, JobFolder};
@@ -22,8 +21,10 @@ use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::policy::sources::Sources;
+use crate::engine::sandbox::capture::BoundedFile;
 use crate::engine::sandbox::run::{Sink, Stream};
-use crate::engine::workspace::{Workspace, fs, programs};
+use crate::engine::workspace::{Workspace, programs};
+use crate::envelope::{self, Refusal};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Tool as _;
 use crate::tools::bash::answer::Response;
@@ -64,25 +65,8 @@ pub(super) struct Task {
     pub job: String,
 }
 
-/// First message of a supervisor.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Said {
-    /// The command runs.
-    Started,
-    /// The command does not run.
-    Refused {
-        /// Name of the error kind.
-        kind: String,
-        /// Message of the error.
-        message: String,
-        /// Suggested action.
-        action: String,
-        /// Path of the error.
-        path: Option<String>,
-        /// Details of the error.
-        details: Map<String, Value>,
-    },
-}
+/// First message of a supervisor: the command runs, or the refusal if it does not.
+type Said = Result<(), Value>;
 
 /// Starts a command as a job.
 ///
@@ -159,16 +143,8 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
     }
     let Some(from) = from else { return Err(Error::internal("the supervisor has no stdout")) };
     match said(engine, folder, from).map_err(system)? {
-        Some(Said::Started) => Ok(()),
-        Some(Said::Refused { kind, message, action, path, details }) => {
-            let kind = ErrorKind::ALL.into_iter().find(|known| known.name() == kind);
-            let error = Error::new(kind.unwrap_or(ErrorKind::Internal), message).suggest(action);
-            let error = details.into_iter().fold(error, |error, (name, value)| error.detail(&name, value));
-            Err(match path {
-                Some(path) => error.at(path),
-                None => error,
-            })
-        }
+        Some(Ok(())) => Ok(()),
+        Some(Err(refusal)) => Err(envelope::refused(&refusal)),
         None => {
             engine.control.check()?;
             Err(Error::new(ErrorKind::IoError, "the supervisor of the job ended before its command started"))
@@ -237,7 +213,7 @@ fn run_supervisor() -> u8 {
     match made(task) {
         Ok(()) => 0,
         Err(error) => {
-            say(&refused(&error));
+            say(&Err(serde_json::to_value(Refusal::from(&error)).unwrap_or_default()));
             FAILED
         }
     }
@@ -252,7 +228,7 @@ fn made(task: Task) -> Result<(), Error> {
     let mut engine = Engine::under(policy, workspace, task.session.parse()?, Control::default());
     engine.require_snapshot |= task.require_snapshot;
     let gone = || Error::internal("the folder of the job is gone");
-    let folder = Rc::new(JobFolder::find(&engine, &task.job)?.ok_or_else(gone)?);
+    let folder = Arc::new(JobFolder::find(&engine, &task.job)?.ok_or_else(gone)?);
     let _alive = folder.lock()?;
     let mut sink = JobSink::new(&engine, &request, folder.clone())?;
     let request = Request {
@@ -266,7 +242,7 @@ fn made(task: Task) -> Result<(), Error> {
     if !sink.has_started {
         return answered.map(|_| ());
     }
-    let left_out = sink.left_out;
+    let left_out = sink.file.left_out;
     // The job's output counts towards the calls that return it.
     let (outcome, _) = engine.finish(Bash::NAME);
     let mut end = End { warnings: outcome.warnings, snapshot: outcome.snapshot, ..End::default() };
@@ -297,29 +273,14 @@ fn say(said: &Said) {
     }
 }
 
-/// Returns the message for an error.
-fn refused(error: &Error) -> Said {
-    Said::Refused {
-        kind: error.kind().name().to_owned(),
-        message: error.message().to_owned(),
-        action: error.suggested_action().to_owned(),
-        path: error.path().map(str::to_owned),
-        details: error.details().clone(),
-    }
-}
-
 /// Sink for the output of a job.
 pub struct JobSink {
     /// The job's folder.
-    folder: Rc<JobFolder>,
+    folder: Arc<JobFolder>,
     /// Facts to write when the command starts.
     about: About,
     /// Output file.
-    file: File,
-    /// Bytes that the file can still take.
-    room: u64,
-    /// Bytes that did not fit.
-    left_out: u64,
+    file: BoundedFile,
     /// True if the command has started.
     has_started: bool,
     /// Control that is cancelled when a call asks for the end.
@@ -328,7 +289,7 @@ pub struct JobSink {
 
 impl JobSink {
     /// Creates the sink for the job of a folder.
-    fn new(engine: &Engine, request: &Request, folder: Rc<JobFolder>) -> Result<Self, Error> {
+    fn new(engine: &Engine, request: &Request, folder: Arc<JobFolder>) -> Result<Self, Error> {
         let now = jiff::Timestamp::now();
         let about = About {
             command: request.command.clone().unwrap_or_default(),
@@ -338,27 +299,24 @@ impl JobSink {
             process: None,
             network: limits::network(engine, request.network)?,
         };
-        let file = folder.create_output()?;
+        let bytes_max = engine.policy().number(Key::BashOutputBytes);
+        let file = BoundedFile::new(folder.create_output()?, bytes_max);
         let stop = Control::default();
-        let (mark, asked) = (folder.stop_mark()?, stop.clone());
+        let (marked, asked) = (folder.clone(), stop.clone());
         std::thread::spawn(move || {
-            while !mark.is_set() {
+            while !marked.must_stop() {
                 std::thread::sleep(LOOK_INTERVAL);
             }
             asked.cancel();
         });
-        let room = engine.policy().number(Key::BashOutputBytes);
-        Ok(Self { folder, about, file, room, left_out: 0, has_started: false, stop })
+        Ok(Self { folder, about, file, has_started: false, stop })
     }
 }
 
 impl Sink for JobSink {
     fn take(&mut self, _stream: Stream, bytes: &[u8]) {
-        let room = usize::try_from(self.room).unwrap_or(usize::MAX);
-        let (kept, rest) = bytes.split_at(room.min(bytes.len()));
-        let written = fs::write_all(&self.file, kept).is_ok();
-        self.room = if written { self.room - kept.len() as u64 } else { 0 };
-        self.left_out += if written { rest.len() } else { bytes.len() } as u64;
+        // The file counts the bytes that it does not take.
+        let _ = self.file.add(bytes);
     }
 
     fn started(&mut self, backend: &'static str, process: u32) {
@@ -369,6 +327,6 @@ impl Sink for JobSink {
         if self.folder.write_about(&self.about).is_err() {
             self.stop.cancel();
         }
-        say(&Said::Started);
+        say(&Ok(()));
     }
 }
