@@ -123,7 +123,6 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     doing(link.send(&Report::Started, None), "cannot reach the call")?;
     let counted_max = usize::try_from(plan.limits.processes).ok().filter(|most| *most > 0 && !is_bounded);
     Ok(Family {
-        kind,
         main,
         ended,
         result: None,
@@ -163,8 +162,6 @@ fn start_command(
 
 /// The command and all its descendants.
 struct Family {
-    /// Kind of the sandbox.
-    kind: Kind,
     /// Process of the command.
     main: u32,
     /// Becomes readable when a process has ended.
@@ -192,6 +189,16 @@ enum Phase {
     Killing(Instant),
 }
 
+impl Phase {
+    /// Returns the phase in which all processes are killed; keeps its start if it has begun.
+    fn killing(self) -> Self {
+        match self {
+            Self::Killing(_) => self,
+            Self::Running | Self::Ending(_) => Self::Killing(Instant::now() + KILL_TIME_MAX),
+        }
+    }
+}
+
 impl Family {
     /// Waits until all processes have ended, and reports how the command ended.
     fn keep(&mut self, link: &mut Link, plan: &SandboxPlan) -> SetupResult<()> {
@@ -201,20 +208,17 @@ impl Family {
             if matches!(phase, Phase::Killing(until) if Instant::now() > until) {
                 break;
             }
-            self.wait(link.fd(), timeout_of(phase).or(self.counted_max.map(|_| COUNT_INTERVAL)));
+            self.wait(link.fd(), phase);
             match link.try_receive::<Order>() {
                 Ok(Some(Order::End)) if phase == Phase::Running => {
                     self.signal_all(Signal::TERM);
                     phase = Phase::Ending(Instant::now() + plan.grace());
                 }
-                Ok(Some(Order::Kill)) if !matches!(phase, Phase::Killing(_)) => {
-                    self.signal_all(Signal::KILL);
-                    phase = phase_of_killing(phase);
-                }
+                Ok(Some(Order::Kill)) => phase = phase.killing(),
                 Ok(None) if !link.is_closed() => {}
                 Ok(Some(_)) => {}
                 // The call is gone: nobody waits for the command.
-                Ok(None) | Err(_) => phase = phase_of_killing(phase),
+                Ok(None) | Err(_) => phase = phase.killing(),
             }
         }
         doing(link.send(&Report::Ended(self.report()), None), "cannot reach the call")
@@ -225,18 +229,14 @@ impl Family {
         match phase {
             Phase::Running if self.has_too_many() => {
                 self.had_too_many = true;
-                self.signal_all(Signal::KILL);
-                phase_of_killing(phase)
+                self.advance(phase.killing())
             }
             Phase::Running if self.result.is_some() => {
                 self.left_running = u32::try_from(Self::others().len()).unwrap_or(u32::MAX);
                 self.signal_all(Signal::TERM);
                 Phase::Ending(Instant::now() + LEFT_BEHIND_GRACE)
             }
-            Phase::Ending(until) if Instant::now() >= until => {
-                self.signal_all(Signal::KILL);
-                phase_of_killing(phase)
-            }
+            Phase::Ending(until) if Instant::now() >= until => self.advance(phase.killing()),
             Phase::Killing(_) => {
                 self.signal_all(Signal::KILL);
                 phase
@@ -266,8 +266,13 @@ impl Family {
         }
     }
 
-    /// Waits until a process has ended, the call sends a message, or the time is over.
-    fn wait(&mut self, link: BorrowedFd<'_>, timeout: Option<Duration>) {
+    /// Waits until a process has ended, the call sends a message, or the phase has to move on.
+    fn wait(&mut self, link: BorrowedFd<'_>, phase: Phase) {
+        let timeout = match phase {
+            Phase::Running => self.counted_max.map(|_| COUNT_INTERVAL),
+            Phase::Ending(until) => Some(until.saturating_duration_since(Instant::now())),
+            Phase::Killing(_) => Some(KILL_NAP),
+        };
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut fds =
             [PollFd::from_borrowed_fd(link, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
@@ -279,7 +284,7 @@ impl Family {
     /// Sends a signal to every process.
     fn signal_all(&self, signal: Signal) {
         // It is no error if a process has already ended.
-        if self.kind.has_namespace() && std::process::id() == 1 {
+        if std::process::id() == 1 {
             let signal = if signal == Signal::KILL { signal::SIGKILL } else { signal::SIGTERM };
             let _ = signal::kill(Pid::from_raw(-1), signal);
             return;
@@ -341,23 +346,6 @@ impl Family {
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 fn own_number() -> Option<i32> {
     fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
-}
-
-/// Returns the phase in which all processes are killed; keeps its start if it has begun.
-fn phase_of_killing(phase: Phase) -> Phase {
-    match phase {
-        Phase::Killing(_) => phase,
-        Phase::Running | Phase::Ending(_) => Phase::Killing(Instant::now() + KILL_TIME_MAX),
-    }
-}
-
-/// Returns the time to wait in a phase.
-fn timeout_of(phase: Phase) -> Option<Duration> {
-    match phase {
-        Phase::Running => None,
-        Phase::Ending(until) => Some(until.saturating_duration_since(Instant::now())),
-        Phase::Killing(_) => Some(KILL_NAP),
-    }
 }
 
 /// Returns the parent of a running process.

@@ -11,10 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags,
-};
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::caches::{PROGRAMS, UPPER, View, WORK};
 use super::outside::Network;
@@ -87,70 +84,74 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     make_read_only(Path::new("/"))
 }
 
-/// Trees of the host's mounts that a command keeps.
-struct Trees<'a> {
-    /// Folders that it writes.
-    writable: Vec<(PathBuf, OwnedFd)>,
-    /// Its devices, by name.
-    devices: Vec<(&'a str, OwnedFd)>,
-    /// Shared folders for temporary files.
-    temporary: Vec<(&'a str, OwnedFd)>,
+/// Trees with their mount points.
+type Placed = Vec<(PathBuf, OwnedFd)>;
+
+/// Trees of the host's mounts that a command keeps, in the order in which they are mounted.
+struct Trees {
     /// `/proc`.
     proc: OwnedFd,
+    /// Its devices.
+    devices: Placed,
+    /// Shared folders for temporary files.
+    temporary: Placed,
     /// Paths outside that it sees.
-    shown: Vec<(&'a Path, OwnedFd)>,
-    /// Its views of caches.
-    caches: Vec<(PathBuf, OwnedFd)>,
-    /// Programs in the caches.
-    programs: Vec<(PathBuf, OwnedFd)>,
-    /// Workspace, if it is read-only.
-    root: Option<OwnedFd>,
+    shown: Placed,
+    /// Its views of caches, and the programs in them.
+    caches: Placed,
+    /// The workspace, and other folders that it writes.
+    own: Placed,
 }
 
-impl<'a> Trees<'a> {
+impl Trees {
     /// Takes the trees. Also makes the mounts read-only that the read-only trees come from.
-    fn take(reach: &'a Reach) -> SetupResult<Self> {
+    fn take(reach: &Reach) -> SetupResult<Self> {
+        let placed = |path: &Path| Ok((path.to_owned(), tree(path)?));
         let writable = reach.writable_folders().map(|path| match &reach.layer {
             Some(layer) if path.as_os_str() == reach.root => {
                 Ok((path.clone(), overlay::mount(&path, layer)?))
             }
-            _ => Ok((path.clone(), tree(&path)?)),
+            _ => placed(&path),
         });
-        let writable = writable.collect::<SetupResult<_>>()?;
-        let device = |name: &&'a str| Some((*name, tree(&Path::new("/dev").join(name)).ok()?));
-        let devices = DEVICES.iter().filter_map(device).collect();
-        let temporary = reach
-            .temporary
-            .iter()
-            .flat_map(|folder| TEMPORARY.iter().map(|path| Ok((*path, tree(Path::new(folder))?))));
-        let temporary = temporary.collect::<SetupResult<_>>()?;
-        let caches = reach.caches.iter().flat_map(|view| cache(view, &reach.network)).collect::<Vec<_>>();
+        let mut own = writable.collect::<SetupResult<Placed>>()?;
+        let devices = DEVICES.map(|name| Path::new("/dev").join(name));
+        let devices = devices.iter().filter_map(|path| placed(path).ok()).collect();
+        let shared = reach.temporary.iter().flat_map(|folder| TEMPORARY.map(|path| (path, folder)));
+        let shared = shared.map(|(path, folder)| Ok((path.into(), tree(Path::new(folder))?)));
+        let temporary = shared.collect::<SetupResult<_>>()?;
+        let mut caches: Placed = reach.caches.iter().flat_map(|view| cache(view, &reach.network)).collect();
         let kept: Vec<&Path> = reach.outside.shown.iter().map(Path::new).collect();
-        let own = reach.read_only.then(|| Path::new(&reach.root));
+        let root = reach.read_only.then(|| Path::new(&reach.root));
         let of_container = (!mount_proc()?).then(|| Path::new(PROC));
-        make_all_read_only(&kept.iter().copied().chain(own).chain(of_container).collect::<Vec<_>>())?;
-        Ok(Self {
-            writable,
-            devices,
-            temporary,
-            proc: tree(Path::new(PROC))?,
-            // Paths that were removed need not be shown.
-            shown: kept.into_iter().filter_map(|path| Some((path, tree(path).ok()?))).collect(),
-            programs: reach.caches.iter().filter_map(programs).collect(),
-            caches,
-            root: own.map(tree).transpose()?,
-        })
+        make_all_read_only(&kept.iter().copied().chain(root).chain(of_container).collect::<Vec<_>>())?;
+        caches.extend(reach.caches.iter().filter_map(programs));
+        if let Some(root) = root {
+            own.insert(0, placed(root)?);
+        }
+        // Paths that were removed need not be shown.
+        let shown = kept.into_iter().filter_map(|path| placed(path).ok()).collect();
+        Ok(Self { proc: tree(Path::new(PROC))?, devices, temporary, shown, caches, own })
     }
 
     /// Mounts the trees in an empty root.
     fn attach(self, reach: &Reach) -> SetupResult<()> {
+        let attach_all = |placed: Placed| placed.iter().try_for_each(|(path, tree)| attach(tree, path));
         make_folder(Path::new(PROC))?;
         attach(&self.proc, Path::new(PROC))?;
-        make_devices(self.devices)?;
-        mount_temporary(&self.temporary)?;
-        self.shown.iter().try_for_each(|(path, tree)| attach(tree, path))?;
+        make_folder(Path::new("/dev"))?;
+        attach_all(self.devices)?;
+        make_dev()?;
+        make_folder(Path::new(RUNTIME))?;
+        for path in TEMPORARY.iter().map(Path::new) {
+            make_folder(path)?;
+            if self.temporary.is_empty() {
+                mount_tmpfs(path, SHARED_MODE, TEMPORARY_BYTES)?;
+            }
+        }
+        attach_all(self.temporary)?;
+        attach_all(self.shown)?;
         reach.outside.home.iter().try_for_each(|home| make_folder(Path::new(home)))?;
-        for (place, view) in self.caches.iter().chain(&self.programs) {
+        for (place, view) in &self.caches {
             // A command also runs without its cache.
             let _ = attach(view, place);
         }
@@ -158,8 +159,7 @@ impl<'a> Trees<'a> {
             make_folder(Path::new(&hidden.path))?;
             mount_tmpfs(Path::new(&hidden.path), FOLDER_MODE, SMALL_BYTES)?;
         }
-        self.root.iter().try_for_each(|tree| attach(tree, Path::new(&reach.root)))?;
-        self.writable.iter().try_for_each(|(path, tree)| attach(tree, path))?;
+        attach_all(self.own)?;
         reach.outside.links.iter().try_for_each(|(link, target)| make_link(Path::new(link), target))
     }
 }
@@ -190,17 +190,8 @@ fn programs(view: &View) -> Option<(PathBuf, OwnedFd)> {
 /// Makes an empty file system the root, and unmounts everything else. Until then it covers the folder `over`.
 fn enter_empty_root(over: &Path) -> SetupResult<()> {
     let what = "cannot make an empty root";
-    let context = doing(rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
-    for (key, value) in [("mode", format!("{FOLDER_MODE:o}")), ("size", SMALL_BYTES.to_string())] {
-        doing(rustix::mount::fsconfig_set_string(&context, key, value), what)?;
-    }
-    doing(rustix::mount::fsconfig_create(&context), what)?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    let root = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes);
-    let root = doing(root, what)?;
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    doing(rustix::mount::move_mount(&root, "", CWD, over, flags), what)?;
-    doing(rustix::process::fchdir(&root), what)?;
+    mount_tmpfs(over, FOLDER_MODE, SMALL_BYTES)?;
+    doing(rustix::process::chdir(over), what)?;
     // The old root is then on top of the new one, see pivot_root(2).
     doing(rustix::process::pivot_root(".", "."), what)?;
     doing(rustix::mount::unmount(".", UnmountFlags::DETACH), what)?;
@@ -336,27 +327,9 @@ fn mount_tmpfs(path: &Path, mode: u32, bytes: u64) -> SetupResult<()> {
     doing(mounted, format_args!("cannot mount an empty {}", path.display()))
 }
 
-/// Creates the folders for temporary files, shared or empty, and an empty one for system services.
-fn mount_temporary(shared: &[(&str, OwnedFd)]) -> SetupResult<()> {
-    make_folder(Path::new(RUNTIME))?;
-    for path in TEMPORARY {
-        let place = Path::new(path);
-        make_folder(place)?;
-        match shared.iter().find(|(shared, _)| *shared == path) {
-            Some((_, tree)) => attach(tree, place)?,
-            None => mount_tmpfs(place, SHARED_MODE, TEMPORARY_BYTES)?,
-        }
-    }
-    Ok(())
-}
-
-/// Creates a `/dev` with the devices that every program expects.
-fn make_devices(devices: Vec<(&str, OwnedFd)>) -> SetupResult<()> {
+/// Adds to `/dev` what every program expects besides devices.
+fn make_dev() -> SetupResult<()> {
     let dev = Path::new("/dev");
-    make_folder(dev)?;
-    for (name, device) in devices {
-        attach(&device, &dev.join(name))?;
-    }
     DEVICE_LINKS.iter().try_for_each(|(name, target)| make_link(&dev.join(name), OsStr::new(target)))?;
     ["pts", "shm"].iter().try_for_each(|name| make_folder(&dev.join(name)))?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -376,13 +349,13 @@ fn hide(hidden: &Hidden) -> SetupResult<()> {
     match fs::symlink_metadata(path) {
         // A folder above it is hidden, or it was removed.
         Err(_) => Ok(()),
-        Ok(_) if hidden.is_folder => {
-            mount_tmpfs(path, FOLDER_MODE, SMALL_BYTES)?;
-            make_read_only(path)
-        }
         Ok(_) => {
-            let what = format!("cannot hide {}", path.display());
-            doing(rustix::mount::mount_bind("/dev/null", path), &what)?;
+            if hidden.is_folder {
+                mount_tmpfs(path, FOLDER_MODE, SMALL_BYTES)?;
+            } else {
+                let what = format_args!("cannot hide {}", path.display());
+                doing(rustix::mount::mount_bind("/dev/null", path), what)?;
+            }
             make_read_only(path)
         }
     }
@@ -422,7 +395,8 @@ fn bind_onto_itself(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>
 /// Mounts an empty folder over one of lbx's own, with copies of the files that git may track.
 fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
     let Some(found) = open_below(root, path)? else { return Ok(()) };
-    let shown = STATE_SHOWN.map(|name| (name, small_file(&found, name)));
+    let read = |name: &str| read_at(found.as_fd(), OsStr::new(name), STATE_FILE_BYTES_MAX).ok().flatten();
+    let shown = STATE_SHOWN.map(|name| (name, read(name)));
     mount_tmpfs(&path_of(&found), FOLDER_MODE, SMALL_BYTES)?;
     // Open it again: the first descriptor leads below the mount.
     let Some(veil) = open_below(root, path)? else {
@@ -436,9 +410,4 @@ fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
         }
     }
     make_read_only(&path_of(&veil))
-}
-
-/// Returns the bytes of a small regular file in an opened folder.
-fn small_file(folder: &OwnedFd, name: &str) -> Option<Vec<u8>> {
-    read_at(folder.as_fd(), OsStr::new(name), STATE_FILE_BYTES_MAX).ok().flatten()
 }

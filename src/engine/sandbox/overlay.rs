@@ -132,21 +132,13 @@ struct Waiting {
     is_opaque: bool,
 }
 
-/// Returns the changes of a layer, ordered by path.
+/// Returns the changes of a layer, ordered by path, without the paths for which `is_skipped` is true, and all below them.
 ///
 /// Paths below a removed folder are not listed.
 ///
 /// # Errors
 /// Fails with `timeout` if the call was cancelled, or returns the OS error.
-pub fn read(workspace: &Workspace, upper: &OwnedFd, control: &Control) -> Result<Vec<Difference>, Error> {
-    read_without(workspace, upper, control, &|_| false)
-}
-
-/// Returns the changes of a layer without the paths for which `is_skipped` is true, and all below them.
-///
-/// # Errors
-/// Fails as [`read`] does.
-pub fn read_without(
+pub fn read(
     workspace: &Workspace,
     upper: &OwnedFd,
     control: &Control,
@@ -188,12 +180,8 @@ fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno
     let mut gone = Vec::new();
     for name in fs::names_in(lower)?.iter().filter(|name| !kept.contains(name)) {
         let stat = fs::stat_at(lower.as_fd(), name)?;
-        gone.push(Difference {
-            path: folder.path.join(name),
-            lower: Some(stat),
-            upper: None,
-            has_other_attributes: false,
-        });
+        let path = folder.path.join(name);
+        gone.push(Difference { path, lower: Some(stat), upper: None, has_other_attributes: false });
     }
     Ok(gone)
 }
@@ -206,21 +194,15 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         None | Some(Err(Errno::NOENT)) => None,
         Some(stat) => Some(stat?),
     };
-    if is_whiteout(&upper) {
-        let gone = lower.map(|lower| Difference {
-            path,
-            lower: Some(lower),
-            upper: None,
-            has_other_attributes: false,
-        });
-        return Ok((gone, None));
-    }
-    if !fs::is_folder(&upper) {
-        return Ok((Some(Difference { path, lower, upper: Some(upper), has_other_attributes: false }), None));
-    }
+    let upper = Some(upper).filter(|stat| !is_whiteout(stat));
+    let Some(stat) = upper.filter(fs::is_folder) else {
+        let is_change = lower.is_some() || upper.is_some();
+        let difference = Difference { path, lower, upper, has_other_attributes: false };
+        return Ok((is_change.then_some(difference), None));
+    };
     let opened = enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
     let lower_folder = match (&folder.lower, &lower) {
-        (Some(parent), Some(stat)) if fs::is_folder(stat) => {
+        (Some(parent), Some(lower)) if fs::is_folder(lower) => {
             match fs::open_at(parent.as_fd(), name, fs::FOLDER) {
                 // Its mode may have changed, but not its entries: nobody could read them.
                 Err(Errno::ACCESS) if fs::names_in(&opened)?.is_empty() => None,
@@ -229,18 +211,18 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         }
         _ => None,
     };
-    let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(stat, folder)| {
-        (stat.st_uid, stat.st_gid) != (upper.st_uid, upper.st_gid)
+    let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(lower, folder)| {
+        (lower.st_uid, lower.st_gid) != (stat.st_uid, stat.st_gid)
             || metadata::own(&**folder) != metadata::own(&opened)
     });
     let is_changed = lower_folder.is_none()
         || has_other_attributes
-        || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&upper))
+        || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&stat))
         // Its entries can only be changed while its mode allows it.
-        || fs::is_closed(fs::mode_of(&upper));
+        || fs::is_closed(fs::mode_of(&stat));
     let is_opaque = is_opaque(&opened);
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
-    let difference = Difference { path, lower, upper: Some(upper), has_other_attributes };
+    let difference = Difference { path, lower, upper, has_other_attributes };
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 

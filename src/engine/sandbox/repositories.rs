@@ -113,11 +113,9 @@ pub fn find_again<'c>(
     closed: impl Iterator<Item = &'c OsStr>,
 ) -> Result<FoundAgain, Error> {
     let mut names: HashMap<&[u8], Vec<&[u8]>> = HashMap::new();
-    for path in closed.map(OsStr::as_bytes) {
-        let slash = path.iter().rposition(|byte| *byte == b'/');
-        let folder = slash.and_then(|slash| path.get(..slash)).unwrap_or_default();
-        let name = slash.and_then(|slash| path.get(slash + 1..)).unwrap_or(path);
-        names.entry(folder).or_default().push(name);
+    for path in closed.map(Path::new) {
+        let folder = path.parent().unwrap_or_else(|| Path::new("")).as_os_str().as_bytes();
+        names.entry(folder).or_default().push(path.file_name().unwrap_or_default().as_bytes());
     }
     let search = Search { closed: Some(names), ..Search::new(workspace, control, None) };
     let Part { paths, survey } = search.run()?;

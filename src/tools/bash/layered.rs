@@ -111,7 +111,7 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
     pub fn try_out(&self, engine: &mut Engine) -> Result<CommandDiff, Error> {
-        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control)?;
+        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control, &|_| false)?;
         let change = engine.begin(Bash::NAME, &[], true)?;
         let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
         checked.map_err(|error| self.refused(error))?;
@@ -134,7 +134,7 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
         let workspace = &engine.workspace;
-        let found = overlay::read(workspace, self.0.upper(), &engine.control)?;
+        let found = overlay::read(workspace, self.0.upper(), &engine.control, &|_| false)?;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
         let mut text = String::new();
         for differing in found.iter() {
@@ -152,7 +152,7 @@ impl LayeredCommand {
 
     /// Returns the differences of the layer with their ignored folders.
     fn read(&self, engine: &Engine, is_dry_run: bool) -> Result<(Vec<Differing>, Classified), Error> {
-        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control)?;
+        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control, &|_| false)?;
         let classified = Classified::of(engine, self.0.upper(), &found, is_dry_run);
         Ok((found, classified))
     }
@@ -222,7 +222,7 @@ impl LayeredCommand {
         let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
         let upper = self.0.upper();
-        let Ok(found) = overlay::read_without(&engine.workspace, upper, &engine.control, &is_skipped) else {
+        let Ok(found) = overlay::read(&engine.workspace, upper, &engine.control, &is_skipped) else {
             // The folder below cannot be read.
             let place = engine.workspace.resolve_entry(Path::new(shown));
             return place.is_ok_and(|place| excluded.insert(place.path().clone(), reason).is_none());
@@ -253,7 +253,7 @@ impl LayeredCommand {
         let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let mut found = overlay::read_without(change.workspace(), self.0.upper(), &control, &is_skipped)?;
+        let mut found = overlay::read(change.workspace(), self.0.upper(), &control, &is_skipped)?;
         let classified = Classified::of(change.engine_ref(), self.0.upper(), &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));

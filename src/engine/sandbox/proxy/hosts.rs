@@ -46,8 +46,8 @@ pub struct Hosts(Vec<Entry>);
 struct Entry {
     /// The hosts.
     name: Name,
-    /// Their ports.
-    ports: Ports,
+    /// Their ports; `None` for all.
+    ports: Option<Vec<u16>>,
 }
 
 /// The hosts of an entry.
@@ -59,17 +59,6 @@ enum Name {
     Below(String),
     /// One host.
     One(Host),
-}
-
-/// The ports of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ports {
-    /// The ports of http and https.
-    Web,
-    /// One port.
-    One(u16),
-    /// All ports.
-    All,
 }
 
 impl Host {
@@ -114,7 +103,12 @@ impl Hosts {
     /// Returns true if the list names a target.
     #[must_use]
     pub fn names(&self, target: &Target) -> bool {
-        self.0.iter().any(|entry| entry.names(&target.host) && entry.ports.hold(target.port))
+        self.at_port(target.port).any(|entry| entry.names(&target.host))
+    }
+
+    /// Returns the entries with a port.
+    fn at_port(&self, port: u16) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(move |entry| entry.ports.as_ref().is_none_or(|ports| ports.contains(&port)))
     }
 
     /// Returns true if a named target may lead to an address: a public one, one that the list names itself, or for
@@ -124,13 +118,9 @@ impl Hosts {
         let address = address.to_canonical();
         let is_own = target.host == Host::Name(LOCALHOST.to_owned()) && address.is_loopback();
         let itself = Target { host: Host::Address(address), port: target.port };
-        is_public(address) || (is_own && self.names_itself(target)) || self.names(&itself)
-    }
-
-    /// Returns true if an entry is exactly this host.
-    fn names_itself(&self, target: &Target) -> bool {
-        let is_it = |entry: &Entry| entry.name == Name::One(target.host.clone());
-        self.0.iter().any(|entry| is_it(entry) && entry.ports.hold(target.port))
+        let own = Name::One(target.host.clone());
+        let names_own = || self.at_port(target.port).any(|entry| entry.name == own);
+        is_public(address) || (is_own && names_own()) || self.names(&itself)
     }
 }
 
@@ -139,9 +129,9 @@ impl Entry {
     fn parse(text: &str) -> Option<Self> {
         let (name, ports) = split(text)?;
         let ports = match ports {
-            None => Ports::Web,
-            Some("*") => Ports::All,
-            Some(port) => Ports::One(parse_port(port)?),
+            None => Some(WEB_PORTS.to_vec()),
+            Some("*") => None,
+            Some(port) => Some(vec![parse_port(port)?]),
         };
         let name = match name.strip_prefix("*.") {
             _ if name == "*" => Name::All,
@@ -163,17 +153,6 @@ impl Entry {
             }
             (Name::One(one), host) => one == host,
             (Name::All | Name::Below(_), Host::Address(_)) => false,
-        }
-    }
-}
-
-impl Ports {
-    /// Returns true if the ports include a port.
-    fn hold(self, port: u16) -> bool {
-        match self {
-            Self::Web => WEB_PORTS.contains(&port),
-            Self::One(one) => one == port,
-            Self::All => true,
         }
     }
 }
