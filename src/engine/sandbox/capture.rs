@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::mem;
 
-use super::run::{Sink, Stream};
+use crate::control::Control;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::peek;
 
@@ -20,7 +20,21 @@ const TAIL_SLACK: usize = 2;
 /// there is no file, for a reader.
 pub type Log<'a> = &'a mut dyn FnMut() -> Result<(File, String), String>;
 
-/// Sink for the output of a command.
+/// Longest line that is reported, in bytes; longer ones are cut.
+const LINE_BYTES_MAX: usize = 500;
+/// Bytes that are kept of the end of both streams together.
+const TAIL_BYTES: usize = 16 << 10;
+
+/// Stream of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Stdout.
+    Stdout,
+    /// Stderr.
+    Stderr,
+}
+
+/// The output of a command, as it arrives.
 pub struct Capture<'a> {
     /// Maximum bytes of both streams in a response.
     shown_max: usize,
@@ -28,6 +42,14 @@ pub struct Capture<'a> {
     streams: [Kept; 2],
     /// Whole output.
     whole: Whole<'a>,
+    /// Control that gets a report of each line.
+    control: &'a Control,
+    /// Number of lines so far.
+    lines: u64,
+    /// Unfinished line of each stream.
+    begun: [Vec<u8>; 2],
+    /// End of the output, of both streams.
+    tail: Vec<u8>,
 }
 
 /// The output as a response shows it.
@@ -49,14 +71,58 @@ pub struct Output {
 
 impl<'a> Capture<'a> {
     /// Captures output for a response of `shown_max` bytes (0: as much as memory allows), and all of it in a file of at
-    /// most `file_max` bytes.
-    pub fn new(shown_max: usize, file_max: u64, log: Log<'a>) -> Self {
+    /// most `file_max` bytes. Reports each line to `control`.
+    pub fn new(shown_max: usize, file_max: u64, log: Log<'a>, control: &'a Control) -> Self {
         let shown_max = if shown_max == 0 { KEPT_BYTES_MAX } else { shown_max.min(KEPT_BYTES_MAX) };
         let whole = Whole::Memory { bytes: Vec::new(), bytes_max: shown_max, file_max, log };
-        Self { shown_max, streams: [Kept::new(shown_max), Kept::new(shown_max)], whole }
+        Self::of(shown_max, whole, control)
     }
 
-    /// Returns the output.
+    /// Captures output in the file of a job alone.
+    #[must_use]
+    pub fn of_job(file: BoundedFile, control: &'a Control) -> Self {
+        Self::of(0, Whole::Job(file), control)
+    }
+
+    /// Starts empty.
+    fn of(shown_max: usize, whole: Whole<'a>, control: &'a Control) -> Self {
+        let streams = [Kept::new(shown_max), Kept::new(shown_max)];
+        Self { shown_max, streams, whole, control, lines: 0, begun: Default::default(), tail: Vec::new() }
+    }
+
+    /// Adds a piece of output.
+    pub fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        let ([stdout, stderr], [out_line, err_line]) = (&mut self.streams, &mut self.begun);
+        let (kept, begun) = match stream {
+            Stream::Stdout => (stdout, out_line),
+            Stream::Stderr => (stderr, err_line),
+        };
+        kept.add(bytes);
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n').filter(|_| self.control.is_reported()) {
+            let line = piece.strip_suffix(b"\n");
+            let room = LINE_BYTES_MAX.saturating_sub(begun.len());
+            let text = line.unwrap_or(piece);
+            begun.extend_from_slice(text.get(..room.min(text.len())).unwrap_or_default());
+            if line.is_some() {
+                self.lines += 1;
+                self.control.report_line(self.lines, &String::from_utf8_lossy(begun));
+                begun.clear();
+            }
+        }
+        self.tail.extend_from_slice(peek(bytes, bytes.len().saturating_sub(TAIL_BYTES)..));
+        if self.tail.len() > 2 * TAIL_BYTES {
+            self.tail.drain(..self.tail.len() - TAIL_BYTES);
+        }
+        self.whole.add(bytes);
+    }
+
+    /// Returns the end of the output, of both streams.
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        &self.tail
+    }
+
+    /// Returns the output; nothing of the output of a job.
     #[must_use]
     pub fn finish(mut self) -> Output {
         let [stdout, stderr] = &self.streams;
@@ -80,6 +146,11 @@ impl<'a> Capture<'a> {
                 }
                 Some(name)
             }
+            Whole::Job(file) => {
+                let left_out = (file.left_out > 0).then_some(file.left_out);
+                let warning = |bytes| format!("{bytes} bytes of output are left out (bash.output_bytes)");
+                return Output { warnings: left_out.map(warning).into_iter().collect(), ..Output::default() };
+            }
             Whole::Failed(reason) => {
                 warnings.push(format!("the whole output was not kept: {reason}"));
                 None
@@ -101,20 +172,6 @@ fn shares(room: AnswerRoom, stdout: TextSize, stderr: TextSize) -> [AnswerRoom; 
         return [room.beside(stderr), room];
     }
     if half.holds(stdout) { [room, room.beside(stdout)] } else { [half, half] }
-}
-
-impl Sink for Capture<'_> {
-    fn take(&mut self, stream: Stream, bytes: &[u8]) {
-        let [stdout, stderr] = &mut self.streams;
-        match stream {
-            Stream::Stdout => stdout.add(bytes),
-            Stream::Stderr => stderr.add(bytes),
-        }
-        self.whole.add(bytes);
-    }
-
-    // The response names the backend after the command has ended.
-    fn started(&mut self, _backend: &'static str, _process: u32) {}
 }
 
 /// Beginning and end of a stream.
@@ -224,7 +281,7 @@ pub struct BoundedFile {
     /// Bytes written.
     written: u64,
     /// Bytes that did not fit.
-    pub left_out: u64,
+    left_out: u64,
 }
 
 impl BoundedFile {
@@ -271,6 +328,8 @@ enum Whole<'a> {
         /// Its name, for `read`.
         name: String,
     },
+    /// Output of a job, in its file.
+    Job(BoundedFile),
     /// No file; the reason.
     Failed(String),
 }
@@ -291,6 +350,8 @@ impl Whole<'_> {
                     *self = Self::Failed(error.to_string());
                 }
             }
+            // The file counts the bytes that it does not take.
+            Self::Job(file) => drop(file.add(more)),
             Self::Failed(_) => {}
         }
     }
@@ -321,7 +382,8 @@ mod tests {
             whole = file.try_clone().ok();
             Ok((file, "log".to_owned()))
         };
-        let mut capture = Capture::new(shown_max, 100, &mut log);
+        let control = Control::default();
+        let mut capture = Capture::new(shown_max, 100, &mut log, &control);
         pieces.iter().for_each(|(stream, bytes)| capture.take(*stream, bytes));
         let output = capture.finish();
         let held = whole.map(|mut file| {

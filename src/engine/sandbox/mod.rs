@@ -32,6 +32,7 @@ use std::io::Write as _;
 
 pub use backend::{Backend, LANDLOCK, NONE};
 use backend::{INTERNAL, NAMESPACES, SELF, Start, part};
+use capture::Capture;
 use plan::{Limits, Reach, SandboxPlan};
 
 /// Exit status of a first process that could not report why it failed.
@@ -84,7 +85,10 @@ pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
         limits: Limits { memory_bytes: 0, processes: 0, file_bytes: 0 },
         grace_ms: 0,
     };
-    let probed = run::run(backend, &plan, None, &run::Bounds::probe(), (None, &mut ()));
+    let bounds = run::Bounds::probe();
+    let mut none = || Err(String::new());
+    let mut output = Capture::new(0, 0, &mut none, &bounds.control);
+    let probed = run::run(backend, &plan, None, &bounds, (None, &mut output, &mut |_| {}));
     match probed {
         Ok((run::Ran { ended, .. }, _)) if ended.exit_code == Some(0) => None,
         Ok(_) => Some("a command that should succeed failed in it".to_owned()),

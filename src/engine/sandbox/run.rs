@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::backend::{Backend, Start, with_link};
+use super::capture::{Capture, Stream};
 use super::namespaces;
 use super::outside::Network;
 use super::plan::{Ended, Link, Order, Report, SandboxPlan, read_now};
@@ -37,31 +38,6 @@ const NAP: Duration = Duration::from_millis(2);
 const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes of a backend's error that are kept.
 const REASON_BYTES_MAX: usize = 500;
-
-/// Stream of output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Stdout.
-    Stdout,
-    /// Stderr.
-    Stderr,
-}
-
-/// A receiver of output.
-pub trait Sink {
-    /// Handles a piece of output.
-    fn take(&mut self, stream: Stream, bytes: &[u8]);
-
-    /// Called when the command runs, with the backend and the process of the sandbox.
-    fn started(&mut self, backend: &'static str, process: u32);
-}
-
-/// Drops all output.
-impl Sink for () {
-    fn take(&mut self, _stream: Stream, _bytes: &[u8]) {}
-
-    fn started(&mut self, _backend: &'static str, _process: u32) {}
-}
 
 /// Limits on the run of a command.
 #[derive(Debug, Clone)]
@@ -149,7 +125,8 @@ impl Early {
     }
 }
 
-/// Runs a command with a backend; `stdin` is its input.
+/// Runs a command with a backend; `stdin` is its input. Calls `started` with the process of the sandbox once the command
+/// runs.
 ///
 /// When this returns, every process of the command has ended. The OS still removes the sandbox; dropping [`Departing`]
 /// waits for that.
@@ -161,7 +138,7 @@ pub fn run(
     plan: &SandboxPlan,
     stdin: Option<&[u8]>,
     bounds: &Bounds,
-    (early, sink): (Option<Early>, &mut dyn Sink),
+    (early, output, started): (Option<Early>, &mut Capture<'_>, &mut dyn FnMut(u32)),
 ) -> Result<(Ran, Departing), Failure> {
     let (network, peer) = (plan.reach.network.is_shared(), plan.reach.peer);
     let early =
@@ -179,8 +156,8 @@ pub fn run(
         }
     };
     running.stdin = stdin.map(feed).transpose().map_err(not_started)?;
-    let ended = running.follow(backend.name, plan, bounds, sink)?;
-    running.drain(sink);
+    let ended = running.follow(plan, bounds, (output, started))?;
+    running.drain(output);
     let departing = Departing { child: running.child.child.take(), parent: running.child.parent.take() };
     Ok((ended, departing))
 }
@@ -267,10 +244,9 @@ impl Running {
     /// Follows the command to its end.
     fn follow(
         &mut self,
-        backend: &'static str,
         plan: &SandboxPlan,
         bounds: &Bounds,
-        sink: &mut dyn Sink,
+        (output, started): (&mut Capture<'_>, &mut dyn FnMut(u32)),
     ) -> Result<Ran, Failure> {
         let mut ending = None;
         loop {
@@ -278,10 +254,10 @@ impl Running {
             let had_started = self.started.is_some();
             let is_over = self.listen(plan)?;
             if self.started.is_some() && !had_started {
-                sink.started(backend, self.child.child.as_ref().map_or(0, Child::id));
+                started(self.child.child.as_ref().map_or(0, Child::id));
             }
             if self.started.is_some() {
-                self.take_output(sink);
+                self.take_output(output);
             }
             if is_over {
                 return self.outcome(ending.map(|(cause, _)| cause), bounds);
@@ -378,15 +354,15 @@ impl Running {
     }
 
     /// Reads a piece of each output that has arrived; returns true if there was one.
-    fn take_output(&mut self, sink: &mut dyn Sink) -> bool {
+    fn take_output(&mut self, output: &mut Capture<'_>) -> bool {
         let mut has_some = false;
-        for (output, stream) in self.outputs.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
-            let Some(from) = output else { continue };
+        for (source, stream) in self.outputs.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
+            let Some(from) = source else { continue };
             match read_now(from, &mut self.piece) {
-                Ok(Some(0)) | Err(_) => *output = None,
+                Ok(Some(0)) | Err(_) => *source = None,
                 Ok(Some(bytes)) => {
                     has_some = true;
-                    sink.take(stream, self.piece.get(..bytes).unwrap_or_default());
+                    output.take(stream, self.piece.get(..bytes).unwrap_or_default());
                 }
                 Ok(None) => {}
             }
@@ -395,9 +371,9 @@ impl Running {
     }
 
     /// Reads the rest of the output after its last writer has ended.
-    fn drain(&mut self, sink: &mut dyn Sink) {
+    fn drain(&mut self, output: &mut Capture<'_>) {
         self.link = None;
-        while self.take_output(sink) {}
+        while self.take_output(output) {}
     }
 
     /// Ends a command that has run for too long, or that was cancelled or stopped; returns the end that it is in.

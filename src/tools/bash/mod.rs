@@ -68,7 +68,7 @@ enum Output<'a> {
     /// The response.
     Answer,
     /// File of a job.
-    Job(&'a mut job::JobSink),
+    Job(&'a mut job::RunningJob),
 }
 
 impl Tool for Bash {
@@ -350,19 +350,23 @@ fn run_confined(
             continue;
         }
         let mut log = output::file(engine);
-        let mut capture = Capture::new(shown_max, engine.policy().number(Key::BashOutputBytes), &mut log);
-        let sink: &mut dyn run::Sink = match output {
-            Output::Answer => &mut capture,
-            Output::Job(job) => *job,
+        let file_max = engine.policy().number(Key::BashOutputBytes);
+        let mut capture = match output {
+            Output::Answer => Capture::new(shown_max, file_max, &mut log, &bounds.control),
+            Output::Job(job) => Capture::of_job(job.output_file(file_max)?, &bounds.control),
         };
-        let mut sink = output::LineReporter::new(sink, &bounds.control);
+        let mut started = |process| {
+            if let Output::Job(job) = output {
+                job.started(backend.name, process);
+            }
+        };
         let stdin = stdin.map(str::as_bytes);
-        match run::run(backend, plan, stdin, bounds, (early.take(), &mut sink)) {
+        match run::run(backend, plan, stdin, bounds, (early.take(), &mut capture, &mut started)) {
             Ok((ran, departing)) => {
                 if !backend.gaps.is_empty() {
                     engine.warn(format!("{} leaves open: {}", backend.name, backend.gaps.join("; ")));
                 }
-                let tail = sink.into_tail();
+                let tail = capture.tail().to_vec();
                 let (answer, warnings) = answer(ran, capture.finish(), &tail, (backend.name, plan));
                 return Ok(Finished { answer, warnings, departing });
             }

@@ -1,7 +1,7 @@
 //! The output of a command.
 //!
-//! Saves the whole output in a file in lbx's own folder, reports each line while the command runs, and keeps the end.
-//! From that end come hints: which rule of lbx made the command fail.
+//! Saves the whole output in a file in lbx's own folder. From the end of the output come hints: which rule of lbx made
+//! the command fail.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,11 +10,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD};
 
-use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::sandbox::outside::Network;
 use crate::engine::sandbox::plan::Reach;
-use crate::engine::sandbox::run::{Sink, Stream};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -50,75 +48,6 @@ fn remove_old(folder: &OwnedFd) {
     for name in names.into_iter().take(old) {
         // Another call may have removed it.
         let _ = fs::unlink_at(folder, &name, AtFlags::empty());
-    }
-}
-
-/// Longest line that is reported, in bytes; longer ones are cut.
-const LINE_BYTES_MAX: usize = 500;
-/// Bytes that are kept of the output's end.
-const TAIL_BYTES: usize = 16 << 10;
-
-/// Passes output on, and reports its lines.
-pub struct LineReporter<'a, S: ?Sized> {
-    /// Sink for the output.
-    inner: &'a mut S,
-    /// Control that gets the reports.
-    control: &'a Control,
-    /// Number of lines so far.
-    lines: u64,
-    /// Unfinished line of each stream.
-    begun: [Vec<u8>; 2],
-    /// End of the output, of both streams.
-    tail: Vec<u8>,
-}
-
-impl<'a, S: Sink + ?Sized> LineReporter<'a, S> {
-    /// Creates a reporter that passes output on to `inner`.
-    pub fn new(inner: &'a mut S, control: &'a Control) -> Self {
-        Self { inner, control, lines: 0, begun: [Vec::new(), Vec::new()], tail: Vec::new() }
-    }
-
-    /// Returns the end of the output.
-    pub fn into_tail(self) -> Vec<u8> {
-        self.tail
-    }
-
-    /// Keeps the end of the output.
-    fn keep(&mut self, bytes: &[u8]) {
-        let bytes = bytes.get(bytes.len().saturating_sub(TAIL_BYTES)..).unwrap_or_default();
-        self.tail.extend_from_slice(bytes);
-        if self.tail.len() > 2 * TAIL_BYTES {
-            self.tail.drain(..self.tail.len() - TAIL_BYTES);
-        }
-    }
-}
-
-impl<S: Sink + ?Sized> Sink for LineReporter<'_, S> {
-    fn take(&mut self, stream: Stream, bytes: &[u8]) {
-        if self.control.is_reported() {
-            let [stdout, stderr] = &mut self.begun;
-            let begun = match stream {
-                Stream::Stdout => stdout,
-                Stream::Stderr => stderr,
-            };
-            for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-                let line = piece.strip_suffix(b"\n");
-                let room = LINE_BYTES_MAX.saturating_sub(begun.len());
-                let text = line.unwrap_or(piece);
-                begun.extend_from_slice(text.get(..room.min(text.len())).unwrap_or_default());
-                if line.is_some() {
-                    self.lines += 1;
-                    self.control.report_line(self.lines, &String::from_utf8_lossy(begun));
-                    begun.clear();
-                }
-            }
-        }
-        self.keep(bytes);
-        self.inner.take(stream, bytes);
-    }
-
-    fn started(&mut self, backend: &'static str, process: u32) {
-        self.inner.started(backend, process);
     }
 }
 

@@ -14,7 +14,7 @@ use super::request::Request;
 use crate::engine::Engine;
 use crate::error::Error;
 
-pub use start::{JobSink, run_internal};
+pub use start::{RunningJob, run_internal};
 
 /// Handles a request about jobs; returns `None` if the request runs a command in the foreground.
 ///

@@ -3,6 +3,7 @@
 //! The supervisor makes the call, saves the output, and records the result.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,6 @@ use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::policy::sources::Sources;
 use crate::engine::sandbox::capture::BoundedFile;
-use crate::engine::sandbox::run::{Sink, Stream};
 use crate::engine::workspace::{Workspace, programs};
 use crate::envelope::{self, Refusal};
 use crate::error::{Error, ErrorKind};
@@ -230,7 +230,7 @@ fn made(task: Task) -> Result<(), Error> {
     let gone = || Error::internal("the folder of the job is gone");
     let folder = Arc::new(JobFolder::find(&engine, &task.job)?.ok_or_else(gone)?);
     let _alive = folder.lock()?;
-    let mut sink = JobSink::new(&engine, &request, folder.clone())?;
+    let mut sink = RunningJob::new(&engine, &request, folder.clone())?;
     let request = Request {
         background: false,
         timeout_ms: request.timeout_ms.or_else(|| Some(engine.policy().number(Key::BashJobMs))),
@@ -242,13 +242,9 @@ fn made(task: Task) -> Result<(), Error> {
     if !sink.has_started {
         return answered.map(|_| ());
     }
-    let left_out = sink.file.left_out;
     // The job's output counts towards the calls that return it.
     let (outcome, _) = engine.finish(Bash::NAME);
     let mut end = End { warnings: outcome.warnings, snapshot: outcome.snapshot, ..End::default() };
-    if left_out > 0 {
-        end.warnings.push(format!("{left_out} bytes of output are left out (bash.output_bytes)"));
-    }
     match answered.and_then(data_of) {
         Ok(data) => end.data = data,
         Err(error) => end.warnings.push(format!("{}: {}", error.kind().name(), error.message())),
@@ -273,22 +269,22 @@ fn say(said: &Said) {
     }
 }
 
-/// Sink for the output of a job.
-pub struct JobSink {
+/// A job that runs in this process.
+pub struct RunningJob {
     /// The job's folder.
     folder: Arc<JobFolder>,
     /// Facts to write when the command starts.
     about: About,
     /// Output file.
-    file: BoundedFile,
+    file: File,
     /// True if the command has started.
     has_started: bool,
     /// Control that is cancelled when a call asks for the end.
     pub stop: Control,
 }
 
-impl JobSink {
-    /// Creates the sink for the job of a folder.
+impl RunningJob {
+    /// Prepares the job of a folder.
     fn new(engine: &Engine, request: &Request, folder: Arc<JobFolder>) -> Result<Self, Error> {
         let now = jiff::Timestamp::now();
         let about = About {
@@ -299,8 +295,7 @@ impl JobSink {
             process: None,
             network: limits::network(engine, request.network)?,
         };
-        let bytes_max = engine.policy().number(Key::BashOutputBytes);
-        let file = BoundedFile::new(folder.create_output()?, bytes_max);
+        let file = folder.create_output()?;
         let stop = Control::default();
         let (marked, asked) = (folder.clone(), stop.clone());
         std::thread::spawn(move || {
@@ -311,15 +306,18 @@ impl JobSink {
         });
         Ok(Self { folder, about, file, has_started: false, stop })
     }
-}
 
-impl Sink for JobSink {
-    fn take(&mut self, _stream: Stream, bytes: &[u8]) {
-        // The file counts the bytes that it does not take.
-        let _ = self.file.add(bytes);
+    /// Returns the file for the output, of at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn output_file(&self, bytes_max: u64) -> Result<BoundedFile, Error> {
+        let file = self.file.try_clone().map_err(|source| Error::io("open", &self.folder.name, source))?;
+        Ok(BoundedFile::new(file, bytes_max))
     }
 
-    fn started(&mut self, backend: &'static str, process: u32) {
+    /// Records that the command runs.
+    pub fn started(&mut self, backend: &'static str, process: u32) {
         self.has_started = true;
         self.about.process = Some(process);
         backend.clone_into(&mut self.about.sandbox);
