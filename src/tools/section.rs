@@ -226,15 +226,9 @@ impl Planned {
         let replacements = if is_applied || new.is_empty() {
             Vec::new()
         } else {
-            let (ending, terminator) = (&[][..], self.terminator);
-            let new_text = Document {
-                text: &self.composed.text,
-                headings: &[],
-                ending,
-                terminator,
-                bytes_max: usize::MAX,
-            };
-            let line = |at: usize| new_text.line_of(at);
+            let text = self.composed.text.get(..new.end).unwrap_or_default();
+            let ends = |at: usize| memchr::memchr_iter(self.terminator, text.get(..at).unwrap_or(text));
+            let line = |at: usize| ends(at).count() as u64 + 1;
             vec![LineRange { start_line: line(new.start), end_line: line(new.end - 1) }]
         };
         Response {
@@ -471,12 +465,11 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
         format!("; line {line} looks like it but is not a header: it is in a code block, a list, a quotation or a comment")
     });
     let message = format!("header {wanted:?} not found in {shown}{nearest}{look_alike}");
-    let listed: Vec<usize> = near.iter().copied().take(HEADERS_LISTED).collect();
     Error::new(ErrorKind::NoMatch, message)
         .at(shown)
-        .detail("headers", places(document, &listed))
+        .detail("headers", places(document, &near))
         .detail("headers_total", document.headings.len())
-        .suggest(if listed.is_empty() {
+        .suggest(if near.is_empty() {
             "Set create to true, with a level, to add the section."
         } else {
             "Did you mean one of the headers in details? Where the section is new, set create to true, with a level."
@@ -485,12 +478,8 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
 
 /// Returns the error for a name that several headers have.
 fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]) -> Error {
-    let lines: Vec<String> = found
-        .iter()
-        .take(HEADERS_LISTED)
-        .filter_map(|&at| document.headings.get(at))
-        .map(|heading| document.line_of(heading.span.start).to_string())
-        .collect();
+    let line = |heading: &Heading| document.line_of(heading.span.start).to_string();
+    let lines: Vec<String> = listed(document, found).map(line).collect();
     let more = if found.len() > HEADERS_LISTED { ", …" } else { "" };
     Error::new(
         ErrorKind::AmbiguousMatch,
@@ -503,14 +492,20 @@ fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]
     )
     .at(shown)
     .detail("count", found.len())
-    .detail("places", places(document, found.get(..HEADERS_LISTED).unwrap_or(found)))
+    .detail("places", places(document, found))
     .suggest(format!(
         "Give its path, its level as `## ` before the title, or an occurrence from 1 to {}.",
         found.len()
     ))
 }
 
-/// Returns headers with their lines and paths.
+/// Returns the first headers of a list, as many as a response names.
+fn listed<'d>(document: &Document<'d>, found: &[usize]) -> impl Iterator<Item = &'d Heading> {
+    let headings = document.headings;
+    found.iter().take(HEADERS_LISTED).filter_map(|&at| headings.get(at))
+}
+
+/// Returns headers with their lines and paths, as many as a response names.
 fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
     let place = |&at: &usize| {
         let heading = document.headings.get(at)?;
@@ -526,19 +521,15 @@ fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
         }
         Some(place)
     };
-    found.iter().filter_map(place).collect()
+    found.iter().take(HEADERS_LISTED).filter_map(place).collect()
 }
 
 /// Returns the error for a text that would change content outside its section.
 fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
     let error = match refused {
         Refused::Swallows(lost) => {
-            let lost_headers: Vec<String> = lost
-                .iter()
-                .take(HEADERS_LISTED)
-                .filter_map(|&at| document.headings.get(at))
-                .map(|heading| shortened(&heading.as_written()))
-                .collect();
+            let lost_headers: Vec<String> =
+                listed(document, lost).map(|heading| shortened(&heading.as_written())).collect();
             Error::invalid(format!(
                 "content leaves a code fence, a comment or an HTML block open: {} header(s) after the section would no longer be headers, the first of them {}",
                 lost.len(),

@@ -459,10 +459,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             (None, Some((after, _))) if before.looks_like(after) => self.bytes_now(path, after),
             (bytes, _) => bytes,
         };
-        Ok(bytes.map(|bytes| {
-            let (size, mode) = (bytes.len() as u64, before.recorded_mode());
-            (Version { sha256: Sha256::of(&bytes), size, mode, identity: None }, bytes)
-        }))
+        Ok(bytes.map(|bytes| (version_of(&bytes, before.recorded_mode()), bytes)))
     }
 
     /// Returns the bytes from the snapshot before the command, or from those saved with it.
@@ -489,13 +486,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     fn version(&self, path: &WorkspacePath, after: &Thing) -> Option<Version> {
         let mode = after.recorded_mode();
         if after.kind().is_symlink() {
-            let target = self.bytes_now(path, after)?;
-            return Some(Version {
-                sha256: Sha256::of(&target),
-                size: target.len() as u64,
-                mode,
-                identity: None,
-            });
+            return Some(version_of(&self.bytes_now(path, after)?, mode));
         }
         let (file, _) = self.change.workspace().open_regular(path, "").ok()?;
         let sha256 = digest::sha256_of(file).ok()?;
@@ -522,14 +513,9 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         } else if self.is_ignored(path) {
             self.ignored_lost.push(path.clone());
         }
-        self.lose(path);
-        Ok(())
-    }
-
-    /// Records something that cannot be restored.
-    fn lose(&mut self, path: &WorkspacePath) {
         self.note(BEFORE, path, |folder| folder.has_others = true);
         self.done.lost.push(path.clone());
+        Ok(())
     }
 
     /// Returns all changes, and the list for the response.
@@ -589,6 +575,11 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
         }
     }
+}
+
+/// Returns the version of a file with these bytes.
+fn version_of(bytes: &[u8], mode: u32) -> Version {
+    Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode, identity: None }
 }
 
 /// Returns true if a thing has bytes.

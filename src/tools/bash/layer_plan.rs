@@ -200,20 +200,13 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     /// Returns the file at a path if its bytes can be saved as for an edit; `None` if the entry must move to the trash
     /// whole.
     fn look_at(&self, path: &WorkspacePath, lower: &Stat) -> Result<Option<Current>, Error> {
+        use ErrorKind::{NotARegularFile, PermissionDenied, TooLarge};
         if !fs::is_regular(lower) && !fs::is_symlink(lower) {
             return Ok(None);
         }
         match self.change.look_beneath(path) {
-            Ok(current) => Ok(Some(current)),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::PermissionDenied | ErrorKind::TooLarge | ErrorKind::NotARegularFile
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
+            Err(error) if matches!(error.kind(), PermissionDenied | TooLarge | NotARegularFile) => Ok(None),
+            looked => looked.map(Some),
         }
     }
 
@@ -222,8 +215,19 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         if self.ignored.contains(path) && !self.has_room_for(path)? {
             return self.drop_old(path, is_folder);
         }
-        let mut entry = self.trash_entry(path, is_folder);
-        let sum = self.change.move_whole(path, &entry.content(self.change.state()))?;
+        let entry = self.trash_entry(path, is_folder);
+        let content = entry.content(Some(self.layer.state()));
+        self.move_described(path, &content, entry)
+    }
+
+    /// Plans a rename from or to the trash, with the totals in its entry.
+    fn move_described(
+        &mut self,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+        mut entry: TrashEntry,
+    ) -> Result<(), Error> {
+        let sum = self.change.move_whole(from, to)?;
         (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
         self.change.describe(entry);
         Ok(())
@@ -283,11 +287,8 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Plans the move of an entry from the layer to its place, through the trash: an undo moves it back there.
     fn bring(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
-        let (content, mut entry) = self.take(path, is_folder)?;
-        let sum = self.change.move_whole(&content, path)?;
-        (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
-        self.change.describe(entry);
-        Ok(())
+        let (content, entry) = self.take(path, is_folder)?;
+        self.move_described(&content, path, entry)
     }
 
     /// Returns a new trash entry of this change.

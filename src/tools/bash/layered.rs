@@ -208,14 +208,9 @@ impl LayeredCommand {
 
     /// Excludes the path that an error is about; false if the layer has no such path.
     fn exclude(&self, engine: &Engine, error: &Error, excluded: &mut Excluded) -> bool {
-        let is_of_a_file = matches!(
-            error.kind(),
-            ErrorKind::ProtectedPath
-                | ErrorKind::PermissionDenied
-                | ErrorKind::TooLarge
-                | ErrorKind::StaleFile
-                | ErrorKind::NotARegularFile
-        );
+        use ErrorKind::{NotARegularFile, PermissionDenied, ProtectedPath, StaleFile, TooLarge};
+        let of_a_file = [ProtectedPath, PermissionDenied, TooLarge, StaleFile, NotARegularFile];
+        let is_of_a_file = of_a_file.contains(&error.kind());
         let Some(shown) = error.path().filter(|_| is_of_a_file) else { return false };
         // Without a HEAD, the root is not a repository.
         let shown = if shown == "." { HEAD } else { shown };

@@ -26,9 +26,9 @@ const FOLDER: &str = "jobs";
 /// Lock that the supervisor holds while it lives.
 const LOCK: &str = "lock";
 /// Facts about the job; written when its command has started.
-const ABOUT: &str = "job.lbx";
+pub const ABOUT: &str = "job.lbx";
 /// Result of the job.
-const END: &str = "end.lbx";
+pub const END: &str = "end.lbx";
 /// File that asks the supervisor to end the job.
 const STOP: &str = "stop";
 /// File that shows that the output was read to its end after the job had ended.
@@ -207,22 +207,6 @@ impl JobFolder {
         }
     }
 
-    /// Writes the facts about the job.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn write_about(&self, about: &About) -> Result<(), Error> {
-        self.write(ABOUT, about)
-    }
-
-    /// Writes the result.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn write_end(&self, end: &End) -> Result<(), Error> {
-        self.write(END, end)
-    }
-
     /// Asks the supervisor to end the job.
     ///
     /// # Errors
@@ -289,8 +273,11 @@ impl JobFolder {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Writes a record atomically.
-    fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<(), Error> {
+    /// Writes a record atomically: [`ABOUT`] or [`END`].
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<(), Error> {
         let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
         self.state.replace(self.opened.as_fd(), OsStr::new(name), &bytes, &unique_name("job")).map(drop)
     }

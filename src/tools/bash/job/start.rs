@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::look::{self, Job};
-use super::record::{About, End, JobFolder};
+use super::record::{ABOUT, About, END, End, JobFolder};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
@@ -249,7 +249,7 @@ fn made(task: Task) -> Result<(), Error> {
         Ok(data) => end.data = data,
         Err(error) => end.warnings.push(format!("{}: {}", error.kind().name(), error.message())),
     }
-    folder.write_end(&end)
+    folder.write(END, &end)
 }
 
 /// Returns the fields of a command's response that a job's response has too.
@@ -322,7 +322,7 @@ impl RunningJob {
         self.about.process = Some(process);
         backend.clone_into(&mut self.about.sandbox);
         // Without its record nobody finds the job: stop it.
-        if self.folder.write_about(&self.about).is_err() {
+        if self.folder.write(ABOUT, &self.about).is_err() {
             self.stop.cancel();
         }
         say(&Ok(()));
