@@ -9,7 +9,7 @@ pub mod change;
 pub mod history;
 pub mod journal;
 pub mod policy;
-pub mod sandbox;
+pub(crate) mod sandbox;
 pub mod snapshot;
 pub mod store;
 pub mod workspace;

@@ -41,7 +41,6 @@ pub enum Start {
 
 impl Backend {
     /// Returns true if it can put a layer over the workspace.
-    #[must_use]
     pub const fn takes_layers(&self) -> bool {
         matches!(self.start, Start::Early)
     }
@@ -55,7 +54,6 @@ pub fn part(program: impl AsRef<OsStr>, part: &str) -> Command {
 }
 
 /// Returns the process with one end of the socket as its stdin.
-#[must_use]
 pub fn with_link(mut command: Command, link: OwnedFd) -> Command {
     command.stdin(Stdio::from(link)).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -114,7 +114,6 @@ impl Cache {
 impl View {
     /// Returns the folders that replace the cache without a layer, each with its mount point. A mount point in a folder
     /// of the user must exist.
-    #[must_use]
     pub fn plain(&self, network: &Network) -> Vec<(PathBuf, PathBuf)> {
         let (place, own) = (Path::new(&self.place), Path::new(&self.own).join(PLAIN));
         if self.is_inner || (self.exists && *network == Network::None) {
@@ -229,7 +228,6 @@ impl SessionTmp {
 
     /// Creates the folder for the view of a cache, with the folders of a layer if it has one; returns its absolute
     /// path.
-    #[must_use]
     pub fn cache(&self, name: &str, is_layered: bool) -> Option<PathBuf> {
         let (slot, number) = self.slot.as_ref()?;
         let is_new = make_folder(slot.as_fd(), OsStr::new(name), OWN_MODE).ok()?;
@@ -246,7 +244,6 @@ impl SessionTmp {
     }
 
     /// Returns the absolute path of the folder that commands see as `/tmp`.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

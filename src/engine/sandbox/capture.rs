@@ -79,7 +79,6 @@ impl<'a> Capture<'a> {
     }
 
     /// Captures output in the file of a job alone.
-    #[must_use]
     pub fn of_job(file: BoundedFile, control: &'a Control) -> Self {
         Self::of(0, Whole::Job(file), control)
     }
@@ -117,7 +116,6 @@ impl<'a> Capture<'a> {
     }
 
     /// Returns the end of the output, of both streams.
-    #[must_use]
     pub fn tail(&self) -> &[u8] {
         &self.tail
     }
@@ -286,7 +284,6 @@ pub struct BoundedFile {
 
 impl BoundedFile {
     /// Begins with an empty file.
-    #[must_use]
     pub const fn new(file: File, bytes_max: u64) -> Self {
         Self { file, bytes_max, written: 0, left_out: 0 }
     }

@@ -112,7 +112,6 @@ const OTHER_BYTES: usize = 4096;
 
 /// Returns the reason why an environment is too large for the OS to start a program. `stack_bytes` is the
 /// limit of the stack, `None` for no limit.
-#[must_use]
 pub fn size_fault(
     environment: &[(OsString, OsString)],
     command_bytes: usize,
@@ -151,7 +150,6 @@ fn make_flags(value: &str) -> Option<String> {
 
 /// Returns the variables that lead to the proxy at a port of the loopback device, without those that an environment
 /// already has.
-#[must_use]
 pub fn of_proxy(port: u16, environment: &[(OsString, OsString)]) -> Vec<(&'static str, String)> {
     let proxy = PROXY.iter().map(|name| (*name, format!("http://127.0.0.1:{port}")));
     let more = PROXY_MORE.iter().map(|(name, value)| (*name, (*value).to_owned()));

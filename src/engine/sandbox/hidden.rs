@@ -77,7 +77,6 @@ pub const OF_SYSTEM: [&str; 6] = [
 ];
 
 /// Finds the existing paths among these and `more`, without those in `readable`; `~` is the home folder.
-#[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "where secrets of the user and of the system lie; nothing of them is read"
@@ -112,7 +111,6 @@ fn state_home(home: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// Returns the home folder of this user.
-#[must_use]
 pub fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some())
 }

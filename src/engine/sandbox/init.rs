@@ -211,7 +211,7 @@ impl Family {
             self.wait(link.fd(), phase);
             match link.try_receive::<Order>() {
                 Ok(Some(Order::End)) if phase == Phase::Running => {
-                    self.signal_all(Signal::TERM);
+                    Self::signal_all(Signal::TERM);
                     phase = Phase::Ending(Instant::now() + plan.grace());
                 }
                 Ok(Some(Order::Kill)) => phase = phase.killing(),
@@ -233,12 +233,12 @@ impl Family {
             }
             Phase::Running if self.result.is_some() => {
                 self.left_running = u32::try_from(Self::others().len()).unwrap_or(u32::MAX);
-                self.signal_all(Signal::TERM);
+                Self::signal_all(Signal::TERM);
                 Phase::Ending(Instant::now() + LEFT_BEHIND_GRACE)
             }
             Phase::Ending(until) if Instant::now() >= until => self.advance(phase.killing()),
             Phase::Killing(_) => {
-                self.signal_all(Signal::KILL);
+                Self::signal_all(Signal::KILL);
                 phase
             }
             Phase::Running | Phase::Ending(_) => phase,
@@ -282,7 +282,7 @@ impl Family {
     }
 
     /// Sends a signal to every process.
-    fn signal_all(&self, signal: Signal) {
+    fn signal_all(signal: Signal) {
         // It is no error if a process has already ended.
         if std::process::id() == 1 {
             let signal = if signal == Signal::KILL { signal::SIGKILL } else { signal::SIGTERM };

@@ -168,9 +168,20 @@ impl LayerFolder {
         new_folder(holder.as_fd(), WORK).map_err(io)?;
         let place = place_of(workspace, &state, &name, in_memory);
         let record = LayerRecord { version: VERSION, started: seconds_now(), ..record };
-        let (is_kept, marks, _lock) = (false, None, lock);
-        let mut layer =
-            Self { state, layers, name, folder, upper, place, in_memory, record, is_kept, marks, _lock };
+        let (is_kept, marks) = (false, None);
+        let mut layer = Self {
+            state,
+            layers,
+            name,
+            folder,
+            upper,
+            place,
+            in_memory,
+            record,
+            is_kept,
+            marks,
+            _lock: lock,
+        };
         layer.must_take_attributes()?;
         layer.look_like(workspace).map_err(io)?;
         layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
@@ -192,7 +203,7 @@ impl LayerFolder {
         };
         let layers = state.find_folder(FOLDER)?.filter(|_| is_name(name)).ok_or_else(missing)?;
         let folder = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| missing())?;
-        let Some(_lock) = state.try_lock(layers.as_fd(), &lock_name(name))? else {
+        let Some(lock) = state.try_lock(layers.as_fd(), &lock_name(name))? else {
             return Err(Error::new(
                 ErrorKind::LockTimeout,
                 format!("the command of {name} is still running"),
@@ -203,26 +214,34 @@ impl LayerFolder {
         let record = read_record(folder.as_fd()).ok_or_else(missing)?;
         let place = place_of(workspace, &state, name, in_memory);
         let (name, is_kept, marks) = (name.to_owned(), true, None);
-        let layer =
-            Self { state, layers, name, folder, upper, place, in_memory, record, is_kept, marks, _lock };
+        let layer = Self {
+            state,
+            layers,
+            name,
+            folder,
+            upper,
+            place,
+            in_memory,
+            record,
+            is_kept,
+            marks,
+            _lock: lock,
+        };
         layer.return_taken();
         Ok(layer)
     }
 
     /// Returns the state that holds it.
-    #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the facts about its command.
-    #[must_use]
     pub fn record(&self) -> &LayerRecord {
         &self.record
     }
@@ -274,26 +293,22 @@ impl LayerFolder {
     }
 
     /// Returns the layer's folders, for the sandbox.
-    #[must_use]
     pub fn layer(&self) -> Layer {
         let part = |name: &str| self.place.join(name).into_os_string();
         Layer { upper: part(UPPER), work: part(WORK) }
     }
 
     /// Returns the folder that takes the changes.
-    #[must_use]
     pub fn upper(&self) -> &OwnedFd {
         &self.upper
     }
 
     /// Returns the start of the command: later changes in the workspace are made by others.
-    #[must_use]
     pub const fn began(&self) -> Moment {
         self.record.began
     }
 
     /// Returns the size of a layer in memory if it is full.
-    #[must_use]
     pub fn full_size(&self) -> Option<u64> {
         if self.in_memory { overlay::full_size(&self.upper) } else { None }
     }
@@ -439,7 +454,6 @@ fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePath]) {
 }
 
 /// Returns the error of a transaction that cannot get a layer.
-#[must_use]
 pub fn not_possible(reason: &str) -> Error {
     Error::invalid(format!("a transaction is not possible here: {reason}"))
         .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")

@@ -75,7 +75,6 @@ pub static BACKENDS: [Backend; 4] = [
 
 /// Returns the reason why a backend does not work here; `None` if it works. It runs lbx itself for the test, since no
 /// other program need exist.
-#[must_use]
 pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
     let plan = SandboxPlan {
         program: [SELF, "--version"].map(OsString::from).into(),
@@ -98,7 +97,6 @@ pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
 }
 
 /// Runs a part of a sandbox if the arguments say so, and returns the exit status; `None` for arguments of a user.
-#[must_use]
 pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     let [_, word, part] = arguments else { return None };
     if word != INTERNAL {

@@ -346,19 +346,17 @@ fn make_dev() -> SetupResult<()> {
 )]
 fn hide(hidden: &Hidden) -> SetupResult<()> {
     let path = Path::new(&hidden.path);
-    match fs::symlink_metadata(path) {
+    if fs::symlink_metadata(path).is_err() {
         // A folder above it is hidden, or it was removed.
-        Err(_) => Ok(()),
-        Ok(_) => {
-            if hidden.is_folder {
-                mount_tmpfs(path, FOLDER_MODE, SMALL_BYTES)?;
-            } else {
-                let what = format_args!("cannot hide {}", path.display());
-                doing(rustix::mount::mount_bind("/dev/null", path), what)?;
-            }
-            make_read_only(path)
-        }
+        return Ok(());
     }
+    if hidden.is_folder {
+        mount_tmpfs(path, FOLDER_MODE, SMALL_BYTES)?;
+    } else {
+        let what = format_args!("cannot hide {}", path.display());
+        doing(rustix::mount::mount_bind("/dev/null", path), what)?;
+    }
+    make_read_only(path)
 }
 
 /// Opens a path below the root without following links; returns `None` if it does not exist any more.

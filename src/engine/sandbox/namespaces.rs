@@ -33,7 +33,6 @@ const PEER: &str = "LBX_SANDBOX_PEER";
 
 /// Returns the first process, which can start before the plan is known: it shares the network of the host or of `peer`.
 /// The call gives it its user ids, unless it enters the network of a peer.
-#[must_use]
 pub fn early_command(network: bool, peer: Option<u32>) -> Command {
     let mut command = part(SELF, "namespaces");
     command.envs(peer.map(|peer| (PEER, peer.to_string())));

@@ -187,7 +187,6 @@ pub struct Outside {
 impl Outside {
     /// Finds the existing paths of the lists, of the toolchains that the caller's variables name, and of `more`. Skips
     /// paths in the command's `own` folders.
-    #[must_use]
     pub fn find(home: Option<&Path>, more: &[PathBuf], own: &[&Path]) -> Self {
         let mut follower = Follower::default();
         let home = home.and_then(|home| follower.follow(home));
@@ -220,7 +219,6 @@ impl Outside {
     }
 
     /// Returns true if a canonical path is shown.
-    #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
         self.shown.iter().any(|shown| path.starts_with(shown))
     }
@@ -228,7 +226,6 @@ impl Outside {
 
 /// Returns the canonical form of a path that the policy names for commands; `~` is the home folder. Returns `None` if
 /// the path is missing or relative, or the whole disk.
-#[must_use]
 pub fn named(home: Option<&Path>, path: &str) -> Option<PathBuf> {
     let path = expanded(home, path);
     let found = path.is_absolute().then(|| Follower::default().follow(&path)).flatten();
@@ -244,7 +241,6 @@ fn is_own(path: &Path, own: &[&Path]) -> bool {
 }
 
 /// Returns a path with a leading `~` replaced by the home folder.
-#[must_use]
 pub fn expanded(home: Option<&Path>, path: &str) -> PathBuf {
     match (path.strip_prefix('~'), home) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
@@ -310,7 +306,6 @@ pub enum Network {
 
 impl Network {
     /// Returns true if the command shares the network of the host.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         *self == Self::Shared
     }

@@ -114,7 +114,6 @@ pub struct Difference {
 
 impl Difference {
     /// Returns true if it is a new folder.
-    #[must_use]
     pub fn is_new_folder(&self) -> bool {
         self.upper.as_ref().is_some_and(fs::is_folder) && !self.lower.as_ref().is_some_and(fs::is_folder)
     }
@@ -267,7 +266,6 @@ pub fn strip(file: &OwnedFd) {
 }
 
 /// Opens a folder of a layer; changes its permissions if they forbid that.
-#[must_use]
 pub fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Option<OwnedFd> {
     let stat = fs::stat_at(parent, name).ok().filter(fs::is_folder)?;
     if fs::is_closed(fs::mode_of(&stat)) {
@@ -297,7 +295,6 @@ pub fn open_memory() -> Result<OwnedFd, String> {
 }
 
 /// Returns the size of the file system of a folder in memory, if it is full.
-#[must_use]
 pub fn full_size(folder: &OwnedFd) -> Option<u64> {
     let found = rustix::fs::fstatvfs(folder).ok()?;
     let is_full = found.f_bavail < found.f_blocks / FULL_PARTS + 1;

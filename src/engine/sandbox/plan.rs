@@ -108,7 +108,6 @@ pub struct Limits {
 
 impl SandboxPlan {
     /// Returns the time between TERM and KILL.
-    #[must_use]
     pub fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
     }
@@ -133,7 +132,6 @@ impl Reach {
     }
 
     /// Returns true if one of the command's own folders is read-only.
-    #[must_use]
     pub fn is_read_only(&self, folder: &Path) -> bool {
         self.read_only && folder.as_os_str() == self.root
     }
@@ -189,13 +187,11 @@ impl Reach {
     }
 
     /// Returns true if the command sees a canonical path.
-    #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
         self.outside.shows(path) || self.own_folders().any(|folder| path.starts_with(folder))
     }
 
     /// Returns true if a path is one of the command's own folders, or is above one.
-    #[must_use]
     pub fn is_above_own(&self, path: &Path) -> bool {
         self.own_folders().any(|folder| folder.starts_with(path))
     }
@@ -270,19 +266,16 @@ pub struct Link {
 
 impl Link {
     /// Wraps one end of a socket.
-    #[must_use]
     pub fn new(socket: UnixStream) -> Self {
         Self { socket, pending: Vec::new(), received: None, is_closed: false }
     }
 
     /// Returns the socket, to poll it.
-    #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// Returns true if the other side is gone.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }

@@ -146,7 +146,6 @@ pub fn find_again<'c>(
 }
 
 /// Finds the protected paths in these folders and in the root, not below them.
-#[must_use]
 pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPaths {
     let control = Control::default();
     let search = Search { has_survey: false, ..Search::new(workspace, &control, None) };

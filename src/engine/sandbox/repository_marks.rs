@@ -97,21 +97,18 @@ pub struct MarkChanges {
 
 impl RepositoryMarks {
     /// Reads the marks that a search has found.
-    #[must_use]
     pub fn of(workspace: &Workspace, marks: &[WorkspacePath]) -> Self {
         let look = |path: &WorkspacePath| Some((path.clone(), Look::at(workspace, path)?));
         Self(marks.iter().filter_map(look).collect())
     }
 
     /// Reads the marks that [`Self::to_json`] wrote.
-    #[must_use]
     pub fn from_json(json: &[u8]) -> Option<Self> {
         let marks: Vec<(WorkspacePath, Look)> = serde_json::from_slice(json).ok()?;
         Some(Self(marks.into_iter().collect()))
     }
 
     /// Writes the marks for a later call, in case this one is killed.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(&self.0.iter().collect::<Vec<_>>()).unwrap_or_default()
     }
@@ -356,13 +353,11 @@ impl RepositoryWatch {
     }
 
     /// Returns the folder in which a repository appeared.
-    #[must_use]
     pub fn found(&self) -> Option<WorkspacePath> {
         self.found.try_recv().ok()
     }
 
     /// Returns true if there are too many folders to watch all.
-    #[must_use]
     pub const fn is_partial(&self) -> bool {
         self.is_partial
     }

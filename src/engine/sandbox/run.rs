@@ -54,7 +54,6 @@ pub struct Bounds {
 
 impl Bounds {
     /// Returns the bounds of a command that does nothing.
-    #[must_use]
     pub fn probe() -> Self {
         let (control, stop, kill) = (Control::default(), Control::default(), Control::default());
         Self { time: START_TIME_MAX, control, stop, kill }

@@ -101,13 +101,11 @@ impl Running {
     }
 
     /// Returns true if other commands ran when this one began.
-    #[must_use]
     pub const fn is_late(&self) -> bool {
         self.is_late
     }
 
     /// Returns true if another command ran at any time since this one began: changes may be that one's.
-    #[must_use]
     pub fn is_overlapped(&self) -> bool {
         let noted = fs::stat_at(self.folder.as_fd(), OsStr::new(&self.name));
         self.is_late || noted.is_ok_and(|stat| fs::size_of(&stat) > 0)
@@ -145,7 +143,6 @@ pub fn left_behind(state: &State) -> Vec<Vec<u8>> {
 }
 
 /// Returns true if any command is changing the workspace now.
-#[must_use]
 pub fn is_any(state: &State) -> bool {
     !all(state).is_empty()
 }
@@ -182,7 +179,6 @@ struct KnownRepositories {
 }
 
 /// Returns the folders that the last search found, if they are recorded.
-#[must_use]
 pub fn load_repositories(state: &State) -> Option<Vec<WorkspacePath>> {
     read(state).filter(|known| known.version == VERSION).map(|known| known.folders)
 }

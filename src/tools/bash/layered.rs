@@ -137,7 +137,7 @@ impl LayeredCommand {
         let found = overlay::read(workspace, self.0.upper(), &engine.control, &|_| false)?;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
         let mut text = String::new();
-        for differing in found.iter() {
+        for differing in &found {
             if text.len() >= bytes_max {
                 break;
             }

@@ -361,7 +361,6 @@ fn has_git(root: BorrowedFd<'_>) -> bool {
 
 /// Returns the FIFOs among these paths below the root, and the sockets in use. An unused socket does no harm, and its
 /// program must be able to replace it.
-#[must_use]
 pub fn in_use(root: BorrowedFd<'_>, found: Vec<PathBuf>) -> Vec<PathBuf> {
     let is_used = |path: &PathBuf| {
         let opened = WorkspacePath::new(path).map(|path| fs::open_beneath(root, &path, fs::LOOK));

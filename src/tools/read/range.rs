@@ -50,7 +50,6 @@ pub struct Extent {
 
 impl Span {
     /// Returns true if the total number of lines must be known first.
-    #[must_use]
     pub const fn is_relative(&self) -> bool {
         self.start < 0 || matches!(self.end, Some(..0))
     }

@@ -193,7 +193,6 @@ const WINDOW_LINES: u64 = 1000;
 pub const WINDOW_BYTES: usize = 512 << 10;
 
 /// Returns the lines to search: those before the line, and those from it on.
-#[must_use]
 pub fn window(line: u64) -> [Span; 2] {
     let number = |line: u64| i64::try_from(line).unwrap_or(i64::MAX);
     let start = line.saturating_sub(WINDOW_LINES).max(1);
@@ -216,7 +215,6 @@ pub struct Bounds {
 
 /// Returns the block around `line`, as much of it as the limits allow. The line itself has priority; the others are
 /// clipped if they are very long.
-#[must_use]
 pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
     let (lines, at) = looked_at(pass, line, bounds.room);
     let Some(own) = lines.get(at) else {

@@ -28,7 +28,6 @@ pub struct Form {
 
 impl Form {
     /// Returns a line in this form.
-    #[must_use]
     pub fn of(self, line: &[u8], number: u64) -> String {
         let text =
             if self.visible { escaped::visible(line) } else { String::from_utf8_lossy(line).into_owned() };
@@ -51,13 +50,11 @@ pub struct Part {
 
 impl Part {
     /// Returns its last line, including a cut one; one less than its first if it has none.
-    #[must_use]
     pub fn last(&self) -> u64 {
         self.first + self.lines.ended_lines + u64::from(self.lines.cut_at.is_some()) - 1
     }
 
     /// Returns the lines that are shown whole, as ranges.
-    #[must_use]
     pub fn seen(&self) -> Vec<(u64, u64)> {
         let mut from = self.first + u64::from(self.skipped > 0);
         let mut seen = Vec::with_capacity(self.lines.clipped.len() + 1);
@@ -70,7 +67,6 @@ impl Part {
     }
 
     /// Returns true if it is complete from the start of its first line.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.lines.ended_lines > 0
             && self.lines.cut_at.is_none()
@@ -79,13 +75,11 @@ impl Part {
     }
 
     /// Returns the number of lines to skip to continue after it.
-    #[must_use]
     pub fn next_offset(&self) -> u64 {
         self.first + self.lines.ended_lines - 1
     }
 
     /// Returns true if it begins at the start of the file.
-    #[must_use]
     pub fn is_start(&self) -> bool {
         self.first == 1 && self.skipped == 0
     }
@@ -139,7 +133,6 @@ impl Part {
 
 /// Returns the length of the longest start of a line, shown as `number`, that fits the limit: whole characters, at
 /// least one.
-#[must_use]
 pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> usize {
     let is_within = |length: usize| {
         let start = line.get(..length).unwrap_or_default();
@@ -161,7 +154,6 @@ pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> 
 }
 
 /// Returns the parts that were found, within one limit; none after the first that is cut.
-#[must_use]
 pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
     let (mut shown, mut used) = (Vec::new(), TextSize::default());
     // A single pass already cut its lines to the limit, if they are shown unchanged.

@@ -64,7 +64,6 @@ enum Name {
 impl Host {
     /// Parses a host name or an IP address in its usual form. Returns `None` for other notations of addresses, such as
     /// `0x7f.1`, and for an invalid host name.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Some(Self::Address(address.to_canonical()));
@@ -95,13 +94,11 @@ impl fmt::Display for Target {
 
 impl Hosts {
     /// Creates a list of entries; skips those with a [`fault`].
-    #[must_use]
     pub fn new(entries: &[String]) -> Self {
         Self(entries.iter().filter_map(|entry| Entry::parse(entry)).collect())
     }
 
     /// Returns true if the list names a target.
-    #[must_use]
     pub fn names(&self, target: &Target) -> bool {
         self.at_port(target.port).any(|entry| entry.names(&target.host))
     }
@@ -113,7 +110,6 @@ impl Hosts {
 
     /// Returns true if a named target may lead to an address: a public one, one that the list names itself, or for
     /// `localhost` an address of this machine.
-    #[must_use]
     pub fn may_lead_to(&self, target: &Target, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let is_own = target.host == Host::Name(LOCALHOST.to_owned()) && address.is_loopback();
@@ -158,7 +154,6 @@ impl Entry {
 }
 
 /// Returns the fault of an invalid entry of a list.
-#[must_use]
 pub fn fault(entry: &str) -> Option<&'static str> {
     if Entry::parse(entry).is_some() {
         return None;
@@ -173,14 +168,12 @@ pub fn fault(entry: &str) -> Option<&'static str> {
 }
 
 /// Parses a port, 1 to 65535, of digits only.
-#[must_use]
 pub fn parse_port(text: &str) -> Option<u16> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| is_number && *port > 0)
 }
 
 /// Splits a host from its port, which follows after a colon; an IPv6 address before a port is in brackets.
-#[must_use]
 pub fn split(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
@@ -231,7 +224,6 @@ const SPECIAL_V6: [([u16; 8], u32); 5] = [
 const NAT64: ([u16; 8], u32) = ([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
 /// Returns true if an address is public.
-#[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),

@@ -82,7 +82,6 @@ impl Proxy {
     }
 
     /// Returns the hosts that were denied so far, each with its port.
-    #[must_use]
     pub fn denied(&self) -> Vec<String> {
         let denied = self.shared.denied.lock().unwrap_or_else(PoisonError::into_inner);
         denied.iter().cloned().collect()

@@ -152,7 +152,6 @@ impl JobFolder {
     }
 
     /// Returns the process of the newest running job of the caller's session with that network.
-    #[must_use]
     pub fn peer(engine: &Engine, network: &Network) -> Option<u32> {
         let session = engine.session().as_str();
         let process = |job: &Self| {
@@ -178,25 +177,21 @@ impl JobFolder {
     }
 
     /// Returns true if the supervisor lives.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         matches!(self.state.try_lock(self.opened.as_fd(), LOCK), Ok(None))
     }
 
     /// Returns the facts about the job; `None` if its command has not started.
-    #[must_use]
     pub fn about(&self) -> Option<About> {
         self.read(ABOUT)
     }
 
     /// Returns the result; `None` if the job runs, or the result is unknown.
-    #[must_use]
     pub fn end(&self) -> Option<End> {
         self.read(END)
     }
 
     /// Returns the state, and the result if there is one.
-    #[must_use]
     pub fn standing(&self) -> (JobState, Option<End>) {
         // Check the lock first: the supervisor writes the result before it releases the lock.
         let is_alive = self.is_alive();
@@ -224,13 +219,11 @@ impl JobFolder {
     }
 
     /// Returns true if the output was read to its end.
-    #[must_use]
     pub fn is_read(&self) -> bool {
         fs::stat_at(self.opened.as_fd(), OsStr::new(READ)).is_ok()
     }
 
     /// Returns true if another call asked to end the job.
-    #[must_use]
     pub fn must_stop(&self) -> bool {
         fs::stat_at(self.opened.as_fd(), OsStr::new(STOP)).is_ok()
     }
@@ -245,13 +238,11 @@ impl JobFolder {
     }
 
     /// Opens the output; returns `None` if it does not exist yet.
-    #[must_use]
     pub fn open_output(&self) -> Option<File> {
         fs::open_at(self.opened.as_fd(), OsStr::new(OUTPUT), fs::READ).ok().map(File::from)
     }
 
     /// Returns the path of the output, from the root.
-    #[must_use]
     pub fn output_path(&self) -> WorkspacePath {
         self.state.path_of(&format!("{FOLDER}/{}", self.name)).join(OsStr::new(OUTPUT))
     }
