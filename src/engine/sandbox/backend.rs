@@ -1,6 +1,7 @@
-//! Backends: ways to confine a command, and the processes by which they start.
+//! Backends: ways to confine a command, the processes by which they start, and the results of their steps.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -57,4 +58,12 @@ pub fn part(program: impl AsRef<OsStr>, part: &str) -> Command {
 pub fn with_link(mut command: Command, link: OwnedFd) -> Command {
     command.stdin(Stdio::from(link)).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Result of a step; the error is text for the response.
+pub type SetupResult<T> = Result<T, String>;
+
+/// Adds the name of the failed step to an error.
+pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
+    result.map_err(|error| format!("{what}: {error}"))
 }

@@ -18,10 +18,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
+use super::backend::{SetupResult, doing};
 use super::landlock::{self, Temporary};
 use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
-use super::setup::{SetupResult, doing};
 use super::{environment, mounts, privileges};
 use crate::engine::workspace::programs;
 

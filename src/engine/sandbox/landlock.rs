@@ -14,11 +14,10 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
 };
 
-use super::backend::{INTERNAL, SELF, part};
+use super::backend::{INTERNAL, SELF, SetupResult, doing, part};
 use super::outside::Network;
 use super::plan::{Hidden, Reach, SandboxPlan};
 use super::privileges;
-use super::setup::{SetupResult, doing};
 use crate::engine::workspace::programs;
 
 /// Oldest version that will do: it handles truncation and moves between folders.

@@ -25,7 +25,6 @@ pub mod repositories;
 pub mod repository_marks;
 pub mod run;
 pub mod running;
-mod setup;
 
 use std::ffi::OsString;
 use std::io::Write as _;

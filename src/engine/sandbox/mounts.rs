@@ -13,11 +13,11 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMoun
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
+use super::backend::{SetupResult, doing};
 use super::caches::{PROGRAMS, UPPER, View, WORK};
 use super::outside::Network;
-use super::overlay::{self, Layer};
+use super::overlay::{self, Layer, mount_points};
 use super::plan::{Hidden, Reach};
-use super::setup::{SetupResult, doing, mount_points};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
 /// Devices of a command.

@@ -16,12 +16,11 @@ use std::process::Command;
 use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::Signal;
 
-use super::backend::{INTERNAL, SELF, part};
+use super::backend::{INTERNAL, SELF, SetupResult, doing, part};
 use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
 use super::outside::{Network, Outside};
 use super::plan::{Hidden, Order, Reach, Report};
-use super::setup::{SetupResult, doing};
 use super::{init, privileges};
 use crate::engine::workspace::programs;
 

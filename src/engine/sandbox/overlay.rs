@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use serde::{Deserialize, Serialize};
 
-use super::setup::{SetupResult, doing, mount_points};
+use super::backend::{SetupResult, doing};
 use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, metadata};
@@ -67,6 +67,34 @@ pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
 fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
     let mut points = mount_points()?.into_iter().map(|(_, point)| point);
     Ok(points.find(|point| point != root && point.starts_with(root)))
+}
+
+/// Returns the mounts of this namespace: id and mount point.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
+    let mounts = doing(std::fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
+    let parsed = mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let id = fields.next().and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok());
+        let (id, point) = id.zip(fields.nth(3))?;
+        Some((id, PathBuf::from(OsStr::from_bytes(&unescaped(point)))))
+    });
+    parsed.collect::<Option<_>>().ok_or_else(|| "the list of mounts has an unknown form".to_owned())
+}
+
+/// Decodes the escapes of a path in the list of mounts.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let escape = tail
+            .get(..3)
+            .filter(|_| byte == b'\\')
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        path.push(escape.unwrap_or(byte));
+        rest = if escape.is_some() { tail.get(3..).unwrap_or_default() } else { tail };
+    }
+    path
 }
 
 /// Opens a folder, so that its path for the kernel has no characters that options reserve.
@@ -299,4 +327,22 @@ pub fn full_size(folder: &OwnedFd) -> Option<u64> {
     let found = rustix::fs::fstatvfs(folder).ok()?;
     let is_full = found.f_bavail < found.f_blocks / FULL_PARTS + 1;
     is_full.then(|| found.f_blocks.saturating_mul(found.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_of_the_list_of_mounts_are_undone() {
+        for (field, path) in [
+            ("/a\\040b", "/a b"),
+            ("/x\\134y", "/x\\y"),
+            ("/a\\0", "/a\\0"),
+            ("/\\011\\012", "/\t\n"),
+            ("", ""),
+        ] {
+            assert_eq!(unescaped(field.as_bytes()), path.as_bytes(), "{field}");
+        }
+    }
 }

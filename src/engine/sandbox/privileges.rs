@@ -11,8 +11,8 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
+use super::backend::{SetupResult, doing};
 use super::plan::Limits;
-use super::setup::{SetupResult, doing};
 
 /// Largest number of a capability.
 const CAPABILITIES_MAX: u32 = 63;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Bash;
-use super::changed_files::{Action, CommandDiff, FileChange, warn_of};
+use super::response::{Action, CommandDiff, FileChange, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::change::external_changes::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};

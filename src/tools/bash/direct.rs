@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::changed_files::{CommandDiff, warn_of};
 use super::command_diff::{self, RepoHeads, Sides, Tree};
 use super::request::{body, subject};
+use super::response::{CommandDiff, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use super::{Bash, limits};
 use crate::engine::Engine;

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::changed_files::{Action, FileChange};
+use super::response::{Action, FileChange};
 use crate::engine::Engine;
 use crate::engine::change::{moves, record};
 use crate::engine::sandbox::layer::LayerFolder;

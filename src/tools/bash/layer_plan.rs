@@ -11,8 +11,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::changed_files::warn_of;
 use super::layer_changes::{Excluded, Merge, changed_meanwhile};
+use super::response::warn_of;
 use crate::control::seconds_now;
 use crate::engine::change::{Change, Current, moves, without_rename};
 use crate::engine::journal::FolderEntry;

@@ -13,10 +13,10 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
 
 use super::Bash;
-use super::changed_files::{CommandDiff, Conflict};
 use super::layer_changes::{Classified, ConcurrentChanges, Excluded, changed_meanwhile, changes, versions};
 use super::layer_plan::{Applying, Merges, Planned};
 use super::request::{Request, body, subject};
+use super::response::{CommandDiff, Conflict};
 use crate::engine::Engine;
 use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;

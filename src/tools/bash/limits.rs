@@ -18,9 +18,9 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::changed_files::warn_of;
 use super::job::record::JobFolder;
 use super::request::Request;
+use super::response::warn_of;
 use super::workdir;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;

@@ -1,7 +1,5 @@
 //! `bash`: a shell command, confined to the workspace.
 
-mod answer;
-mod changed_files;
 mod command_diff;
 mod direct;
 mod job;
@@ -12,6 +10,7 @@ mod limits;
 mod output;
 mod recording;
 mod request;
+mod response;
 mod saved_untracked;
 
 use std::ffi::OsString;
@@ -22,11 +21,10 @@ pub use job::run_internal;
 
 use recording::Recording;
 
-use answer::{BackendShown, Backends, Ran, Response, with_output};
-use changed_files::CommandDiff;
 use job::record::JobFolder;
 use limits::Planned;
 use request::Request;
+use response::{BackendShown, Backends, CommandDiff, Ran, Response, with_output};
 
 use super::{Effect, Text, Tool};
 use crate::control::Control;

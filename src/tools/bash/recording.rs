@@ -8,11 +8,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::Stat;
 
-use super::changed_files::{CommandDiff, Layer};
 use super::direct::Before;
 use super::layered::{self, LayeredCommand, Manner};
 use super::limits;
 use super::request::{OnFailure, Request};
+use super::response::{CommandDiff, Layer};
 use crate::engine::Engine;
 use crate::engine::sandbox::layer;
 use crate::engine::sandbox::overlay;

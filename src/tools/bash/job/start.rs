@@ -15,7 +15,6 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::look::{self, Job};
 use super::record::{ABOUT, About, END, End, JobFolder};
 use crate::control::Control;
 use crate::engine::Engine;
@@ -27,8 +26,8 @@ use crate::engine::workspace::{Workspace, programs};
 use crate::envelope::{self, Refusal};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Tool as _;
-use crate::tools::bash::answer::Response;
 use crate::tools::bash::request::Request;
+use crate::tools::bash::response::{Job, Response};
 use crate::tools::bash::{Bash, Output, limits};
 
 /// First argument with which lbx starts itself as a supervisor.
@@ -78,7 +77,7 @@ pub fn start(engine: &mut Engine, request: &Request) -> Result<Job, Error> {
     match supervise(engine, request, &folder) {
         Ok(()) => {
             let about = folder.about().ok_or_else(|| Error::internal("the job left no record of itself"))?;
-            look::shown(engine, &folder, about, 0, request.max_bytes)
+            super::shown(engine, &folder, about, 0, request.max_bytes)
         }
         Err(error) => {
             if !folder.is_alive() {
