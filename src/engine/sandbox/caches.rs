@@ -198,8 +198,8 @@ const TRIES_MAX: usize = 20;
 /// The `/tmp` of a session, in use until drop.
 #[derive(Debug)]
 pub struct SessionTmp {
-    /// Absolute path of the folder that commands see.
-    path: PathBuf,
+    /// Absolute path of the folder that commands see as `/tmp`.
+    pub path: PathBuf,
     /// Locked folder, so that no other call removes it.
     _folder: OwnedFd,
     /// Folder for this command's views of caches, with its number.
@@ -241,11 +241,6 @@ impl SessionTmp {
             make_folder(own.as_fd(), OsStr::new(WORK), OWN_MODE).ok()?;
         }
         Some(self.path.parent()?.join(VIEWS).join(number.to_string()).join(name))
-    }
-
-    /// Returns the absolute path of the folder that commands see as `/tmp`.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

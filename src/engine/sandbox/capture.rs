@@ -49,7 +49,7 @@ pub struct Capture<'a> {
     /// Unfinished line of each stream.
     begun: [Vec<u8>; 2],
     /// End of the output, of both streams.
-    tail: Vec<u8>,
+    pub tail: Vec<u8>,
 }
 
 /// The output as a response shows it.
@@ -113,11 +113,6 @@ impl<'a> Capture<'a> {
             self.tail.drain(..self.tail.len() - TAIL_BYTES);
         }
         self.whole.add(bytes);
-    }
-
-    /// Returns the end of the output, of both streams.
-    pub fn tail(&self) -> &[u8] {
-        &self.tail
     }
 
     /// Returns the output; nothing of the output of a job.

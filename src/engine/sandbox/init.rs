@@ -149,7 +149,7 @@ fn start_command(
     proxy: Option<u16>,
     link: &mut Link,
 ) -> SetupResult<u32> {
-    let stdin = link.take_received().map_or_else(Stdio::null, Stdio::from);
+    let stdin = link.received.take().map_or_else(Stdio::null, Stdio::from);
     let mut command = match temporary {
         Some(temporary) => landlock::restricted(plan, temporary)?,
         None => plan.command()?,
@@ -215,7 +215,7 @@ impl Family {
                     phase = Phase::Ending(Instant::now() + plan.grace());
                 }
                 Ok(Some(Order::Kill)) => phase = phase.killing(),
-                Ok(None) if !link.is_closed() => {}
+                Ok(None) if !link.is_closed => {}
                 Ok(Some(_)) => {}
                 // The call is gone: nobody waits for the command.
                 Ok(None) | Err(_) => phase = phase.killing(),

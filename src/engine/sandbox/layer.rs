@@ -14,7 +14,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,23 +125,21 @@ struct TakenEntry {
 #[derive(Debug)]
 pub struct LayerFolder {
     /// State that holds it.
-    state: State,
+    pub state: State,
     /// The folder of all layers.
     layers: Arc<OwnedFd>,
     /// Its name.
-    name: String,
+    pub name: String,
     /// Opened folder.
     folder: OwnedFd,
     /// Folder that takes the changes.
-    upper: OwnedFd,
-    /// Absolute path of the folder that holds `upper`.
-    place: PathBuf,
+    pub upper: OwnedFd,
     /// True if that folder is in memory, since the file system of the workspace cannot hold a layer.
     in_memory: bool,
     /// The command.
-    record: LayerRecord,
+    pub record: LayerRecord,
     /// True if it outlives the call.
-    is_kept: bool,
+    pub is_kept: bool,
     /// Folder with the mark of a running command; `None` for a layer of an earlier call.
     marks: Option<Arc<OwnedFd>>,
     /// Lock that shows that the call lives.
@@ -166,22 +164,10 @@ impl LayerFolder {
         let holder = made.as_ref().unwrap_or(&folder);
         let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
         new_folder(holder.as_fd(), WORK).map_err(io)?;
-        let place = place_of(workspace, &state, &name, in_memory);
         let record = LayerRecord { version: VERSION, started: seconds_now(), ..record };
         let (is_kept, marks) = (false, None);
-        let mut layer = Self {
-            state,
-            layers,
-            name,
-            folder,
-            upper,
-            place,
-            in_memory,
-            record,
-            is_kept,
-            marks,
-            _lock: lock,
-        };
+        let mut layer =
+            Self { state, layers, name, folder, upper, in_memory, record, is_kept, marks, _lock: lock };
         layer.must_take_attributes()?;
         layer.look_like(workspace).map_err(io)?;
         layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
@@ -196,7 +182,7 @@ impl LayerFolder {
     ///
     /// # Errors
     /// Fails with `not_found` if the layer does not exist, and with `lock_timeout` if its command still runs.
-    pub fn open(workspace: &Workspace, state: State, name: &str) -> Result<Self, Error> {
+    pub fn open(state: State, name: &str) -> Result<Self, Error> {
         let missing = || {
             Error::new(ErrorKind::NotFound, format!("layer not found: {name}"))
                 .suggest("`bash` with `list` shows the layers that are kept.")
@@ -212,38 +198,11 @@ impl LayerFolder {
         let in_memory = is_on_overlay(layers.as_fd());
         let upper = open_upper(in_memory, folder.as_fd(), name).ok_or_else(missing)?;
         let record = read_record(folder.as_fd()).ok_or_else(missing)?;
-        let place = place_of(workspace, &state, name, in_memory);
         let (name, is_kept, marks) = (name.to_owned(), true, None);
-        let layer = Self {
-            state,
-            layers,
-            name,
-            folder,
-            upper,
-            place,
-            in_memory,
-            record,
-            is_kept,
-            marks,
-            _lock: lock,
-        };
+        let layer =
+            Self { state, layers, name, folder, upper, in_memory, record, is_kept, marks, _lock: lock };
         layer.return_taken();
         Ok(layer)
-    }
-
-    /// Returns the state that holds it.
-    pub fn state(&self) -> &State {
-        &self.state
-    }
-
-    /// Returns its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the facts about its command.
-    pub fn record(&self) -> &LayerRecord {
-        &self.record
     }
 
     /// Records which change applies the layer: once that change is in the history, the layer is done.
@@ -270,16 +229,6 @@ impl LayerFolder {
         Ok(())
     }
 
-    /// Keeps the whole layer for a later call.
-    pub fn keep(&mut self) {
-        self.is_kept = true;
-    }
-
-    /// Removes the layer on drop.
-    pub fn discard(&mut self) {
-        self.is_kept = false;
-    }
-
     /// Writes the facts about its command.
     fn write_record(&self) -> Result<(), Error> {
         let bytes = serde_json::to_vec(&self.record).map_err(|error| Error::internal(error.to_string()))?;
@@ -293,19 +242,15 @@ impl LayerFolder {
     }
 
     /// Returns the layer's folders, for the sandbox.
-    pub fn layer(&self) -> Layer {
-        let part = |name: &str| self.place.join(name).into_os_string();
+    pub fn layer(&self, workspace: &Workspace) -> Layer {
+        let place = if self.in_memory {
+            Path::new(overlay::MEMORY).join(name_in_memory(&self.name))
+        } else {
+            let folder = self.state.path_of(&format!("{FOLDER}/{}", self.name));
+            workspace.root().join(folder.as_path())
+        };
+        let part = |name: &str| place.join(name).into_os_string();
         Layer { upper: part(UPPER), work: part(WORK) }
-    }
-
-    /// Returns the folder that takes the changes.
-    pub fn upper(&self) -> &OwnedFd {
-        &self.upper
-    }
-
-    /// Returns the start of the command: later changes in the workspace are made by others.
-    pub const fn began(&self) -> Moment {
-        self.record.began
     }
 
     /// Returns the size of a layer in memory if it is full.
@@ -390,14 +335,6 @@ impl Drop for LayerFolder {
             let _ = fs::unlink_at(marks, self.mark(), AtFlags::empty());
         }
     }
-}
-
-/// Returns the absolute path of the folder that holds the changes of a layer.
-fn place_of(workspace: &Workspace, state: &State, name: &str, in_memory: bool) -> PathBuf {
-    if in_memory {
-        return Path::new(overlay::MEMORY).join(name_in_memory(name));
-    }
-    workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path())
 }
 
 /// Opens the folder with the changes of a layer, whose own folder is given.

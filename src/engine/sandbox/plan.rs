@@ -259,9 +259,9 @@ pub struct Link {
     /// Bytes of an incomplete message.
     pending: Vec<u8>,
     /// Descriptor that came with a message.
-    received: Option<OwnedFd>,
+    pub received: Option<OwnedFd>,
     /// True if the other side is gone.
-    is_closed: bool,
+    pub is_closed: bool,
 }
 
 impl Link {
@@ -273,16 +273,6 @@ impl Link {
     /// Returns the socket, to poll it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-
-    /// Returns true if the other side is gone.
-    pub fn is_closed(&self) -> bool {
-        self.is_closed
-    }
-
-    /// Returns the descriptor that came with a message, once.
-    pub fn take_received(&mut self) -> Option<OwnedFd> {
-        self.received.take()
     }
 
     /// Sends a message, with a descriptor if there is one.

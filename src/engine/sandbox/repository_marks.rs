@@ -22,7 +22,7 @@ use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -308,15 +308,18 @@ const EVENTS_BYTES: usize = 64 * 1024;
 /// Milliseconds between two checks if the job has ended.
 const LOOK_INTERVAL_MS: i64 = 50;
 
+/// The first folder in which a repository appeared.
+type Found = Arc<OnceLock<WorkspacePath>>;
+
 /// A watch over all folders of a workspace; ends on drop.
 #[derive(Debug)]
 pub struct RepositoryWatch {
     /// Control that ends the thread.
     end: Control,
-    /// Channel for the folder in which a repository appeared.
-    found: Receiver<WorkspacePath>,
+    /// Folder in which a repository appeared.
+    found: Found,
     /// True if there are too many folders to watch all.
-    is_partial: bool,
+    pub is_partial: bool,
 }
 
 impl RepositoryWatch {
@@ -331,21 +334,24 @@ impl RepositoryWatch {
     ) -> Result<Self, Errno> {
         let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let root = workspace.root_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
-        let folders = HashMap::new();
-        let mut watcher =
-            Watcher { inotify, root, known: known.collect(), folders, found: None, is_partial: false };
+        let (folders, found) = (HashMap::new(), Found::default());
+        let mut watcher = Watcher {
+            inotify,
+            root,
+            known: known.collect(),
+            folders,
+            found: found.clone(),
+            is_partial: false,
+        };
         watcher.enter(WorkspacePath::root());
-        let is_partial = watcher.is_partial;
-        let (end, (sender, found)) = (Control::default(), channel());
+        let (is_partial, end) = (watcher.is_partial, Control::default());
         let ended = end.clone();
         thread::spawn(move || {
-            while watcher.found.is_none() && !ended.is_cancelled() {
+            while watcher.found.get().is_none() && !ended.is_cancelled() {
                 watcher.wait();
                 watcher.read();
             }
-            if let Some(folder) = watcher.found {
-                // The receiver may be gone.
-                let _ = sender.send(folder);
+            if watcher.found.get().is_some() {
                 kill.cancel();
             }
         });
@@ -353,13 +359,8 @@ impl RepositoryWatch {
     }
 
     /// Returns the folder in which a repository appeared.
-    pub fn found(&self) -> Option<WorkspacePath> {
-        self.found.try_recv().ok()
-    }
-
-    /// Returns true if there are too many folders to watch all.
-    pub const fn is_partial(&self) -> bool {
-        self.is_partial
+    pub fn found(&self) -> Option<&WorkspacePath> {
+        self.found.get()
     }
 }
 
@@ -380,7 +381,7 @@ struct Watcher {
     /// Watched folders.
     folders: HashMap<i32, WorkspacePath>,
     /// Folder in which a repository appeared.
-    found: Option<WorkspacePath>,
+    found: Found,
     /// True if there are too many folders to watch all.
     is_partial: bool,
 }
@@ -406,7 +407,7 @@ impl Watcher {
             }
             if is_repository(opened.as_fd()) && !path.is_root() {
                 if !self.known.contains(&path) {
-                    self.found = Some(path);
+                    let _ = self.found.set(path);
                     return;
                 }
                 continue;
@@ -416,7 +417,7 @@ impl Watcher {
                 let inner = path.join(OsStr::from_bytes(entry.name));
                 if protect::is_protected(entry.name) {
                     if is_git(entry.name) && !self.known.contains(&inner) {
-                        self.found = Some(path);
+                        let _ = self.found.set(path);
                         return;
                     }
                 } else if entry.is_folder() {
@@ -454,7 +455,7 @@ impl Watcher {
             }
             let Some(name) = name else { continue };
             if is_git(&name) || (is_part(&name) && self.is_new_repository(&folder)) {
-                self.found.get_or_insert(folder);
+                let _ = self.found.set(folder);
             } else if kind.contains(ReadFlags::ISDIR) && !protect::is_protected(&name) {
                 self.enter(folder.join(OsStr::from_bytes(&name)));
             }

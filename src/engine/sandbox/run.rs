@@ -293,7 +293,7 @@ impl Running {
         let system = |source: io::Error| Failure::Call(Error::io("talk to", "the sandbox", source));
         while let Some(link) = &mut self.link {
             let Some(report) = link.try_receive::<Report>().map_err(system)? else {
-                return if link.is_closed() { self.closed().map(|()| true) } else { Ok(false) };
+                return if link.is_closed { self.closed().map(|()| true) } else { Ok(false) };
             };
             match report {
                 // Only the first report asks for user ids.
@@ -305,7 +305,7 @@ impl Running {
                 }
                 Report::Proxy => {
                     if let (Network::Hosts(hosts), Some(listener)) =
-                        (&plan.reach.network, link.take_received())
+                        (&plan.reach.network, link.received.take())
                     {
                         self.proxy = Some(Proxy::start(listener, Hosts::new(hosts)).map_err(not_started)?);
                     }

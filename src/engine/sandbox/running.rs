@@ -64,7 +64,7 @@ pub struct Running {
     /// Its name.
     name: String,
     /// True if other commands ran when it began.
-    is_late: bool,
+    pub is_late: bool,
     /// Folder of its note, once it has one.
     notes: Option<Arc<OwnedFd>>,
     /// Lock that shows that the call lives.
@@ -98,11 +98,6 @@ impl Running {
         state.replace(notes.as_fd(), OsStr::new(&self.name), note, &unique_name("note"))?;
         self.notes = Some(notes);
         Ok(())
-    }
-
-    /// Returns true if other commands ran when this one began.
-    pub const fn is_late(&self) -> bool {
-        self.is_late
     }
 
     /// Returns true if another command ran at any time since this one began: changes may be that one's.

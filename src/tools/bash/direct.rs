@@ -92,7 +92,7 @@ impl Before {
         let survey = survey.map(Arc::new);
         let has_snapshots = engine.policy().has_snapshots() || engine.require_snapshot;
         let scanned = if has_snapshots {
-            Scanned::scan(engine, state, survey.as_ref(), running.is_late())?
+            Scanned::scan(engine, state, survey.as_ref(), running.is_late)?
         } else {
             None
         };

@@ -273,7 +273,7 @@ impl<'a> ConcurrentChanges<'a> {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => None,
             Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
         };
-        let began = self.layer.began();
+        let began = self.layer.record.began;
         let is_as_before = match (lower, &now) {
             (None, None) => true,
             (Some(lower), Some(now)) if fs::is_same_file(lower, now) => {
@@ -299,7 +299,7 @@ impl<'a> ConcurrentChanges<'a> {
         let has_changed = || {
             let parent = self.workspace.open_folder(&path.parent().unwrap_or_default()).ok();
             let stat = parent.and_then(|parent| rustix::fs::fstat(&parent).ok());
-            stat.is_some_and(|stat| changed_at(&stat) > self.layer.began())
+            stat.is_some_and(|stat| changed_at(&stat) > self.layer.record.began)
         };
         fs::is_regular(upper)
             && has_changed()
@@ -308,7 +308,7 @@ impl<'a> ConcurrentChanges<'a> {
 
     /// Returns the file handle that overlayfs noted for a copy.
     fn origin(&self, path: &WorkspacePath) -> Option<Vec<u8>> {
-        let file = overlay::open(self.layer.upper(), path).ok()?;
+        let file = overlay::open(&self.layer.upper, path).ok()?;
         let mut value = vec![0_u8; ORIGIN_BYTES];
         let length = rustix::fs::fgetxattr(&file, ORIGIN, &mut value[..]).ok()?;
         value.truncate(length);
@@ -324,10 +324,10 @@ impl<'a> ConcurrentChanges<'a> {
         if differing.lower.is_none() || differing.upper.is_none() {
             return None;
         }
-        let [current, new] = versions(self.workspace, self.layer.upper(), differing, MERGED_BYTES_MAX)?;
+        let [current, new] = versions(self.workspace, &self.layer.upper, differing, MERGED_BYTES_MAX)?;
         let path = &differing.path;
-        let tip = self.layer.record().tip.as_deref();
-        let base = || record::file_before(engine, (tip, self.layer.began().0), path);
+        let tip = self.layer.record.tip.as_deref();
+        let base = || record::file_before(engine, (tip, self.layer.record.began.0), path);
         let bytes = if current == new { new } else { merged(&base()?, &new, &current)? };
         Some(Merge { current: Sha256::of(&current), bytes })
     }

@@ -216,7 +216,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             return self.drop_old(path, is_folder);
         }
         let entry = self.trash_entry(path, is_folder);
-        let content = entry.content(Some(self.layer.state()));
+        let content = entry.content(Some(&self.layer.state));
         self.move_described(path, &content, entry)
     }
 
@@ -236,7 +236,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     /// Plans the removal of an ignored file or folder whose bytes are not kept.
     fn drop_old(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
         let entry = self.trash_entry(path, is_folder);
-        let state = self.layer.state();
+        let state = &self.layer.state;
         self.layer.note_taken(&entry.id, None)?;
         state.folder(&format!("{}/{}", trash::FOLDER, entry.id))?;
         let content = entry.content(Some(state));
@@ -278,7 +278,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     /// Moves an entry from the layer to the trash; the change moves it on to its place.
     fn take(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(WorkspacePath, TrashEntry), Error> {
         let entry = self.trash_entry(path, is_folder);
-        let content = entry.content(Some(self.layer.state()));
+        let content = entry.content(Some(&self.layer.state));
         let shown = self.change.workspace().shown(path);
         self.layer.take_to_trash((path, &entry.id), |from, to| without_rename::copy(from, to, &shown))?;
         strip_all(self.change.workspace(), &content)?;
@@ -299,7 +299,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Plans a new folder.
     fn make(&mut self, path: &WorkspacePath, upper: &Stat) -> Result<(), Error> {
-        let opened = fs::open_beneath(self.layer.upper().as_fd(), path, fs::FOLDER);
+        let opened = fs::open_beneath(self.layer.upper.as_fd(), path, fs::FOLDER);
         let opened = opened.map_err(|errno| unreadable(path, errno))?;
         overlay::strip(&opened);
         let identity = Identity::of(&opened, upper);
@@ -323,7 +323,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
         let is_large = size > self.change.file_bytes_max()
             || (lower.is_none() && (size > COPIED_BYTES_MAX || size > self.bytes_left));
-        let file = Made::read(self.layer.upper(), path, upper, is_plain && !is_large)?;
+        let file = Made::read(&self.layer.upper, path, upper, is_plain && !is_large)?;
         let current = lower.map(|lower| self.look_at(path, lower)).transpose()?.flatten();
         if current.is_some() && file.bytes.is_some() && file.identity != self.identity_of(path, lower) {
             self.other_attributes.push(path.clone());

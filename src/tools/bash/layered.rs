@@ -78,22 +78,22 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `not_found` if no layer has that name.
     pub fn open(engine: &Engine, name: &str) -> Result<Self, Error> {
-        LayerFolder::open(&engine.workspace, State::open(&engine.workspace)?, name).map(Self)
+        LayerFolder::open(State::open(&engine.workspace)?, name).map(Self)
     }
 
     /// Returns the layer's folders, for the sandbox.
-    pub fn layer(&self) -> Layer {
-        self.0.layer()
+    pub fn layer(&self, engine: &Engine) -> Layer {
+        self.0.layer(&engine.workspace)
     }
 
     /// Returns the facts about the command.
     pub fn record(&self) -> &LayerRecord {
-        self.0.record()
+        &self.0.record
     }
 
     /// Deletes the layer.
     pub fn discard(mut self) {
-        self.0.discard();
+        self.0.is_kept = false;
     }
 
     /// Warns if a layer in memory was too small for the command.
@@ -111,7 +111,7 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
     pub fn try_out(&self, engine: &mut Engine) -> Result<CommandDiff, Error> {
-        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control, &|_| false)?;
+        let found = overlay::read(&engine.workspace, &self.0.upper, &engine.control, &|_| false)?;
         let change = engine.begin(Bash::NAME, &[], true)?;
         let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
         checked.map_err(|error| self.refused(error))?;
@@ -124,7 +124,7 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn look(&self, engine: &Engine) -> Result<CommandDiff, Error> {
         let (found, classified) = self.read(engine, true)?;
-        let listed = changes(&engine.workspace, self.0.upper(), &found, &classified);
+        let listed = changes(&engine.workspace, &self.0.upper, &found, &classified);
         listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
     }
 
@@ -134,14 +134,14 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
         let workspace = &engine.workspace;
-        let found = overlay::read(workspace, self.0.upper(), &engine.control, &|_| false)?;
+        let found = overlay::read(workspace, &self.0.upper, &engine.control, &|_| false)?;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
         let mut text = String::new();
         for differing in &found {
             if text.len() >= bytes_max {
                 break;
             }
-            let read = versions(workspace, self.0.upper(), differing, file_bytes_max);
+            let read = versions(workspace, &self.0.upper, differing, file_bytes_max);
             let Some([old, new]) = read else { continue };
             let shown = workspace.shown(&differing.path);
             let (old_name, new_name) = (format!("a/{shown}"), format!("b/{shown}"));
@@ -152,8 +152,8 @@ impl LayeredCommand {
 
     /// Returns the differences of the layer with their ignored folders.
     fn read(&self, engine: &Engine, is_dry_run: bool) -> Result<(Vec<Differing>, Classified), Error> {
-        let found = overlay::read(&engine.workspace, self.0.upper(), &engine.control, &|_| false)?;
-        let classified = Classified::of(engine, self.0.upper(), &found, is_dry_run);
+        let found = overlay::read(&engine.workspace, &self.0.upper, &engine.control, &|_| false)?;
+        let classified = Classified::of(engine, &self.0.upper, &found, is_dry_run);
         Ok((found, classified))
     }
 
@@ -162,7 +162,7 @@ impl LayeredCommand {
         if error.kind() != ErrorKind::ProtectedPath {
             return error;
         }
-        running::forget_repositories(self.0.state());
+        running::forget_repositories(&self.0.state);
         error.suggest("Nothing that the command did was applied. Run it again without what it does there: git and lbx keep their own state in that place.")
     }
 
@@ -172,8 +172,8 @@ impl LayeredCommand {
     /// Fails with `stale_file` if all must be applied and others changed one of the files, and as any change does. The
     /// layer is kept then, unless all must be applied.
     pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
-        if fs::names_in(self.0.upper()).is_ok_and(|names| names.is_empty()) {
-            self.0.discard();
+        if fs::names_in(&self.0.upper).is_ok_and(|names| names.is_empty()) {
+            self.0.is_kept = false;
             return Ok(CommandDiff::none());
         }
         let mut excluded = Excluded::new();
@@ -188,18 +188,18 @@ impl LayeredCommand {
                 return Err(self.refused(error));
             }
             if error.kind() == ErrorKind::ProtectedPath {
-                running::forget_repositories(self.0.state());
+                running::forget_repositories(&self.0.state);
             }
             if error.is_applied() || !self.exclude(engine, &error, &mut excluded) {
                 if !error.is_applied() {
-                    self.0.keep();
+                    self.0.is_kept = true;
                 }
-                let name = self.0.name().to_owned();
+                let name = self.0.name.to_owned();
                 return Err(error.detail("layer", name));
             }
         }
-        self.0.keep();
-        let name = self.0.name();
+        self.0.is_kept = true;
+        let name = &self.0.name;
         Err(Error::new(
             ErrorKind::IoError,
             format!("too many files of the command cannot be applied; its changes are kept in {name}"),
@@ -216,7 +216,7 @@ impl LayeredCommand {
         let shown = if shown == "." { HEAD } else { shown };
         let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let upper = self.0.upper();
+        let upper = &self.0.upper;
         let Ok(found) = overlay::read(&engine.workspace, upper, &engine.control, &is_skipped) else {
             // The folder below cannot be read.
             let place = engine.workspace.resolve_entry(Path::new(shown));
@@ -248,8 +248,8 @@ impl LayeredCommand {
         let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let mut found = overlay::read(change.workspace(), self.0.upper(), &control, &is_skipped)?;
-        let classified = Classified::of(change.engine_ref(), self.0.upper(), &found, false);
+        let mut found = overlay::read(change.workspace(), &self.0.upper, &control, &is_skipped)?;
+        let classified = Classified::of(change.engine_ref(), &self.0.upper, &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
         let quiet = classified.quiet(&found);
@@ -258,7 +258,7 @@ impl LayeredCommand {
         let quiet: Vec<Differing> = found.iter().filter(is_quiet).cloned().collect();
         found.retain(|differing| quiet.iter().all(|other| other.path != differing.path));
         // List the changes before the layer loses its attributes and the old files are removed.
-        let mut listed = changes(change.workspace(), self.0.upper(), &found, &classified)?;
+        let mut listed = changes(change.workspace(), &self.0.upper, &found, &classified)?;
         let ignored = classified.paths();
         let mut applying = Applying::new(&mut change, &self.0, &ignored, &merges);
         applying.plan(&found, excluded)?;
@@ -346,7 +346,7 @@ impl LayeredCommand {
         planned.times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
         for id in &planned.dropped {
             // A later call removes the rest: no change refers to it.
-            let _ = trash::purge(self.0.state(), id);
+            let _ = trash::purge(&self.0.state, id);
         }
     }
 
@@ -358,7 +358,7 @@ impl LayeredCommand {
         difference: CommandDiff,
     ) -> Result<CommandDiff, Error> {
         if excluded.is_empty() {
-            self.0.discard();
+            self.0.is_kept = false;
             return Ok(difference);
         }
         let kept = excluded
@@ -366,7 +366,7 @@ impl LayeredCommand {
             .map(|(path, reason)| LayerConflict { path: path.clone(), reason: reason.clone() });
         self.0.keep_conflicts(kept.collect()).map_err(Error::applied)?;
         let conflicts = conflicts(&engine.workspace, self.record());
-        let name = self.0.name().to_owned();
+        let name = self.0.name.to_owned();
         engine.warn(format!(
             "not applied, see `conflicts`: {}. `layer` {name} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
             counted(excluded.len(), "path")

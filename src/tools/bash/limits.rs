@@ -131,7 +131,7 @@ fn reach(
         settled: own.settled,
         pinned: pinned.into_iter().collect(),
         writable,
-        temporary: temporary.map(|temporary| temporary.path().as_os_str().to_owned()),
+        temporary: temporary.map(|temporary| temporary.path.as_os_str().to_owned()),
         root: root.into_os_string(),
         ..Reach::default()
     };

@@ -187,8 +187,8 @@ impl Bash {
 
 /// Warns if a job was stopped because a repository appeared.
 fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
-    let Some(folder) = watch.and_then(|watch| watch.found()) else { return };
-    let shown = direct::shown_folder(engine, &folder);
+    let Some(folder) = watch.as_ref().and_then(RepositoryWatch::found) else { return };
+    let shown = direct::shown_folder(engine, folder);
     engine.warn(format!(
         "stopped because a repository appeared in {shown}: the sandbox of a job that runs cannot protect it. Start the job again"
     ));
@@ -263,7 +263,7 @@ impl Output<'_> {
             return None;
         }
         let watch = RepositoryWatch::begin(&engine.workspace, known.into_iter(), kill.clone());
-        if watch.as_ref().map_or(true, RepositoryWatch::is_partial) {
+        if watch.as_ref().map_or(true, |watch| watch.is_partial) {
             engine.warn(
                 "not every folder can be watched: make no repository in the workspace while this job runs",
             );
@@ -364,7 +364,7 @@ fn run_confined(
                 if !backend.gaps.is_empty() {
                     engine.warn(format!("{} leaves open: {}", backend.name, backend.gaps.join("; ")));
                 }
-                let tail = capture.tail().to_vec();
+                let tail = std::mem::take(&mut capture.tail);
                 let (answer, warnings) = answer(ran, capture.finish(), &tail, (backend.name, plan));
                 return Ok(Finished { answer, warnings, departing });
             }

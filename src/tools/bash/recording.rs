@@ -103,7 +103,9 @@ impl Recording {
     ) -> Result<(ProtectedPaths, Option<overlay::Layer>, bool), Error> {
         Ok(match self {
             Self::Files(before, _) => (before.take_protected(), None, false),
-            Self::Layer(layered, _) => (limits::protected_below_layer(engine)?, Some(layered.layer()), false),
+            Self::Layer(layered, _) => {
+                (limits::protected_below_layer(engine)?, Some(layered.layer(engine)), false)
+            }
             Self::ReadOnly(_) => (limits::look(engine, false)?.0, None, true),
         })
     }

@@ -168,21 +168,12 @@ impl Request {
     }
 }
 
-/// Returns the command that a text holds.
+/// Returns the command that a text holds, with LF line ends.
 fn plain(command: &str) -> String {
-    if command.trim_start().starts_with('[')
-        && let Ok(words) = serde_json::from_str::<Vec<String>>(command)
-        && !words.is_empty()
-    {
-        return plain_lines(&shell_words::command_of(&words));
-    }
-    plain_lines(command)
-}
-
-/// Returns a text with LF line ends.
-fn plain_lines(command: &str) -> String {
+    let words = serde_json::from_str::<Vec<String>>(command).ok().filter(|words| !words.is_empty());
+    let command = words.map_or_else(|| command.to_owned(), |words| shell_words::command_of(&words));
     let text = command.replace("\r\n", "\n");
-    text.strip_suffix('\r').map_or_else(|| text.clone(), str::to_owned)
+    text.strip_suffix('\r').unwrap_or(&text).to_owned()
 }
 
 /// Characters of the command in the subject of its snapshot.
