@@ -187,20 +187,22 @@ impl Request {
 
     /// Rejects a contradictory request.
     fn check(&self) -> Result<(), Error> {
-        let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
-        if self.header.trim().is_empty() {
-            return wrong("header", "header is empty: name the section, such as `## Title`");
+        let level = self.level.is_some_and(|level| !(1..=6).contains(&level));
+        let no_content = self.append && self.content.trim().is_empty();
+        let faults = [
+            (
+                self.header.trim().is_empty(),
+                "header",
+                "header is empty: name the section, such as `## Title`",
+            ),
+            (no_content, "content", "content is empty: there is nothing to add"),
+            (level, "level", "level counts from 1 to 6"),
+            (self.occurrence == Some(0), "occurrence", "occurrence counts from 1"),
+        ];
+        match faults.into_iter().find(|(is_wrong, ..)| *is_wrong) {
+            Some((_, field, message)) => Err(Error::invalid(message).detail("field", field)),
+            None => Ok(()),
         }
-        if self.append && self.content.trim().is_empty() {
-            return wrong("content", "content is empty: there is nothing to add");
-        }
-        if self.level.is_some_and(|level| !(1..=6).contains(&level)) {
-            return wrong("level", "level counts from 1 to 6");
-        }
-        if self.occurrence == Some(0) {
-            return wrong("occurrence", "occurrence counts from 1");
-        }
-        Ok(())
     }
 }
 
@@ -356,13 +358,11 @@ fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usi
 fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -> Result<Planned, Error> {
     let (under, last) = parent(shown, &document, &request.header)?;
     let name = Name::of(last);
+    let wrong_level = |message: String| Err(Error::invalid(message).detail("field", "level"));
     if let (Some(level), Some(marked)) = (request.level, name.level)
         && level != marked
     {
-        return Err(Error::invalid(format!(
-            "the # marks of header mean level {marked}, but level is {level}"
-        ))
-        .detail("field", "level"));
+        return wrong_level(format!("the # marks of header mean level {marked}, but level is {level}"));
     }
     let parent_level = under.and_then(|at| document.headings.get(at)).map(|heading| heading.level);
     let level = request.level.or(name.level).or(parent_level.map(|level| level + 1));
@@ -371,20 +371,16 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
             .detail("field", "level")
             .suggest("Give level, or write the header with its marks, such as `## Title`."));
     };
-    if parent_level.is_some_and(|above| level <= above) {
-        return Err(Error::invalid(format!(
-            "a header of level {level} cannot be below one of level {}",
-            parent_level.unwrap_or_default()
-        ))
-        .detail("field", "level"));
+    if let Some(above) = parent_level.filter(|above| level <= *above) {
+        return wrong_level(format!("a header of level {level} cannot be below one of level {above}"));
     }
     if name.source.is_empty() {
         return Err(Error::invalid("header has no title").detail("field", "header"));
     }
     let heading = Heading { level, source: name.source, title: String::new(), span: 0..0, parent: None };
     let title = heading.source.clone();
-    let own =
-        compose::without_own_header(text, &Heading { title: outline::title_of(&title), ..heading.clone() });
+    let titled = Heading { title: outline::title_of(&title), ..heading.clone() };
+    let own = compose::without_own_header(text, &titled);
     let composed = document
         .create(under, level, &title, own.unwrap_or(text))
         .map_err(|refused| swallowed(shown, &document, &refused))?;

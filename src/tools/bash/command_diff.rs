@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Bash;
+use super::concurrent_changes::{RepoHeads, Theirs};
 use super::response::{Action, CommandDiff, FileChange, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::change::external_changes::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
-use crate::engine::journal::{self, FolderEntry, FolderMode, JournalEntry, Version};
+use crate::engine::journal::{FolderEntry, FolderMode, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repository_marks::HeldMark;
 use crate::engine::snapshot::{Store, Trees};
@@ -20,43 +20,11 @@ use crate::engine::workspace::survey::{Survey, Thing, Touched};
 use crate::engine::workspace::{digest, fs};
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::tools::Tool as _;
 
 /// Index of the snapshot before the command.
 const BEFORE: usize = 0;
 /// Index of the snapshot after the command.
 const AFTER: usize = 1;
-
-/// Newest change of each session.
-pub struct RepoHeads(BTreeMap<String, u64>);
-
-impl RepoHeads {
-    /// Reads the current heads.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn of(state: &State) -> Result<Self, Error> {
-        let mut heads = BTreeMap::new();
-        for session in journal::sessions(state)? {
-            let newest = journal::history(state, &session)?.last().copied().unwrap_or(0);
-            heads.insert(session, newest);
-        }
-        Ok(Self(heads))
-    }
-
-    /// Returns the changes made since, the oldest of each session first.
-    fn since(&self, state: &State) -> Result<Vec<JournalEntry>, Error> {
-        let mut entries = Vec::new();
-        for session in journal::sessions(state)? {
-            let known = self.0.get(&session).copied().unwrap_or(0);
-            for seq in journal::history(state, &session)?.into_iter().filter(|seq| *seq > known) {
-                entries.extend(journal::done_entry(state, &session, seq)?);
-            }
-        }
-        entries.sort_by_key(|entry| entry.time);
-        Ok(entries)
-    }
-}
 
 /// The work tree at one moment, as a scan found it.
 pub struct Tree {
@@ -133,46 +101,6 @@ pub fn record(
         change.spend_number()?;
     }
     Ok(difference)
-}
-
-/// Changes that others made while a command ran.
-#[derive(Default)]
-struct Theirs {
-    /// Files, each with its version before the first change and after the last.
-    files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
-    /// Moved paths, before and after.
-    moved: Vec<WorkspacePath>,
-    /// Folders that others made or removed.
-    folders: BTreeSet<WorkspacePath>,
-    /// Files that are recorded as changes of other commands.
-    by_commands: BTreeSet<WorkspacePath>,
-}
-
-impl Theirs {
-    /// Returns the net effect of changes.
-    fn of(entries: Vec<JournalEntry>) -> Self {
-        let mut theirs = Self::default();
-        for entry in entries {
-            theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
-            theirs.folders.extend(entry.folders);
-            theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
-            let modes = entry.modes.into_iter().filter(FolderMode::is_change);
-            theirs.folders.extend(modes.map(|folder| folder.path));
-            if entry.tool == Bash::NAME {
-                theirs.by_commands.extend(entry.files.iter().map(|file| file.path.clone()));
-            }
-            for file in entry.files {
-                let known = theirs.files.entry(file.path).or_insert_with(|| (file.before, None));
-                known.1 = file.after;
-            }
-        }
-        theirs
-    }
-
-    /// Returns true if others moved a path or a folder above it, from there or to there.
-    fn moved(&self, path: &WorkspacePath) -> bool {
-        self.moved.iter().any(|moved| path.is_within(moved))
-    }
 }
 
 /// A folder that was made or removed.

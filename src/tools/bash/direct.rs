@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::command_diff::{self, RepoHeads, Sides, Tree};
+use super::command_diff::{self, Sides, Tree};
+use super::concurrent_changes::RepoHeads;
 use super::request::{body, subject};
 use super::response::{CommandDiff, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};

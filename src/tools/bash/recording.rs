@@ -236,18 +236,8 @@ const READ_MAX: usize = 10_000;
 /// Largest file that is read again, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Files that the session had read before the command ran.
-pub struct Marks(Vec<Marked>);
-
-/// A file that was read.
-struct Marked {
-    /// Its path.
-    path: WorkspacePath,
-    /// SHA-256 of the bytes that were read.
-    sha256: Sha256,
-    /// Metadata before the command.
-    stat: Stat,
-}
+/// Files that the session had read before the command ran: SHA-256 of the bytes that were read, and metadata.
+pub struct Marks(Vec<(WorkspacePath, Sha256, Stat)>);
 
 impl Marks {
     /// Returns the files that the session has read and that still exist.
@@ -258,25 +248,23 @@ impl Marks {
         let Some(state) = State::find(&engine.workspace)? else { return Ok(Self(Vec::new())) };
         let (session, warning) = session::load(&state, engine.session())?;
         engine.warn_if(warning);
-        let marked = |mark: &session::Mark| {
-            let (_, stat) = look(engine, &mark.path)?;
-            Some(Marked { path: mark.path.clone(), sha256: mark.sha256, stat })
-        };
+        let marked =
+            |mark: &session::Mark| Some((mark.path.clone(), mark.sha256, look(engine, &mark.path)?.1));
         Ok(Self(session.marks().iter().filter_map(marked).collect()))
     }
 
     /// Returns the files that have changed, as responses show them.
     pub fn stale(&self, engine: &Engine) -> Vec<String> {
-        let is_stale = |marked: &&Marked| match look(engine, &marked.path) {
+        let is_stale = |(path, sha256, stat): &&(WorkspacePath, Sha256, Stat)| match look(engine, path) {
             None => true,
             Some((file, now)) => {
-                !fs::is_unchanged(&marked.stat, &now)
+                !fs::is_unchanged(stat, &now)
                     && fs::read_to_end(std::fs::File::from(file), fs::size_of(&now), FILE_BYTES_MAX)
-                        .map_or(true, |bytes| Sha256::of(&bytes) != marked.sha256)
+                        .map_or(true, |bytes| Sha256::of(&bytes) != *sha256)
             }
         };
         let stale = self.0.iter().filter(is_stale).take(READ_MAX);
-        stale.map(|marked| engine.workspace.shown(&marked.path)).collect()
+        stale.map(|(path, ..)| engine.workspace.shown(path)).collect()
     }
 }
 

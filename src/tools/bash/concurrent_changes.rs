@@ -1,0 +1,84 @@
+//! Changes that other calls made while a command changed the files themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Bash;
+use crate::engine::journal::{self, FolderMode, JournalEntry, Version};
+use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::Error;
+use crate::tools::Tool as _;
+
+/// Newest change of each session.
+pub struct RepoHeads(BTreeMap<String, u64>);
+
+impl RepoHeads {
+    /// Reads the current heads.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn of(state: &State) -> Result<Self, Error> {
+        let mut heads = BTreeMap::new();
+        for session in journal::sessions(state)? {
+            let newest = journal::history(state, &session)?.last().copied().unwrap_or(0);
+            heads.insert(session, newest);
+        }
+        Ok(Self(heads))
+    }
+
+    /// Returns the changes made since, the oldest of each session first.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn since(&self, state: &State) -> Result<Vec<JournalEntry>, Error> {
+        let mut entries = Vec::new();
+        for session in journal::sessions(state)? {
+            let known = self.0.get(&session).copied().unwrap_or(0);
+            for seq in journal::history(state, &session)?.into_iter().filter(|seq| *seq > known) {
+                entries.extend(journal::done_entry(state, &session, seq)?);
+            }
+        }
+        entries.sort_by_key(|entry| entry.time);
+        Ok(entries)
+    }
+}
+
+/// Changes that others made while a command ran.
+#[derive(Default)]
+pub struct Theirs {
+    /// Files, each with its version before the first change and after the last.
+    pub files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
+    /// Moved paths, before and after.
+    moved: Vec<WorkspacePath>,
+    /// Folders that others made or removed.
+    pub folders: BTreeSet<WorkspacePath>,
+    /// Files that are recorded as changes of other commands.
+    pub by_commands: BTreeSet<WorkspacePath>,
+}
+
+impl Theirs {
+    /// Returns the net effect of changes.
+    pub fn of(entries: Vec<JournalEntry>) -> Self {
+        let mut theirs = Self::default();
+        for entry in entries {
+            theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
+            theirs.folders.extend(entry.folders);
+            theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
+            let modes = entry.modes.into_iter().filter(FolderMode::is_change);
+            theirs.folders.extend(modes.map(|folder| folder.path));
+            if entry.tool == Bash::NAME {
+                theirs.by_commands.extend(entry.files.iter().map(|file| file.path.clone()));
+            }
+            for file in entry.files {
+                let known = theirs.files.entry(file.path).or_insert_with(|| (file.before, None));
+                known.1 = file.after;
+            }
+        }
+        theirs
+    }
+
+    /// Returns true if others moved a path or a folder above it, from there or to there.
+    pub fn moved(&self, path: &WorkspacePath) -> bool {
+        self.moved.iter().any(|moved| path.is_within(moved))
+    }
+}
