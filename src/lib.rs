@@ -28,5 +28,8 @@ mod random;
 pub mod request;
 pub mod search;
 pub mod sha256;
+#[cfg(test)]
+#[path = "../tests/common/skip.rs"]
+mod skip;
 pub mod text;
 pub mod tools;
