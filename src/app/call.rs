@@ -104,7 +104,7 @@ impl Call {
 }
 
 /// Function that asks the person about a change, which the text describes; an error means no.
-pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
+pub type Ask<'a> = dyn Fn(&str) -> Result<(), Error> + Send + Sync + 'a;
 
 /// Bytes of a description that the person sees.
 const SHOWN_BYTES_MAX: usize = 16_000;
@@ -134,7 +134,7 @@ pub struct Proposal<'a> {
 ///
 /// # Errors
 /// Returns the error of the person or of the change itself; `stale_file` if the result is different by now.
-pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
+pub fn consent(ask: &Ask<'_>, change: &Proposal<'_>) -> Result<(), Error> {
     let Proposal { tool, request, .. } = *change;
     if tool.effect == Effect::Reads {
         return Ok(());
@@ -209,7 +209,7 @@ fn shown(reply: &dyn Reply) -> Result<String, Error> {
 ///
 /// # Errors
 /// Fails if the person refuses.
-pub fn consent_unseen(ask: &Ask, tool: &'static ToolEntry, request: &Value) -> Result<(), Error> {
+pub fn consent_unseen(ask: &Ask<'_>, tool: &'static ToolEntry, request: &Value) -> Result<(), Error> {
     match tool.effect {
         Effect::Reads => Ok(()),
         Effect::Adds | Effect::Writes => ask(&described(tool, &unescaped(request), request)),

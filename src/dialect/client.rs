@@ -61,7 +61,7 @@ pub struct LbxClient<'a> {
     /// Images of the native calls so far.
     images: Vec<Image>,
     /// Function that asks a person before each change.
-    ask: Option<&'a Ask>,
+    ask: Option<&'a Ask<'a>>,
 }
 
 impl<'a> LbxClient<'a> {
@@ -74,7 +74,7 @@ impl<'a> LbxClient<'a> {
 
     /// Asks a person before each change.
     #[must_use]
-    pub fn asking(self, ask: Option<&'a Ask>) -> Self {
+    pub fn asking(self, ask: Option<&'a Ask<'a>>) -> Self {
         Self { ask, ..self }
     }
 

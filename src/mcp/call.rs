@@ -1,31 +1,31 @@
-//! Makes one call on a thread of its own; handles its cancellation and progress.
+//! Makes one call of a tool, and turns its result into MCP's form; handles its progress.
 
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, ProgressNotificationParam};
-use rmcp::service::RequestContext;
-use serde_json::{Map, Value};
-use tokio::sync::watch;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-use super::answer;
-use super::root::ChosenRoot;
+use super::client::ChosenRoot;
+use super::connection::Connection;
+use super::message::RESULT_BYTES_MAX;
 use crate::app::call::{Ask, Call, Proposal, consent, consent_unseen};
 use crate::app::options::{Options, Results};
 use crate::app::remote::{CallResult, Remote};
 use crate::control::{Control, Progress};
 use crate::dialect::client::LbxClient;
-use crate::dialect::{Dialect, DialectTool};
+use crate::dialect::{Dialect, DialectTool, Media, MediaKind, ToolOutput};
 use crate::engine::CallNotes;
 use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
-use crate::error::Error;
-use crate::error::without_panic;
+use crate::envelope::Refusal;
+use crate::error::{Error, ErrorKind, without_panic};
 use crate::request;
+use crate::text::escaped;
 use crate::tools::read::Read;
-use crate::tools::{Tool as _, ToolEntry};
+use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
 /// Largest payload in bytes, also for requests that want more. A structured result holds its payload twice, once
 /// escaped twice; with this limit, source code still fits into a message.
@@ -45,8 +45,19 @@ pub enum Target {
     Foreign(&'static Dialect, &'static DialectTool),
 }
 
+impl Target {
+    /// Returns the name of the tool.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native(tool) => tool.name,
+            Self::Foreign(_, tool) => tool.name,
+        }
+    }
+}
+
 /// A call to be made.
-pub struct ToolCall {
+pub struct ToolCall<'a> {
     /// The tool.
     pub target: Target,
     /// Its arguments.
@@ -58,75 +69,60 @@ pub struct ToolCall {
     pub options: Options,
     /// Form of the result.
     pub results: Results,
+    /// Control, which cancels the call.
+    pub control: Control,
     /// Callback that asks a person before each change.
-    pub ask: Option<Arc<Ask>>,
+    pub ask: Option<&'a Ask<'a>>,
 }
 
-impl ToolCall {
-    /// Makes the call. Waits for its end even if it is cancelled: a cancelled call stops at its next check.
-    pub async fn run(self, context: &RequestContext<RoleServer>) -> CallToolResult {
-        let (control, mut news) = control_for(context);
-        let results = self.results;
-        let listening = control.clone();
-        let mut running = tokio::task::spawn_blocking(move || self.make(listening));
-        let mut teller = Teller { context, count: Count::default(), next: Instant::now() };
-        loop {
-            tokio::select! {
-                biased;
-                result = &mut running => return result.unwrap_or_else(|lost| {
-                    let lost = Error::internal(format!("the call was lost: {lost}"));
-                    answer::refused(&lost, &CallNotes::default(), results)
-                }),
-                () = context.ct.cancelled(), if !control.is_cancelled() => control.cancel(),
-                Ok(()) = news.changed() => {
-                    let now = news.borrow_and_update().clone();
-                    teller.tell(now).await;
-                }
-            }
-        }
-    }
-
-    /// Makes the call on this thread.
-    fn make(self, control: Control) -> CallToolResult {
+impl ToolCall<'_> {
+    /// Makes the call. A cancelled call stops at its next check.
+    #[must_use]
+    pub fn run(self) -> ToolResult {
         match self.target {
             Target::Native(tool) => {
                 let (results, warning) = (self.results, self.root.warning.clone());
-                let mut called = self.called(tool, control).unwrap_or_else(CallResult::refused);
-                called.outcome.warnings.extend(warning);
-                answer::of(called, results)
+                let made = without_panic(|| self.called(tool));
+                let CallResult { answered, mut outcome, tally } = made.unwrap_or_else(CallResult::refused);
+                outcome.warnings.extend(warning);
+                let result = ToolResult::of(answered, &outcome, results);
+                if let Some(tally) = tally {
+                    tally.close(result.payload_bytes());
+                }
+                result
             }
-            Target::Foreign(dialect, tool) => self.foreign(dialect, tool, control),
+            Target::Foreign(dialect, tool) => self.foreign(dialect, tool),
         }
     }
 
     /// Returns the result of a model family's tool.
-    fn foreign(self, dialect: &Dialect, tool: &DialectTool, control: Control) -> CallToolResult {
-        let Self { arguments, root, options, results, ask, .. } = self;
+    fn foreign(self, dialect: &Dialect, tool: &DialectTool) -> ToolResult {
+        let Self { arguments, root, options, results, control, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
         let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
         let said = options.with_call_fields_of(&mut fields).map(Options::for_a_family).and_then(|options| {
             let open = || workspace_of(&options, &root);
-            let mut lbx = LbxClient::new(&open, &options, control).asking(ask.as_deref());
+            let mut lbx = LbxClient::new(&open, &options, control).asking(ask);
             let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
             (outcome, tallies) = (lbx.outcome, lbx.tallies);
             said
         });
         outcome.warnings.extend(root.warning);
         let result = match said {
-            Ok(said) => answer::said(said, &outcome, results),
+            Ok(said) => ToolResult::said(said, &outcome, results),
             Err(error) => {
                 let text = dialect.words_of(&error, &request);
-                answer::said_error(text, &outcome)
+                ToolResult::said_error(text, &outcome)
             }
         };
-        calls::close_all(tallies, answer::payload_bytes(&result));
+        calls::close_all(tallies, result.payload_bytes());
         result
     }
 
     /// Makes the call and returns its result.
-    fn called(self, tool: &'static ToolEntry, control: Control) -> Result<CallResult, Error> {
-        let Self { arguments, root, options, results, ask, .. } = self;
+    fn called(self, tool: &'static ToolEntry) -> Result<CallResult, Error> {
+        let Self { arguments, root, options, results, control, ask, .. } = self;
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;
         bound_payload(&mut request, results);
@@ -135,14 +131,14 @@ impl ToolCall {
         }
         if let Some(remote) = Remote::of(&options)? {
             if let Some(ask) = ask {
-                consent_unseen(&*ask, tool, &request)?;
+                consent_unseen(ask, tool, &request)?;
             }
             return Ok(remote.call(tool, &request, &options, &control));
         }
         if let Some(ask) = ask {
             let open = || workspace_of(&options, &root);
             let (request, options, control) = (&request, &options, &control);
-            consent(&*ask, &Proposal { open: &open, tool, request, options, control })?;
+            consent(ask, &Proposal { open: &open, tool, request, options, control })?;
         }
         let workspace = workspace_of(&options, &root)?;
         let call = Call::within(workspace, tool, &options)?.controlled_by(control);
@@ -185,45 +181,45 @@ fn bound_payload(request: &mut Value, results: Results) {
     }
 }
 
-/// Progress of a call, and a line about it.
-type News = (Progress, String);
-
-/// Returns the control of a call, and the receiver of its progress if the client wants any.
-fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receiver<News>) {
-    let (sender, news) = watch::channel((Progress { done: 0, total: None }, String::new()));
-    if context.meta.get_progress_token().is_none() {
-        return (Control::default(), news);
-    }
-    let report = move |now: Progress, line: &str| {
-        sender.send_replace((now, line.to_owned()));
-    };
-    (Control::default().reporting_to(Arc::new(report)), news)
-}
-
-/// Reports progress to the client.
-struct Teller<'a> {
-    /// Call.
-    context: &'a RequestContext<RoleServer>,
+/// Reports the progress of a call to the client.
+struct Reporter {
     /// Progress sent so far.
     count: Count,
     /// Time of the next notification at the earliest.
     next: Instant,
 }
 
-impl Teller<'_> {
-    /// Sends progress if it is new, and not too often.
-    async fn tell(&mut self, (progress, line): News) {
-        let Some(token) = self.context.meta.get_progress_token() else {
-            return;
-        };
+impl Reporter {
+    /// Returns the parameters of a notification if the progress is new, and not too soon after the last one.
+    fn told(&mut self, token: &Value, progress: Progress, line: &str) -> Option<Value> {
+        let now = Instant::now();
         let progress = self.count.add(progress);
-        if progress.done > self.count.told && Instant::now() >= self.next {
-            self.count.told = progress.done;
-            self.next = Instant::now() + PROGRESS_INTERVAL;
-            // If sending fails, the client is gone, and the transport knows.
-            let _ = self.context.peer.notify_progress(notification(token, progress, line)).await;
+        if progress.done <= self.count.told || now < self.next {
+            return None;
         }
+        self.count.told = progress.done;
+        self.next = now + PROGRESS_INTERVAL;
+        let mut params = Map::from_iter([
+            ("progressToken".to_owned(), token.clone()),
+            ("progress".to_owned(), number(progress.done).into()),
+        ]);
+        params.extend(progress.total.map(|total| ("total".to_owned(), number(total).into())));
+        params.extend((!line.is_empty()).then(|| ("message".to_owned(), line.into())));
+        Some(params.into())
     }
+}
+
+/// Returns a control for a call of a client that wants its progress.
+#[must_use]
+pub fn reporting(control: Control, connection: &Arc<Connection>, token: Value) -> Control {
+    let reporter = Mutex::new(Reporter { count: Count::default(), next: Instant::now() });
+    let connection = Arc::clone(connection);
+    control.reporting_to(Arc::new(move |progress, line| {
+        let mut reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(params) = reporter.told(&token, progress, line) {
+            connection.notify("notifications/progress", &params);
+        }
+    }))
 }
 
 /// Sums the progress of a call over its parts, each of which counts from 0: the numbers that a client gets must grow.
@@ -250,18 +246,266 @@ impl Count {
     }
 }
 
-/// Returns a progress notification.
+/// Returns a number in the form of the protocol.
 #[expect(clippy::cast_precision_loss, reason = "JSON has no other numbers, and no file count is that large")]
-fn notification(
-    token: rmcp::model::ProgressToken,
-    progress: Progress,
-    line: String,
-) -> ProgressNotificationParam {
-    let mut notification = ProgressNotificationParam::new(token, progress.done as f64);
-    notification.message = Some(line).filter(|line| !line.is_empty());
-    match progress.total {
-        Some(total) => notification.with_total(total as f64),
-        None => notification,
+const fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// A tool result of MCP.
+#[derive(Debug)]
+pub struct ToolResult {
+    /// Blocks of text, images and files.
+    content: Vec<Value>,
+    /// Result as data.
+    structured: Option<Value>,
+    /// True if the call failed.
+    pub is_error: bool,
+}
+
+impl ToolResult {
+    /// Returns a result without data.
+    const fn new(content: Vec<Value>, is_error: bool) -> Self {
+        Self { content, structured: None, is_error }
+    }
+
+    /// Returns the result of a call.
+    fn of(answered: Answered, outcome: &CallNotes, results: Results) -> Self {
+        let result = answered.and_then(|mut reply| {
+            // Each image is in a block of its own, and only there.
+            let images = reply.take_images();
+            let mut result = match results {
+                Results::Json => Self::structured(reply.as_ref(), outcome)?,
+                Results::Text => Self::text(reply.as_ref(), outcome),
+            };
+            result.content.extend(images.iter().map(|image| media_block("image", &image.base64, image.mime)));
+            match result.excess() {
+                None => Ok(result),
+                Some(bytes) => Err(too_large(bytes, outcome)),
+            }
+        });
+        result.unwrap_or_else(|error| Self::refused(&error, outcome, results))
+    }
+
+    /// Returns the data of the response, with warnings and snapshot among its fields, as structured content and as text.
+    fn structured(reply: &dyn Reply, outcome: &CallNotes) -> Result<Self, Error> {
+        let data = with_outcome(reply.value()?, outcome);
+        let content = vec![text_block(data.to_string())];
+        Ok(Self { structured: Some(data), ..Self::new(content, false) })
+    }
+
+    /// Returns the payload as text, and in a second block the notes that the CLI writes to stderr.
+    fn text(reply: &dyn Reply, outcome: &CallNotes) -> Self {
+        let mut text = Text::of_fields().of_a_dry_run(outcome.dry_run);
+        reply.text(&mut text);
+        let mut notes = text.notes;
+        notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
+        let mut blocks = Vec::new();
+        // An image has its own block.
+        if !text.out.is_empty() || notes.is_empty() {
+            blocks.push(text_block(String::from_utf8_lossy(&text.out)));
+        }
+        if !notes.is_empty() {
+            blocks.push(text_block(notes.join("\n")));
+        }
+        Self::new(blocks, false)
+    }
+
+    /// Returns the result of an error: its text is the error as JSON with the suggested action first, or as plain text. It
+    /// has no structured content, which would have to fit the output schema of the tool.
+    #[must_use]
+    pub fn refused(error: &Error, outcome: &CallNotes, results: Results) -> Self {
+        /// Error with its fields in a good order for a model.
+        #[derive(Serialize)]
+        struct InOrder<'a> {
+            #[serde(flatten)]
+            refusal: Refusal<'a>,
+            #[serde(flatten)]
+            outcome: Value,
+        }
+        let text = match results {
+            Results::Json => {
+                let outcome = with_outcome(Value::Object(Map::new()), outcome);
+                // Text, and maps with text keys, always serialize.
+                serde_json::to_string(&InOrder { refusal: Refusal::from(error), outcome }).unwrap_or_default()
+            }
+            Results::Text => in_words(error, outcome),
+        };
+        Self::new(vec![text_block(text)], true)
+    }
+
+    /// Returns the result of a model family's tool: its text, its images, and the warnings of the call.
+    fn said(said: ToolOutput, outcome: &CallNotes, results: Results) -> Self {
+        let mut blocks = Vec::new();
+        if !said.text.is_empty() || said.images.is_empty() && said.media.is_empty() {
+            blocks.push(text_block(said.text));
+        }
+        blocks.extend(said.media.iter().map(block_of));
+        blocks.extend(said.images.iter().map(|image| media_block("image", &image.base64, image.mime)));
+        blocks.extend(warnings(outcome));
+        let structured = said.structured.filter(|_| results == Results::Json);
+        let result = Self { structured, ..Self::new(blocks, said.is_error) };
+        match result.excess() {
+            None => result,
+            // The model family knows neither the form nor the fields of lbx's own errors.
+            Some(bytes) => {
+                let error = too_large(bytes, outcome);
+                let advice = if error.is_applied() {
+                    "The change was made."
+                } else {
+                    ErrorKind::TooLarge.suggested_action()
+                };
+                Self::said_error(format!("{}. {advice}", error.message()), outcome)
+            }
+        }
+    }
+
+    /// Returns the error result of a model family's tool.
+    fn said_error(text: String, outcome: &CallNotes) -> Self {
+        Self::new(std::iter::once(text_block(text)).chain(warnings(outcome)).collect(), true)
+    }
+
+    /// Returns the bytes that a model sees: text and images, without their structured form.
+    fn payload_bytes(&self) -> usize {
+        let bytes = |block: &Value| match block.get("type").and_then(Value::as_str) {
+            Some("text") => block.get("text").and_then(Value::as_str).map_or(0, str::len),
+            Some("image") => block.get("data").and_then(Value::as_str).map_or(0, str::len),
+            _ => 0,
+        };
+        self.content.iter().map(bytes).sum()
+    }
+
+    /// Returns the bytes of a result that is too large for clients; `None` for any other.
+    fn excess(&self) -> Option<usize> {
+        let parts = || self.content.iter().chain(&self.structured);
+        // Most results fit even if every character in them is escaped, and need not be counted.
+        if parts().map(bytes_at_most).sum::<usize>() <= RESULT_BYTES_MAX {
+            return None;
+        }
+        let mut counter = Counter(0);
+        // Counting cannot fail.
+        parts().for_each(|part| drop(serde_json::to_writer(&mut counter, part)));
+        Some(counter.0).filter(|bytes| *bytes > RESULT_BYTES_MAX)
+    }
+
+    /// Returns the result in MCP's form.
+    #[must_use]
+    pub fn into_value(self) -> Value {
+        let content = Value::Array(self.content);
+        let mut fields =
+            Map::from_iter([("content".to_owned(), content), ("isError".to_owned(), self.is_error.into())]);
+        fields.extend(self.structured.map(|data| ("structuredContent".to_owned(), data)));
+        Value::Object(fields)
+    }
+}
+
+/// Returns a block of text.
+fn text_block(text: impl Into<String>) -> Value {
+    let mut fields = Map::from_iter([("type".to_owned(), "text".into())]);
+    fields.insert("text".to_owned(), Value::String(text.into()));
+    Value::Object(fields)
+}
+
+/// Returns a block with an image or a sound.
+fn media_block(kind: &str, base64: &str, mime: &str) -> Value {
+    json!({ "type": kind, "data": base64, "mimeType": mime })
+}
+
+/// Returns a file as a content block.
+fn block_of(media: &Media) -> Value {
+    let Media { mime, base64, uri } = media;
+    match media.kind() {
+        MediaKind::Image => media_block("image", base64, mime),
+        MediaKind::Audio => media_block("audio", base64, mime),
+        MediaKind::Resource => {
+            json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } })
+        }
+    }
+}
+
+/// Returns an error as plain text: message, suggested action, then the facts.
+fn in_words(error: &Error, outcome: &CallNotes) -> String {
+    let mut lines = vec![format!("{}: {}", error.kind(), escaped::lines(error.message()))];
+    lines.push(escaped::lines(error.suggested_action()).to_string());
+    if error.is_applied() {
+        lines.push("The change was made.".to_owned());
+    }
+    for (name, value) in error.details().iter().filter(|(name, _)| *name != "field") {
+        lines.push(match value {
+            Value::String(text) if text.contains('\n') => format!("{name}:\n{}", text.trim_end()),
+            Value::String(text) => format!("{name}: {text}"),
+            other => format!("{name}: {other}"),
+        });
+    }
+    lines.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
+    lines.join("\n")
+}
+
+/// Returns the warnings of a call as a content block.
+fn warnings(outcome: &CallNotes) -> Option<Value> {
+    let lines: Vec<String> = outcome.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
+    (!lines.is_empty()).then(|| text_block(lines.join("\n")))
+}
+
+/// Returns an object with warnings and snapshot among its fields.
+fn with_outcome(mut value: Value, outcome: &CallNotes) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        if outcome.dry_run {
+            object.insert("dry_run".to_owned(), true.into());
+        }
+        if !outcome.warnings.is_empty() {
+            object.insert("warnings".to_owned(), outcome.warnings.clone().into());
+        }
+        if let Some(snapshot) = &outcome.snapshot {
+            object.insert("snapshot".to_owned(), snapshot.clone().into());
+        }
+    }
+    value
+}
+
+/// Returns the error for a response that is too large for clients.
+fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
+    let error = Error::new(
+        ErrorKind::TooLarge,
+        format!("the answer takes {bytes} bytes, and a message may have {RESULT_BYTES_MAX}"),
+    )
+    .suggest("Ask for less at once: a smaller max_bytes or limit, fewer paths, or a narrower path.")
+    .detail("size", bytes)
+    .detail("size_max", RESULT_BYTES_MAX);
+    if outcome.changed { error.applied() } else { error }
+}
+
+/// Largest number of bytes in JSON for one byte of text.
+const ESCAPED_BYTES_MAX: usize = 6;
+
+/// Returns an upper bound on the bytes of a value as JSON.
+fn bytes_at_most(value: &Value) -> usize {
+    /// Bytes of a number.
+    const NUMBER_BYTES: usize = 32;
+    /// Bytes of quotes, brackets, colon and comma.
+    const AROUND_BYTES: usize = 4;
+    let text = |text: &str| ESCAPED_BYTES_MAX * text.len() + AROUND_BYTES;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => NUMBER_BYTES,
+        Value::String(string) => text(string),
+        Value::Array(list) => list.iter().map(bytes_at_most).sum::<usize>() + AROUND_BYTES,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| text(name) + bytes_at_most(value)).sum::<usize>() + AROUND_BYTES
+        }
+    }
+}
+
+/// Counts the bytes that are written to it.
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

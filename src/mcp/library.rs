@@ -2,19 +2,14 @@
 //!
 //! All of them use native calls, so that the gate, the policy and the session are those of the tools.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rmcp::ErrorData;
-use rmcp::model::{
-    CompletionInfo, GetPromptResult, Prompt, PromptArgument, PromptMessage, Reference, Resource,
-    ResourceContents, ResourceTemplate, Role,
-};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::RESULT_BYTES_MAX;
-use super::uri::{self, FILE, SNAPSHOT};
+use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RESULT_BYTES_MAX, RpcError};
 use crate::dialect::client::LbxClient;
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
@@ -24,58 +19,62 @@ use crate::tools::{diff, log, ls, read, session};
 const SESSION: &str = "lbx://session";
 /// Resource with the snapshots.
 const LOG: &str = "lbx://log";
+/// Prefix of a path in the workspace.
+const FILE: &str = "lbx://file/";
+/// Prefix of a snapshot and a path in it.
+const SNAPSHOT: &str = "lbx://snapshot/";
+/// MIME type of a text.
+const TEXT: &str = "text/plain";
 /// Largest file, in bytes: twice that, escaped, still fits a message.
 const FILE_BYTES_MAX: usize = 1_700_000;
 
 /// Returns the resources without arguments.
 #[must_use]
-pub fn resources() -> Vec<Resource> {
-    vec![
-        Resource::new(SESSION, "session")
-            .with_description("What this session has read, changed and refused")
-            .with_mime_type("application/json"),
-        Resource::new(LOG, "log")
-            .with_description("The newest snapshots: one for each change")
-            .with_mime_type("application/json"),
-    ]
+pub fn resources() -> Value {
+    json!([
+        { "uri": SESSION, "name": "session", "mimeType": "application/json",
+          "description": "What this session has read, changed and refused" },
+        { "uri": LOG, "name": "log", "mimeType": "application/json",
+          "description": "The newest snapshots: one for each change" }
+    ])
 }
 
 /// Returns the resources with arguments.
 #[must_use]
-pub fn templates() -> Vec<ResourceTemplate> {
-    vec![
-        ResourceTemplate::new(format!("{FILE}{{path}}"), "file")
-            .with_description("A file of the workspace; file:///… names it, too"),
-        ResourceTemplate::new(format!("{SNAPSHOT}{{id}}/{{path}}"), "snapshot")
-            .with_description("A file as it was in a snapshot"),
-    ]
+pub fn templates() -> Value {
+    json!([
+        { "uriTemplate": format!("{FILE}{{path}}"), "name": "file",
+          "description": "A file of the workspace; file:///… names it, too" },
+        { "uriTemplate": format!("{SNAPSHOT}{{id}}/{{path}}"), "name": "snapshot",
+          "description": "A file as it was in a snapshot" }
+    ])
 }
 
 /// Returns the prompts.
 #[must_use]
-pub fn prompts() -> Vec<Prompt> {
-    let from = PromptArgument::new("from")
-        .with_description("Snapshot or commit to compare with; this session's changes without it")
-        .with_required(false);
-    vec![
-        Prompt::new("review", Some("Review what this session changed"), Some(vec![from])),
-        Prompt::new("resume", Some("Continue where this session stopped, in a fresh context"), None),
-    ]
+pub fn prompts() -> Value {
+    let from = json!({
+        "name": "from", "required": false,
+        "description": "Snapshot or commit to compare with; this session's changes without it"
+    });
+    json!([
+        { "name": "review", "description": "Review what this session changed", "arguments": [from] },
+        { "name": "resume", "description": "Continue where this session stopped, in a fresh context" }
+    ])
 }
 
 /// Reads a resource.
 ///
 /// # Errors
 /// Fails if the resource does not exist, or cannot be read.
-pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<ResourceContents, ErrorData> {
-    let json =
-        |data: Value| ResourceContents::text(data.to_string(), name).with_mime_type("application/json");
+pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<Value, RpcError> {
+    let json = |data: Value| text(name, data.to_string(), "application/json");
     match name {
         SESSION => lbx.call::<session::Session>(json!({ "action": "status" })).map(json),
         LOG => lbx.call::<log::Log>(json!({})).map(json),
-        _ => match (name.strip_prefix(SNAPSHOT), name.strip_prefix(FILE), uri::file_path(name)) {
+        _ => match (name.strip_prefix(SNAPSHOT), name.strip_prefix(FILE), file_path(name)) {
             (Some(rest), ..) => in_snapshot(lbx, name, rest),
-            (_, Some(path), _) => file(lbx, name, &uri::decoded(path)),
+            (_, Some(path), _) => file(lbx, name, &decoded(path)),
             (.., Some(path)) => file(lbx, name, &path.display().to_string()),
             _ => Err(Error::new(ErrorKind::NotFound, format!("there is no resource {name}"))),
         },
@@ -84,39 +83,48 @@ pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<ResourceContents, Err
 }
 
 /// Reads a file of the workspace.
-fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<ResourceContents, Error> {
+fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<Value, Error> {
     let read = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": FILE_BYTES_MAX }));
     match read {
         Ok(data) if data.get("truncated") == Some(&Value::Bool(true)) => Err(too_large(name)),
         Ok(data) => {
             let content = data.get("content").and_then(Value::as_str).unwrap_or_default();
-            Ok(ResourceContents::text(content, name))
+            Ok(text(name, content, TEXT))
         }
         Err(error) if error.kind() == ErrorKind::BinaryFile => {
             let base64 = lbx.base64_of(path)?;
             if base64.len() > RESULT_BYTES_MAX {
                 return Err(too_large(name));
             }
-            Ok(ResourceContents::blob(base64, name).with_mime_type("application/octet-stream"))
+            Ok(blob(name, &base64))
         }
         Err(error) => Err(error),
     }
 }
 
 /// Reads a file in a snapshot: `rest` is its id and the path.
-fn in_snapshot(lbx: &mut LbxClient<'_>, name: &str, rest: &str) -> Result<ResourceContents, Error> {
+fn in_snapshot(lbx: &mut LbxClient<'_>, name: &str, rest: &str) -> Result<Value, Error> {
     let missing = || Error::new(ErrorKind::NotFound, format!("there is no resource {name}"));
     let (id, path) = rest.split_once('/').ok_or_else(missing)?;
-    let (id, path) = (uri::decoded(id), uri::decoded(path));
+    let (id, path) = (decoded(id), decoded(path));
     let bytes = lbx.file_in_snapshot(&id, Path::new(&path))?;
     if bytes.len() > FILE_BYTES_MAX {
         return Err(too_large(name));
     }
     Ok(match String::from_utf8(bytes) {
-        Ok(text) => ResourceContents::text(text, name),
-        Err(bytes) => ResourceContents::blob(STANDARD.encode(bytes.as_bytes()), name)
-            .with_mime_type("application/octet-stream"),
+        Ok(content) => text(name, content, TEXT),
+        Err(bytes) => blob(name, &STANDARD.encode(bytes.as_bytes())),
     })
+}
+
+/// Returns a content that is text.
+fn text(name: &str, content: impl Into<String>, mime: &str) -> Value {
+    json!({ "uri": name, "mimeType": mime, "text": content.into() })
+}
+
+/// Returns a content that is not text, in base64.
+fn blob(name: &str, base64: &str) -> Value {
+    json!({ "uri": name, "mimeType": "application/octet-stream", "blob": base64 })
 }
 
 /// Returns the error for a content that does not fit a message.
@@ -125,20 +133,21 @@ fn too_large(name: &str) -> Error {
 }
 
 /// Returns an error in the protocol's form.
-fn refused(name: &str, error: &Error) -> ErrorData {
-    let data = Some(json!({ "uri": quoted(name), "kind": error.kind().name() }));
-    match error.kind() {
-        ErrorKind::NotFound => ErrorData::resource_not_found(error.message().to_owned(), data),
-        ErrorKind::Internal => ErrorData::internal_error(error.message().to_owned(), data),
-        _ => ErrorData::invalid_params(error.message().to_owned(), data),
-    }
+fn refused(name: &str, error: &Error) -> RpcError {
+    let code = match error.kind() {
+        ErrorKind::NotFound => RESOURCE_NOT_FOUND,
+        ErrorKind::Internal => INTERNAL_ERROR,
+        _ => INVALID_PARAMS,
+    };
+    RpcError::new(code, error.message())
+        .with_data(json!({ "uri": quoted(name), "kind": error.kind().name() }))
 }
 
 /// Returns the text of a prompt.
 ///
 /// # Errors
 /// Fails if the prompt does not exist.
-pub fn prompt(lbx: &mut LbxClient<'_>, name: &str, from: Option<&str>) -> Result<GetPromptResult, ErrorData> {
+pub fn prompt(lbx: &mut LbxClient<'_>, name: &str, from: Option<&str>) -> Result<Value, RpcError> {
     let text = match name {
         "review" => {
             let asked = from.map_or_else(|| json!({}), |from| json!({ "from": from }));
@@ -156,37 +165,57 @@ pub fn prompt(lbx: &mut LbxClient<'_>, name: &str, from: Option<&str>) -> Result
             let brief = data.get("brief").and_then(Value::as_str).unwrap_or_default();
             format!("Continue this work. This is what the session has done so far:\n\n{brief}")
         }
-        _ => return Err(ErrorData::invalid_params(format!("there is no prompt {:?}", quoted(name)), None)),
+        _ => return Err(RpcError::new(INVALID_PARAMS, format!("there is no prompt {:?}", quoted(name)))),
     };
-    Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
+    let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
+    Ok(json!({ "messages": [message] }))
+}
+
+/// A prompt or a resource whose argument is completed.
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+pub enum Reference {
+    /// Prompt.
+    #[serde(rename = "ref/prompt")]
+    Prompt {
+        /// Its name.
+        name: String,
+    },
+    /// Resource.
+    #[serde(rename = "ref/resource")]
+    Resource {
+        /// Its template.
+        uri: String,
+    },
 }
 
 /// Returns true if there is such a prompt or resource, with such an argument.
 #[must_use]
 pub fn takes(reference: &Reference, argument: &str) -> bool {
-    let (prompt, uri) = (reference.as_prompt_name(), reference.as_resource_uri());
-    let of_prompt = |prompt: &Prompt| prompt.arguments.iter().flatten().any(|known| known.name == argument);
-    let in_template = format!("{{{argument}}}");
-    prompts().iter().any(|known| prompt == Some(known.name.as_str()) && of_prompt(known))
-        || templates().iter().any(|known| {
-            uri == Some(known.uri_template.as_str()) && known.uri_template.contains(&in_template)
-        })
+    let (known, field, wanted) = match reference {
+        Reference::Prompt { name } => (prompts(), "name", name),
+        Reference::Resource { uri } => (templates(), "uriTemplate", uri),
+    };
+    let known = known.as_array().into_iter().flatten().find(|known| known.get(field) == Some(&json!(wanted)));
+    let arguments = known.and_then(|prompt| prompt.get("arguments")?.as_array()).into_iter().flatten();
+    let in_template = field == "uriTemplate" && wanted.contains(&format!("{{{argument}}}"));
+    known.is_some()
+        && (in_template || arguments.into_iter().any(|known| known.get("name") == Some(&json!(argument))))
 }
 
 /// Returns the values of a resource's argument that begin with `begun`.
 #[must_use]
-pub fn completions(lbx: &mut LbxClient<'_>, argument: &str, begun: &str) -> CompletionInfo {
+pub fn completions(lbx: &mut LbxClient<'_>, argument: &str, begun: &str) -> Value {
+    /// Largest number of values in a response, by the protocol.
+    const VALUES_MAX: usize = 100;
     let mut values = match argument {
         "path" => paths(lbx, begun),
         "id" | "from" => snapshots(lbx, begun),
         _ => Vec::new(),
     };
     let total = values.len();
-    values.truncate(CompletionInfo::MAX_VALUES);
-    let mut info = CompletionInfo::new(values).unwrap_or_default();
-    info.total = u32::try_from(total).ok();
-    info.has_more = Some(total > CompletionInfo::MAX_VALUES);
-    info
+    values.truncate(VALUES_MAX);
+    json!({ "values": values, "total": total, "hasMore": total > VALUES_MAX })
 }
 
 /// Returns the workspace paths with a prefix; folders end in a slash.
@@ -208,4 +237,40 @@ fn snapshots(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     let list = data.get("snapshots").and_then(Value::as_array).cloned().unwrap_or_default();
     let ids = list.iter().filter_map(|snapshot| snapshot.get("id")?.as_str().map(str::to_owned));
     ids.filter(|id| id.starts_with(begun)).collect()
+}
+
+/// Decodes a part of a URI.
+fn decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let digits = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        plain.push(code.unwrap_or(byte));
+        at += if code.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// Returns the path of a `file:` URI on this machine.
+#[must_use]
+pub fn file_path(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file://")?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    path.starts_with('/').then(|| PathBuf::from(decoded(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_decoded() {
+        assert_eq!(decoded("a%20b%2Fc"), "a b/c");
+        assert_eq!(decoded("100%"), "100%");
+        assert_eq!(file_path("file:///a%20b"), Some(PathBuf::from("/a b")));
+        assert_eq!(file_path("file://host/a"), None);
+        assert_eq!(file_path("http://a"), None);
+    }
 }

@@ -1,135 +1,538 @@
-//! Turns a line into a JSON-RPC message, or into the error that answers it.
+//! JSON-RPC messages: a line becomes a message, or the error that answers it.
 //!
-//! The library drops lines that it cannot parse, and the client then waits for its time limit; this module answers
-//! every invalid line. Only here, where the text still exists, a duplicate key can be found.
+//! Every invalid line is answered, so that no client waits for its time limit. Only here, where the text still exists, a
+//! duplicate key can be found.
 
-use std::sync::Arc;
+use std::fmt;
+use std::io::{self, BufRead, Read};
 
-use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _, RequestId, ServerJsonRpcMessage};
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::method;
 use crate::error::Error;
 use crate::request;
 use crate::text::content::UTF8_BOM;
 
-/// An error in a call's JSON that the parsed value does not show; attached to the request.
-#[derive(Clone)]
-pub struct Flaw(pub Arc<Error>);
+/// Largest result, in bytes. Clients drop the connection at about 10 MB.
+pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
+/// The line is not JSON.
+pub const PARSE_ERROR: i64 = -32700;
+/// The JSON is not a message, or not one that fits here.
+pub const INVALID_REQUEST: i64 = -32600;
+/// The server has no such method.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters do not fit the method.
+pub const INVALID_PARAMS: i64 = -32602;
+/// The server failed.
+pub const INTERNAL_ERROR: i64 = -32603;
+/// There is no such resource.
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
+/// The request names a protocol revision that the server does not have.
+pub const UNSUPPORTED_REVISION: i64 = -32022;
+
+/// Id of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// Number.
+    Number(i64),
+    /// Text.
+    Text(String),
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// A message of the client.
+#[derive(Debug)]
+pub enum Message {
+    /// Request, which is answered.
+    Request(Request),
+    /// Notification, which is not.
+    Notification {
+        /// Its method.
+        method: String,
+        /// Its parameters.
+        params: Map<String, Value>,
+    },
+    /// Response to a request of the server.
+    Response {
+        /// Id of the request.
+        id: Option<Id>,
+        /// Result or error.
+        result: Result<Value, RpcError>,
+    },
+}
+
+/// A request of the client.
+#[derive(Debug)]
+pub struct Request {
+    /// Id of the response.
+    pub id: Id,
+    /// Name of the method.
+    pub method: String,
+    /// Parameters except `_meta`.
+    pub params: Map<String, Value>,
+    /// Content of `_meta`.
+    pub meta: Map<String, Value>,
+    /// Error in a call's JSON that the parsed value does not show.
+    pub flaw: Option<Error>,
+}
+
+/// The error of a response.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RpcError {
+    /// Kind of error.
+    pub code: i64,
+    /// Message for people.
+    pub message: String,
+    /// Further facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// Returns an error.
+    #[must_use]
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Returns the error with further facts.
+    #[must_use]
+    pub fn with_data(self, data: Value) -> Self {
+        Self { data: Some(data), ..self }
+    }
+}
+
+/// The response to an invalid message.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Id of the message, if it has one.
+    id: Option<Id>,
+    /// Reason.
+    error: RpcError,
+}
+
+impl Refusal {
+    /// Returns the response to a message that is not a valid request.
+    #[must_use]
+    pub fn new(id: Option<Id>, message: impl Into<String>) -> Self {
+        Self { id, error: RpcError::new(INVALID_REQUEST, message) }
+    }
+
+    /// Returns the response to a rejected batch.
+    #[must_use]
+    pub fn of_batch(why: &str) -> Self {
+        Self::new(None, format!("{why}: send each message by itself"))
+    }
+
+    /// Returns the response to a request with the id of an unanswered one: two responses with one id could not be told
+    /// apart.
+    #[must_use]
+    pub fn of_id_in_use(id: Id) -> Self {
+        let message = format!("the id {id} belongs to a request that is not answered yet");
+        Self::new(Some(id), message)
+    }
+
+    /// Returns the response as a line.
+    #[must_use]
+    pub fn line(&self) -> Vec<u8> {
+        line_of(&Outgoing { id: self.id.as_ref(), error: Some(&self.error), ..Outgoing::default() })
+    }
+}
+
+/// A message of the server.
+#[derive(Default, Serialize)]
+struct Outgoing<'a> {
+    /// Revision of JSON-RPC.
+    jsonrpc: Version,
+    /// Id of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Id>,
+    /// Method of a request or notification.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    /// Its parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a Value>,
+    /// Result of a response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Value>,
+    /// Error of a response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RpcError>,
+}
+
+/// Revision of JSON-RPC.
+#[derive(Default, Serialize)]
+enum Version {
+    /// The only one.
+    #[default]
+    #[serde(rename = "2.0")]
+    Two,
+}
+
+/// Returns a message as a line.
+fn line_of(message: &Outgoing<'_>) -> Vec<u8> {
+    // Text, and maps with text keys, always serialize.
+    let mut line = serde_json::to_vec(message).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// Returns the response to a request as a line.
+#[must_use]
+pub fn response_line(id: &Id, answer: &Result<Value, RpcError>) -> Vec<u8> {
+    let (result, error) = (answer.as_ref().ok(), answer.as_ref().err());
+    line_of(&Outgoing { id: Some(id), result, error, ..Outgoing::default() })
+}
+
+/// Returns a request as a line, or without an id a notification.
+#[must_use]
+pub fn request_line(id: Option<&Id>, method: &str, params: Option<&Value>) -> Vec<u8> {
+    line_of(&Outgoing { id, method: Some(method), params, ..Outgoing::default() })
+}
 
 /// Content of a line.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub enum Parsed {
     /// One message.
-    One(Box<ClientJsonRpcMessage>),
-    /// Several messages, each with the error that answers it if it is invalid.
-    Batch(Vec<Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>>>),
+    One(Message),
+    /// Several messages, each with the response to it if it is invalid.
+    Batch(Vec<Result<Message, Refusal>>),
 }
 
 /// Parses a line.
 ///
 /// # Errors
 /// Returns the response to the line: -32700 if it is not JSON, -32600 if the JSON is not a message.
-pub fn parse(line: &[u8]) -> Result<Parsed, Box<ServerJsonRpcMessage>> {
+pub fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
     // Some clients begin their stream with a byte order mark.
     let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
     match request::read_json(line) {
         Ok(Value::Array(list)) if !list.is_empty() => {
             Ok(Parsed::Batch(list.into_iter().map(|value| message_of(value, None)).collect()))
         }
-        Ok(value) => message_of(value, None).map(one),
+        Ok(value) => message_of(value, None).map(Parsed::One),
         Err(error) => match serde_json::from_slice(line) {
-            Ok(Value::Array(_)) => {
-                Err(refusal(ErrorData::invalid_request(error.message().to_owned(), None), None))
-            }
-            Ok(value) => message_of(value, Some(error)).map(one),
+            Ok(Value::Array(_)) => Err(Refusal::new(None, error.message())),
+            Ok(value) => message_of(value, Some(error)).map(Parsed::One),
             Err(error) => {
-                Err(refusal(ErrorData::parse_error(format!("not valid JSON: {error}"), None), None))
+                let error = RpcError::new(PARSE_ERROR, format!("not valid JSON: {error}"));
+                Err(Refusal { id: None, error })
             }
         },
     }
 }
 
-/// Returns a message that came alone.
-fn one(message: ClientJsonRpcMessage) -> Parsed {
-    Parsed::One(Box::new(message))
-}
-
-/// Returns the response to a line that was longer than allowed.
-#[must_use]
-pub fn too_long(bytes_max: usize, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
-    let message = format!("the message has more than {bytes_max} bytes");
-    refusal(ErrorData::invalid_request(message, None), id)
-}
-
-/// Returns the response to a rejected batch.
-#[must_use]
-pub fn no_batch(why: &str) -> Box<ServerJsonRpcMessage> {
-    refusal(ErrorData::invalid_request(format!("{why}: send each message by itself"), None), None)
-}
-
-/// Returns the response to a request with the id of an unanswered one: two responses with one id could not be told
-/// apart.
-#[must_use]
-pub fn id_in_use(id: RequestId) -> Box<ServerJsonRpcMessage> {
-    let message = format!("the id {id} belongs to a request that is not answered yet");
-    refusal(ErrorData::invalid_request(message, None), Some(id))
-}
-
 /// Returns the message in a JSON value; `flaw` is the error in its text.
-fn message_of(
-    mut value: Value,
-    flaw: Option<Error>,
-) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
-    let id = id_of(&value)?;
-    if !value.is_object() {
-        let message = "not a JSON-RPC message: it must be a JSON object";
-        return Err(refusal(ErrorData::invalid_request(message, None), None));
+fn message_of(value: Value, flaw: Option<Error>) -> Result<Message, Refusal> {
+    let invalid =
+        |id: &Option<Id>, why: &str| Refusal::new(id.clone(), format!("not a JSON-RPC message: {why}"));
+    let Ok(id) = value.get("id").map(Id::deserialize).transpose() else {
+        return Err(invalid(&None, "`id` must be a string or an integer"));
+    };
+    let Value::Object(mut fields) = value else { return Err(invalid(&None, "it must be a JSON object")) };
+    if fields.get("jsonrpc").is_none_or(|version| version != "2.0") {
+        return Err(invalid(&id, "`jsonrpc` must be \"2.0\""));
     }
-    let invalid = |message: String| Err(refusal(ErrorData::invalid_request(message, None), id.clone()));
-    if value.get("jsonrpc").is_none_or(|version| version != "2.0") {
-        return invalid("not a JSON-RPC message: `jsonrpc` must be \"2.0\"".to_owned());
-    }
-    let is_odd = value.get("params").is_some_and(|params| !params.is_object() && !params.is_null());
-    if is_odd && id.is_none() && value.get("method").is_some() {
+    let params = match (fields.remove("params").map_or(Ok(Map::new()), object), &id) {
+        (Ok(params), _) => params,
         // A notification gets no response, whatever its content.
-        if let Some(message) = value.as_object_mut() {
-            message.remove("params");
+        (Err(_), None) if fields.contains_key("method") => Map::new(),
+        _ => return Err(invalid(&id, "`params` must be an object")),
+    };
+    let (result, error) = (fields.remove("result"), fields.remove("error"));
+    let message = match (fields.remove("method"), id.clone(), result, error) {
+        (Some(Value::String(method)), Some(id), None, None) => request_of(id, method, params, flaw)?,
+        (Some(Value::String(method)), None, None, None) => Some(Message::Notification { method, params }),
+        (None, Some(id), Some(result), None) => Some(Message::Response { id: Some(id), result: Ok(result) }),
+        (None, id, None, Some(error)) => {
+            let error = serde_json::from_value(error).ok();
+            error.map(|error| Message::Response { id, result: Err(error) })
         }
-    } else if is_odd {
-        return invalid("not a JSON-RPC message: `params` must be an object".to_owned());
-    }
-    let message = match value {
-        Value::Object(fields) => method::message_of(fields, id.clone()),
         _ => None,
     };
-    let Some(mut message) = message else {
-        return invalid("not a JSON-RPC message: unrecognized JSON-RPC message".to_owned());
-    };
-    if let (Some(flaw), ClientJsonRpcMessage::Request(request)) = (flaw, &mut message) {
-        if !matches!(request.request, ClientRequest::CallToolRequest(_)) {
-            return invalid(flaw.message().to_owned());
-        }
-        let flaw = flaw.suggest("Give each field once.");
-        request.request.extensions_mut().insert(Flaw(Arc::new(flaw)));
+    message.ok_or_else(|| invalid(&id, "unrecognized JSON-RPC message"))
+}
+
+/// Returns a request; `None` if its `_meta` is not an object.
+///
+/// # Errors
+/// Fails if its text has a flaw and it is not a call, whose result can show that.
+fn request_of(
+    id: Id,
+    method: String,
+    mut params: Map<String, Value>,
+    flaw: Option<Error>,
+) -> Result<Option<Message>, Refusal> {
+    let is_call = method == "tools/call";
+    if let Some(flaw) = flaw.as_ref().filter(|_| !is_call) {
+        return Err(Refusal::new(Some(id), flaw.message()));
     }
-    Ok(message)
+    let flaw = flaw.map(|flaw| flaw.suggest("Give each field once."));
+    // Models sometimes encode the arguments twice.
+    if is_call
+        && let Some(arguments) = params.get_mut("arguments")
+        && let Some(Ok(object @ Value::Object(_))) = arguments.as_str().map(serde_json::from_str)
+    {
+        *arguments = object;
+    }
+    let meta = params.remove("_meta").map_or(Ok(Map::new()), object);
+    Ok(meta.ok().map(|meta| Message::Request(Request { id, method, params, meta, flaw })))
 }
 
-/// Returns the id of a message; `None` if it has no id, as a notification.
-fn id_of(value: &Value) -> Result<Option<RequestId>, Box<ServerJsonRpcMessage>> {
-    let Some(id) = value.get("id") else {
-        return Ok(None);
-    };
-    serde_json::from_value(id.clone()).map(Some).map_err(|_| {
-        let message = "not a JSON-RPC message: `id` must be a string or an integer";
-        refusal(ErrorData::invalid_request(message, None), None)
-    })
+/// Result of a read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Line without its end.
+    Whole(Vec<u8>),
+    /// Line that was longer than allowed; only the id of its message is kept.
+    TooLong(Option<Id>),
+    /// End of the stream.
+    End,
 }
 
-/// Returns an error as a message.
-fn refusal(error: ErrorData, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
-    Box::new(ServerJsonRpcMessage::error(error, id))
+/// Splits a stream into lines of at most `bytes_max` bytes.
+pub struct Lines<R> {
+    /// Stream.
+    reader: R,
+    /// Maximum bytes of a line.
+    bytes_max: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Creates a splitter for `reader`.
+    pub const fn new(reader: R, bytes_max: usize) -> Self {
+        Self { reader, bytes_max }
+    }
+
+    /// Returns the next line. A last line without an end counts, and an error ends the stream.
+    pub fn read(&mut self) -> Line {
+        let mut rest = RestOfLine { reader: &mut self.reader, is_ended: false };
+        let (mut line, limit) = (Vec::new(), self.bytes_max as u64 + 1);
+        // What was read before an error counts.
+        let _ = rest.by_ref().take(limit).read_to_end(&mut line);
+        if line.len() > self.bytes_max {
+            let id = id_in(line.chain(&mut rest).take(2 * limit));
+            let _ = io::copy(&mut rest, &mut io::sink());
+            return Line::TooLong(id);
+        }
+        if line.is_empty() && !rest.is_ended { Line::End } else { Line::Whole(line) }
+    }
+}
+
+/// Reads a stream up to the end of a line, which it removes.
+struct RestOfLine<'a, R> {
+    /// Stream.
+    reader: &'a mut R,
+    /// True after the end of the line.
+    is_ended: bool,
+}
+
+impl<R: BufRead> Read for RestOfLine<'_, R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.is_ended {
+            return Ok(0);
+        }
+        let available = self.reader.fill_buf()?;
+        let available = available.get(..bytes.len()).unwrap_or(available);
+        let ending = memchr::memchr(b'\n', available);
+        let part = available.get(..ending.unwrap_or(available.len())).unwrap_or_default();
+        let count = part.len();
+        bytes.get_mut(..count).unwrap_or_default().copy_from_slice(part);
+        self.is_ended = ending.is_some();
+        self.reader.consume(count + usize::from(self.is_ended));
+        Ok(count)
+    }
+}
+
+/// Returns the id of a message that is too long to keep.
+fn id_in(message: impl Read) -> Option<Id> {
+    /// Longest id, in bytes.
+    const ID_BYTES_MAX: usize = 1024;
+    /// A message of which only the id counts.
+    #[derive(Deserialize)]
+    struct Identified {
+        /// The id.
+        id: Id,
+    }
+    let message: Identified = serde_json::from_reader(message).ok()?;
+    Some(message.id).filter(|id| matches!(id, Id::Number(_)) || id.to_string().len() <= ID_BYTES_MAX)
+}
+
+/// Returns an object that may be null; the error is any other value.
+fn object(value: Value) -> Result<Map<String, Value>, Value> {
+    match value {
+        Value::Null => Ok(Map::new()),
+        Value::Object(object) => Ok(object),
+        other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+
+    use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns the id of a message that arrives in pieces of `size` bytes.
+    fn id_of(text: &str, size: usize) -> Option<Id> {
+        id_in(BufReader::with_capacity(size, text.as_bytes()))
+    }
+
+    #[test]
+    fn the_id_is_found_wherever_it_stands() {
+        for size in [1, 3, 1000] {
+            for text in [
+                r#"{"jsonrpc":"2.0","id":7,"params":{"id":8}}"#,
+                r#"{"params":{"id":8,"x":["id",{"id":9}]}, "id" : 7 }"#,
+                r#"{"a":"\"id\":1,","id":7}"#,
+                r#"{"b":[1,2,{"c":"}"}],"id":7,"id2":3}"#,
+            ] {
+                assert_eq!(id_of(text, size), Some(Id::Number(7)), "{text}");
+            }
+            assert_eq!(id_of(r#"{"id":"x\"y","m":1}"#, size), Some(Id::Text("x\"y".into())));
+            for text in
+                [r#"{"params":{"id":8}}"#, r#"[{"id":1}]"#, r#"{"id":{}}"#, r#"{"x":"id"}"#, "", "\u{0}"]
+            {
+                assert_eq!(id_of(text, size), None, "{text}");
+            }
+        }
+    }
+
+    /// Returns the messages of a method in all forms that its parameters may have.
+    fn messages() -> Vec<Value> {
+        let methods = [
+            "ping",
+            "initialize",
+            "server/discover",
+            "completion/complete",
+            "logging/setLevel",
+            "prompts/get",
+            "prompts/list",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "resources/directory/read",
+            "resources/subscribe",
+            "resources/unsubscribe",
+            "subscriptions/listen",
+            "tools/call",
+            "tools/list",
+            "tasks/get",
+            "tasks/update",
+            "tasks/cancel",
+            "skills/list",
+            "skills/get",
+            "notifications/cancelled",
+            "notifications/progress",
+            "notifications/initialized",
+            "notifications/roots/list_changed",
+            "unknown",
+        ];
+        let params = [
+            Value::Null,
+            json!({}),
+            json!([]),
+            json!(1),
+            json!({ "_meta": null }),
+            json!({ "_meta": 1 }),
+            json!({ "_meta": { "progressToken": 7, "other": [1] }, "cursor": "x", "unknown": true }),
+            json!({ "cursor": 1 }),
+            json!({ "name": "n", "arguments": { "a": [1, -2, 0.5, null] }, "_meta": {} }),
+            json!({ "name": "n", "arguments": [] }),
+            json!({ "uri": "file:///a", "level": "debug", "taskId": "t", "inputResponses": {} }),
+            json!({ "level": "loud", "requestId": 1, "reason": "r", "progressToken": "p", "progress": 0.5 }),
+            json!({ "ref": { "type": "ref/prompt", "name": "p" }, "argument": { "name": "a", "value": "v" } }),
+            json!({ "notifications": {}, "requestId": "one" }),
+            json!({
+                "protocolVersion": "2025-06-18", "capabilities": { "roots": {} }, "_meta": { "a": 1 },
+                "clientInfo": { "name": "c", "version": "1" }
+            }),
+        ];
+        let mut messages = Vec::new();
+        for method in methods {
+            messages.push(json!({ "jsonrpc": "2.0", "id": 1, "method": method }));
+            messages.push(json!({ "jsonrpc": "2.0", "method": method }));
+            for params in &params {
+                messages.push(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+                messages.push(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+            }
+        }
+        messages.extend([
+            json!({ "jsonrpc": "2.0", "id": 1 }),
+            json!({ "jsonrpc": "2.0", "id": 1, "method": 1 }),
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "ping", "result": {} }),
+            json!({ "jsonrpc": "2.0", "id": 1, "result": {}, "error": {} }),
+            json!({ "jsonrpc": "2.0", "result": {} }),
+            json!({ "jsonrpc": "2.0", "id": 1, "result": 5 }),
+            json!({ "jsonrpc": "2.0", "id": 1, "result": { "roots": [{ "uri": "file:///a", "name": "a" }] } }),
+            json!({ "jsonrpc": "2.0", "id": 1, "result": { "roots": [1] } }),
+            json!({ "jsonrpc": "2.0", "id": 1, "result": { "action": "accept", "content": { "a": 1 } } }),
+            json!({ "jsonrpc": "2.0", "id": 1, "result": { "action": "shrug" } }),
+            json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -1, "message": "m", "data": [1] } }),
+            json!({ "jsonrpc": "2.0", "error": { "code": -1, "message": "m" } }),
+            json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": "x" } }),
+        ]);
+        messages
+    }
+
+    /// Returns the kind of a message, its id, its method, and the progress token of a request, as MCP's library takes it.
+    fn by_library(message: &Value) -> Option<(&'static str, Value, Value, Value)> {
+        let theirs = serde_json::from_value::<ClientJsonRpcMessage>(message.clone()).ok()?;
+        let kind = match theirs {
+            JsonRpcMessage::Request(_) => "request",
+            JsonRpcMessage::Notification(_) => "notification",
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => "response",
+        };
+        let value = serde_json::to_value(&theirs).unwrap();
+        let field = |at: &str| value.pointer(at).cloned().unwrap_or_default();
+        Some((kind, field("/id"), field("/method"), field("/params/_meta")))
+    }
+
+    /// Returns the same as lbx takes it.
+    fn by_lbx(message: &Value) -> Option<(&'static str, Value, Value, Value)> {
+        Some(match message_of(message.clone(), None).ok()? {
+            Message::Request(Request { id, method, meta, .. }) => {
+                let meta = if meta.is_empty() { Value::Null } else { meta.into() };
+                ("request", json!(id), method.into(), meta)
+            }
+            Message::Notification { method, params } => {
+                let meta = params.get("_meta").filter(|meta| **meta != json!({}));
+                ("notification", Value::Null, method.into(), meta.cloned().unwrap_or_default())
+            }
+            Message::Response { id, .. } => ("response", json!(id), Value::Null, Value::Null),
+        })
+    }
+
+    #[test]
+    fn a_message_is_what_the_library_takes_it_for() {
+        for mut message in messages() {
+            let ours = by_lbx(&message);
+            // A notification with odd parameters is taken without them, and gets no response either way.
+            let is_notification = message.get("id").is_none() && message["method"].is_string();
+            if is_notification && by_library(&message).is_none() {
+                message.as_object_mut().unwrap().remove("params");
+                assert_eq!(ours.map(|ours| ours.0), by_library(&message).map(|theirs| theirs.0), "{message}");
+                continue;
+            }
+            let mut theirs = by_library(&message);
+            // An empty `_meta` is as good as none.
+            if let Some(theirs) = theirs.as_mut().filter(|theirs| theirs.3 == json!({})) {
+                theirs.3 = Value::Null;
+            }
+            assert_eq!(ours, theirs, "{message}");
+        }
+    }
 }

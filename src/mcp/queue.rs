@@ -1,178 +1,185 @@
-//! Queues requests, as many and as large as memory allows.
+//! Requests that are not answered yet: calls, in an order that keeps their effects, and batches.
 //!
-//! A client may send faster than lbx handles requests, or read slower than lbx responds. Beyond the limits, lbx reads
-//! nothing more, and the client waits at its end of the pipe. A ping or a cancellation does not wait: it overtakes the
-//! queued requests.
+//! A client may send faster than lbx handles requests. Beyond the limits, lbx reads nothing more, and the client waits at
+//! its end of the pipe.
+//!
+//! A client may send a read of a file and an edit of it, or two edits, without waiting for the first response. The
+//! workspace's lock runs changes one by one; this module also keeps them in the order of the requests. Reads, searches
+//! and commands wait for earlier changes, whatever their paths: a path shows little of what a call reaches, which may
+//! be behind a link or in a folder that moves. A change waits for earlier reads. Nothing waits for a search or a
+//! command, which may take long.
+//!
+//! A batch is several messages in one list, and their responses in another. Servers must accept them in revision
+//! 2025-03-26; the revision before leaves them to JSON-RPC, and later ones have none.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions as _, JsonRpcMessage, RequestId,
-};
-use tokio::sync::Notify;
+use serde_json::{Map, Value};
 
-use super::turn::{AccessByTool, Turn};
+use super::message::{Id, Request};
+use crate::control::Control;
 
-/// Largest number of calls in the service, running or waiting for a thread.
-const RUNNING_MAX: usize = 32;
-/// Total bytes of their messages. A single call may have more.
+/// Total bytes of the running calls' messages. A single call may have more.
 const RUNNING_BYTES_MAX: usize = 32 << 20;
 /// Largest number of calls queued behind these.
 const HELD_MAX: usize = 64;
 /// Total bytes of their messages.
 const HELD_BYTES_MAX: usize = 8 << 20;
-/// Largest number of unanswered requests that bypass the queue: beyond it, lbx reads nothing more.
-const AT_ONCE_MAX: usize = 256;
-/// Bytes of messages that the client has not read: beyond it, no further request begins.
-const UNSENT_BYTES_MAX: usize = 8 << 20;
-/// Bytes of such a message in addition to its text: it has its own task, which waits with it.
-const UNSENT_MESSAGE_BYTES: usize = 4 << 10;
+/// Largest number of messages in a batch.
+pub const MESSAGES_MAX: usize = 100;
+/// Largest list of responses, in bytes: a longer one is sent in several, since clients drop the connection at about 10
+/// MB.
+const LIST_BYTES_MAX: usize = 4_000_000;
 
-/// Calls of a client.
-pub struct Queue {
-    /// Queued calls.
-    held: VecDeque<Held>,
-    /// Effects of the tools.
-    accesses: AccessByTool,
-    /// Calls in the service.
-    running: Arc<Running>,
-    /// Ids of unanswered calls in the service.
-    unanswered: HashSet<RequestId>,
-    /// Ids of unanswered requests that bypassed the queue.
-    at_once: HashSet<RequestId>,
+/// Ordering rule: the calls that a call waits for, and that wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Waits for nothing: not a tool call in this workspace.
+    Any,
+    /// Reads files that the call names.
+    Read,
+    /// Changes files.
+    Change,
+    /// Has any other effect: searches, and commands, which may run for long.
+    Search,
 }
 
-/// A queued call.
-struct Held {
+impl Turn {
+    /// Returns the ordering rule for a tool call with these parameters; `of_tool` has the rule for each tool.
+    #[must_use]
+    pub fn of_call(params: &Map<String, Value>, of_tool: impl Fn(&str) -> Self) -> Self {
+        let Some(name) = params.get("name").and_then(Value::as_str) else { return Self::Any };
+        // Files in a container are changed there, which may take long.
+        let sandbox = params.get("arguments").and_then(|fields| fields.get("sandbox"));
+        if sandbox.is_some_and(|name| name.as_str() != Some("")) { Self::Any } else { of_tool(name) }
+    }
+
+    /// Returns true if this call must wait for the end of an earlier one.
+    #[must_use]
+    pub const fn waits_for(self, earlier: Self) -> bool {
+        matches!(
+            (self, earlier),
+            (Self::Change | Self::Read | Self::Search, Self::Change) | (Self::Change, Self::Read)
+        )
+    }
+}
+
+/// A call.
+pub struct Call {
     /// Its message.
-    message: ClientJsonRpcMessage,
+    pub request: Request,
+    /// Control that cancels it.
+    pub control: Control,
+    /// Number that no other call has, unlike its id, which the client may use again after a cancellation.
+    pub number: u64,
     /// Bytes of the message.
     bytes: usize,
     /// Its ordering rule.
     turn: Turn,
 }
 
-impl Held {
-    /// Returns the id of the request.
-    fn id(&self) -> Option<&RequestId> {
-        match &self.message {
-            JsonRpcMessage::Request(request) => Some(&request.id),
-            _ => None,
-        }
-    }
-}
-
-/// The calls in the service.
-#[derive(Default)]
+/// A running call.
 struct Running {
-    /// Their number, and the bytes of their messages.
-    load: Mutex<Load>,
-    /// Signal that a call has ended, or that the client has read a message.
-    ended: Notify,
-}
-
-/// Calls, and the bytes of messages.
-#[derive(Default)]
-struct Load {
-    /// Ordering rule of each call.
-    turns: Vec<Arc<Turn>>,
-    /// Bytes of the calls' messages.
+    /// Id, until the client cancels the call.
+    id: Option<Id>,
+    /// Number of the call.
+    number: u64,
+    /// Bytes of its message.
     bytes: usize,
-    /// Bytes of messages that the client has not read.
-    unsent: usize,
+    /// Its ordering rule.
+    turn: Turn,
+    /// Control that cancels it.
+    control: Control,
 }
 
-impl Running {
-    /// Locks and returns the current load.
-    fn load(&self) -> MutexGuard<'_, Load> {
-        self.load.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts a message until the client has read it.
-pub struct Unsent {
-    /// Load in which it counts.
-    running: Arc<Running>,
-    /// Its bytes.
-    bytes: usize,
-}
-
-impl Drop for Unsent {
-    fn drop(&mut self) {
-        {
-            let mut load = self.running.load();
-            load.unsent = load.unsent.saturating_sub(self.bytes);
-        }
-        self.running.ended.notify_one();
-    }
-}
-
-/// Counts a call until drop, when the call has ended.
-struct Ticket {
-    /// Load in which it counts.
-    running: Arc<Running>,
-    /// Bytes of the call's message.
-    bytes: usize,
-    /// Ordering rule of the call.
-    turn: Arc<Turn>,
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        {
-            let mut load = self.running.load();
-            load.turns.retain(|turn| !Arc::ptr_eq(turn, &self.turn));
-            load.bytes = load.bytes.saturating_sub(self.bytes);
-        }
-        self.running.ended.notify_one();
-    }
+/// Calls of a client.
+pub struct Queue {
+    /// Queued calls.
+    held: VecDeque<Call>,
+    /// Running calls.
+    running: Vec<Running>,
+    /// Largest number of running calls.
+    running_max: usize,
+    /// Number of the next call.
+    number: u64,
 }
 
 impl Queue {
-    /// Creates a queue for tools with these effects.
+    /// Creates a queue from which at most `running_max` calls run at once.
     #[must_use]
-    pub fn new(accesses: AccessByTool) -> Self {
-        let (unanswered, at_once) = (HashSet::new(), HashSet::new());
-        Self { held: VecDeque::new(), accesses, running: Arc::default(), unanswered, at_once }
-    }
-
-    /// Returns true if no call is queued.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+    pub const fn new(running_max: usize) -> Self {
+        Self { held: VecDeque::new(), running: Vec::new(), running_max, number: 0 }
     }
 
     /// Returns true if another message may be read.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
-        self.at_once.len() < AT_ONCE_MAX
-            && self.held.len() < HELD_MAX
-            && bytes < HELD_BYTES_MAX
-            && self.running.load().unsent < UNSENT_BYTES_MAX
+        self.held.len() < HELD_MAX && bytes < HELD_BYTES_MAX
     }
 
-    /// Marks a request as answered.
-    pub fn answered(&mut self, id: &RequestId) {
-        self.unanswered.remove(id);
-        if self.at_once.remove(id) {
-            self.running.ended.notify_one();
+    /// Returns true if calls are queued.
+    #[must_use]
+    pub fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Returns true if calls are running.
+    #[must_use]
+    pub fn has_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Returns true if a request with that id is queued or running.
+    #[must_use]
+    pub fn is_in_use(&self, id: &Id) -> bool {
+        let is_running = self.running.iter().any(|call| call.id.as_ref() == Some(id));
+        is_running || self.held.iter().any(|call| call.request.id == *id)
+    }
+
+    /// Queues a request whose message has `bytes` bytes.
+    pub fn hold(&mut self, request: Request, bytes: usize, turn: Turn) {
+        let number = self.number;
+        self.number += 1;
+        self.held.push_back(Call { request, control: Control::default(), number, bytes, turn });
+    }
+
+    /// Returns the next call if there is room: the first one whose turn it is.
+    #[must_use]
+    pub fn next(&mut self) -> Option<Call> {
+        let at = (0..self.held.len()).find(|at| self.is_its_turn(*at))?;
+        let bytes = self.held.get(at)?.bytes;
+        let running: usize = self.running.iter().map(|call| call.bytes).sum();
+        let fits = self.running.len() < self.running_max && running + bytes <= RUNNING_BYTES_MAX;
+        if !fits && self.has_running() {
+            return None;
         }
+        let call = self.held.remove(at)?;
+        let (id, control) = (Some(call.request.id.clone()), call.control.clone());
+        self.running.push(Running { id, number: call.number, bytes, turn: call.turn, control });
+        Some(call)
     }
 
-    /// Counts a message of `bytes` bytes to the client until the returned value is dropped.
-    #[must_use]
-    pub fn unsent(&self, bytes: usize) -> Unsent {
-        let bytes = bytes + UNSENT_MESSAGE_BYTES;
-        self.running.load().unsent += bytes;
-        Unsent { running: self.running.clone(), bytes }
+    /// Returns true if the call at `at` need not wait for any running or earlier call.
+    fn is_its_turn(&self, at: usize) -> bool {
+        let Some(call) = self.held.get(at) else { return false };
+        let before = self.held.iter().take(at).map(|held| held.turn);
+        !self.running.iter().map(|call| call.turn).chain(before).any(|earlier| call.turn.waits_for(earlier))
     }
 
-    /// Returns true if the client has messages to read.
-    #[must_use]
-    pub fn has_unsent(&self) -> bool {
-        self.running.load().unsent > 0
+    /// Removes a call that has ended; returns its id if the client waits for the response.
+    pub fn end(&mut self, number: u64) -> Option<Id> {
+        let at = self.running.iter().position(|call| call.number == number)?;
+        self.running.swap_remove(at).id
+    }
+
+    /// Cancels a call: it gets no response, and its id may be used again.
+    pub fn cancel(&mut self, id: &Id) {
+        self.held.retain(|call| call.request.id != *id);
+        for call in self.running.iter_mut().filter(|call| call.id.as_ref() == Some(id)) {
+            call.control.cancel();
+            call.id = None;
+        }
     }
 
     /// Drops the queued calls: nobody reads their responses.
@@ -180,90 +187,158 @@ impl Queue {
         self.held.clear();
     }
 
-    /// Waits until a call has ended, or the client has read a message.
-    pub async fn freed(&self) {
-        self.running.ended.notified().await;
-    }
-
-    /// Queues a message of `bytes` bytes; returns it if it need not wait.
-    ///
-    /// # Errors
-    /// Returns the id of a request if an unanswered request has the same one.
-    pub fn take(
-        &mut self,
-        message: ClientJsonRpcMessage,
-        bytes: usize,
-    ) -> Result<Option<ClientJsonRpcMessage>, RequestId> {
-        match &message {
-            JsonRpcMessage::Request(request) if self.is_in_use(&request.id) => {
-                return Err(request.id.clone());
-            }
-            JsonRpcMessage::Request(request) if !is_answered_at_once(&request.request) => {
-                let turn = Turn::of(&message, &self.accesses);
-                self.held.push_back(Held { message, bytes, turn });
-                return Ok(None);
-            }
-            JsonRpcMessage::Request(request) => {
-                self.at_once.insert(request.id.clone());
-            }
-            JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification {
-                    self.forget(cancelled.params.request_id.as_ref());
-                }
-            }
-            _ => {}
-        }
-        Ok(Some(message))
-    }
-
-    /// Returns true if a request with that id is queued or unanswered.
-    #[must_use]
-    pub fn is_in_use(&self, id: &RequestId) -> bool {
-        let waits = || self.held.iter().any(|held| held.id() == Some(id));
-        self.unanswered.contains(id) || self.at_once.contains(id) || waits()
-    }
-
-    /// Drops a call that was cancelled in the queue: it gets no response.
-    fn forget(&mut self, cancelled: Option<&RequestId>) {
-        if let Some(id) = cancelled {
-            self.at_once.remove(id);
-            self.unanswered.remove(id);
-        }
-        self.held.retain(|held| held.id() != cancelled);
-    }
-
-    /// Returns the next call if the service has room: the first one whose turn it is.
-    #[must_use]
-    pub fn next(&mut self) -> Option<ClientJsonRpcMessage> {
-        let mut load = self.running.load();
-        let at = (0..self.held.len()).find(|at| self.is_its_turn(*at, &load.turns))?;
-        let bytes = self.held.get(at)?.bytes;
-        let fits = load.turns.len() < RUNNING_MAX && load.bytes + bytes <= RUNNING_BYTES_MAX;
-        if load.unsent >= UNSENT_BYTES_MAX || !fits && !load.turns.is_empty() {
-            return None;
-        }
-        let Held { mut message, turn, .. } = self.held.remove(at)?;
-        let turn = Arc::new(turn);
-        load.turns.push(Arc::clone(&turn));
-        load.bytes += bytes;
-        drop(load);
-        let ticket = Ticket { running: self.running.clone(), bytes, turn };
-        if let JsonRpcMessage::Request(request) = &mut message {
-            request.request.extensions_mut().insert(Arc::new(ticket));
-            self.unanswered.insert(request.id.clone());
-        }
-        Some(message)
-    }
-
-    /// Returns true if the call at `at` need not wait for any running or earlier call.
-    fn is_its_turn(&self, at: usize, running: &[Arc<Turn>]) -> bool {
-        let Some(call) = self.held.get(at) else { return false };
-        let before = self.held.iter().take(at).map(|held| &held.turn);
-        !running.iter().map(AsRef::as_ref).chain(before).any(|earlier| call.turn.waits_for(*earlier))
+    /// Stops all calls; those that run are still answered.
+    pub fn stop(&mut self) {
+        self.clear();
+        self.running.iter().for_each(|call| call.control.cancel());
     }
 }
 
-/// Returns true if a request is answered without cost, and begins or keeps up the connection.
-const fn is_answered_at_once(request: &ClientRequest) -> bool {
-    matches!(request, ClientRequest::PingRequest(_) | ClientRequest::InitializeRequest(_))
+/// The unanswered batches.
+#[derive(Debug, Default)]
+pub struct Batches(Vec<Batch>);
+
+/// A batch.
+#[derive(Debug)]
+struct Batch {
+    /// Its unanswered requests.
+    waiting: HashSet<Id>,
+    /// Responses so far, each without a line end.
+    answers: Vec<Vec<u8>>,
+}
+
+impl Batches {
+    /// Adds a batch with its requests and the errors of its other messages; returns the line that answers it if it has
+    /// no requests.
+    pub fn begin(&mut self, waiting: HashSet<Id>, errors: Vec<Vec<u8>>) -> Option<Vec<u8>> {
+        let answers = errors.into_iter().map(without_ending).collect();
+        self.0.push(Batch { waiting, answers });
+        self.taken()
+    }
+
+    /// Returns the line to send for the response to a request: the response if the request came alone, the batch's list
+    /// once the batch is complete.
+    pub fn answered(&mut self, id: &Id, line: Vec<u8>) -> Option<Vec<u8>> {
+        let Some(batch) = self.of(id) else { return Some(line) };
+        let bytes: usize = batch.answers.iter().map(Vec::len).sum();
+        let is_full = bytes + line.len() > LIST_BYTES_MAX && !batch.answers.is_empty();
+        let part = is_full.then(|| list_of(&std::mem::take(&mut batch.answers)));
+        batch.answers.push(without_ending(line));
+        match (part, self.taken()) {
+            (Some(part), Some(rest)) => Some([part, rest].concat()),
+            (part, rest) => part.or(rest),
+        }
+    }
+
+    /// Does the same for a cancelled request, which gets no response.
+    pub fn forget(&mut self, id: &Id) -> Option<Vec<u8>> {
+        self.of(id)?;
+        self.taken()
+    }
+
+    /// Returns the batch of a request, and removes the request from it.
+    fn of(&mut self, id: &Id) -> Option<&mut Batch> {
+        self.0.iter_mut().find_map(|batch| batch.waiting.remove(id).then_some(batch))
+    }
+
+    /// Returns the line that answers a complete batch, if there is one with responses.
+    fn taken(&mut self) -> Option<Vec<u8>> {
+        let at = self.0.iter().position(|batch| batch.waiting.is_empty())?;
+        let answers = self.0.swap_remove(at).answers;
+        (!answers.is_empty()).then(|| list_of(&answers))
+    }
+}
+
+/// Returns a line without its end.
+fn without_ending(mut line: Vec<u8>) -> Vec<u8> {
+    line.truncate(line.trim_ascii_end().len());
+    line
+}
+
+/// Returns responses as a line with a list.
+fn list_of(answers: &[Vec<u8>]) -> Vec<u8> {
+    [b"[".as_slice(), &answers.join(&b','), b"]\n"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns the ordering rule of a call; the tool's name is its effect.
+    fn turn(tool: &str, arguments: &Value) -> Turn {
+        let of_tool = |name: &str| match name {
+            "read" => Turn::Read,
+            "bash" => Turn::Search,
+            _ => Turn::Change,
+        };
+        let params = json!({ "name": tool, "arguments": arguments });
+        Turn::of_call(params.as_object().unwrap(), of_tool)
+    }
+
+    #[test]
+    fn a_call_waits_for_the_changes_before_it_and_a_change_for_the_reads() {
+        let read = turn("read", &json!({ "path": "./src/a.rs", "limit": 5 }));
+        let edit = turn("edit", &json!({ "path": "src/a.rs", "old_string": "x", "new_string": "y" }));
+        let undo = turn("undo", &json!({ "sandbox": "" }));
+        let elsewhere = turn("edit", &json!({ "path": "src/a.rs", "sandbox": "box" }));
+        let bash = turn("bash", &json!({ "command": "cat src/a.rs" }));
+        for (later, earlier, waits) in [
+            (edit, read, true),
+            (read, edit, true),
+            (undo, edit, true),
+            (undo, read, true),
+            (bash, edit, true),
+            (read, read, false),
+            (read, bash, false),
+            (bash, read, false),
+            (bash, bash, false),
+            (edit, bash, false),
+            (elsewhere, edit, false),
+            (edit, elsewhere, false),
+        ] {
+            assert_eq!(later.waits_for(earlier), waits, "{later:?} after {earlier:?}");
+        }
+    }
+
+    /// Returns a number as an id.
+    fn id(number: i64) -> Id {
+        Id::Number(number)
+    }
+
+    /// Adds a batch that waits for these requests.
+    fn waiting(batches: &mut Batches, ids: &[i64]) {
+        assert_eq!(batches.begin(ids.iter().copied().map(id).collect(), Vec::new()), None);
+    }
+
+    #[test]
+    fn a_batch_is_answered_by_one_list() {
+        let mut batches = Batches::default();
+        waiting(&mut batches, &[1, 2]);
+        waiting(&mut batches, &[3, 4]);
+        assert_eq!(batches.answered(&id(9), b"alone\n".to_vec()), Some(b"alone\n".to_vec()));
+        assert_eq!(batches.answered(&id(2), b"{2}\n".to_vec()), None);
+        assert_eq!(batches.answered(&id(1), b"{1}\n".to_vec()), Some(b"[{2},{1}]\n".to_vec()));
+        assert_eq!(batches.answered(&id(3), b"{3}\n".to_vec()), None);
+        assert_eq!(batches.forget(&id(4)), Some(b"[{3}]\n".to_vec()));
+        assert_eq!(batches.begin(HashSet::new(), vec![b"{e}\n".to_vec()]), Some(b"[{e}]\n".to_vec()));
+        // A batch of notifications gets no response, nor does one whose requests were all cancelled.
+        assert_eq!(batches.begin(HashSet::new(), Vec::new()), None);
+        waiting(&mut batches, &[5]);
+        assert_eq!(batches.forget(&id(5)), None);
+        assert!(batches.0.is_empty());
+    }
+
+    #[test]
+    fn a_list_that_no_client_would_take_is_sent_in_parts() {
+        let mut batches = Batches::default();
+        waiting(&mut batches, &[1, 2, 3]);
+        let long = vec![b'1'; LIST_BYTES_MAX / 2];
+        assert_eq!(batches.answered(&id(1), long.clone()), None);
+        assert_eq!(batches.answered(&id(2), long.clone()), None);
+        let sent = batches.answered(&id(3), long).unwrap();
+        let lines: Vec<usize> = sent.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::len).collect();
+        assert_eq!(lines, [LIST_BYTES_MAX + 4, LIST_BYTES_MAX / 2 + 3]);
+    }
 }

@@ -1,38 +1,31 @@
 //! Handles the requests of a client: lists the tools, and calls them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CompletionInfo,
-    CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-    ServerCapabilities, ServerConfig, Tool,
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::call::{ToolCall, ToolResult, reporting};
+use super::client::{Caller, Client, Person, Root, STATELESS};
+use super::connection::{Answer, Connection, Service};
+use super::library;
+use super::message::{
+    INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Request, RpcError, UNSUPPORTED_REVISION,
 };
-use rmcp::service::{NotificationContext, RequestContext};
-use rmcp::{ErrorData, RoleServer, ServerHandler};
-
-use super::call::{Target, ToolCall};
-use super::confirm::{Person, Questions};
-use super::logging::Logging;
-use super::message::Flaw;
-use super::root::Root;
-use super::turn::{Access, AccessByTool};
-use super::wanted::{self, Wanted};
-use super::{answer, declare, library};
-use crate::app::options::{Options, Results, Settings};
-use crate::control::Control;
-use crate::dialect::Dialect;
+use super::queue::{Call, Turn};
+use super::tools::ToolSet;
+use crate::app::call::Ask;
+use crate::app::options::{Options, Settings};
 use crate::dialect::client::LbxClient;
 use crate::engine::CallNotes;
 use crate::engine::sandbox::caches;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
+use crate::error::Error;
 use crate::request::quoted;
-use crate::tools::bash::Bash;
-use crate::tools::read::Read;
-use crate::tools::{Effect, Tool as _};
 
 /// Instructions for a model before its first call: rules of all tools, which are therefore in no tool's own
 /// description.
@@ -56,59 +49,67 @@ lbx-snapshots.";
 /// Prefix of a session that only one connection has.
 pub const OWN_SESSION: &str = "mcp-";
 
-/// The tools of a server.
-pub struct ToolSet {
-    /// Model family of the tools; `None` for lbx's own.
-    pub dialect: Option<&'static Dialect>,
-    /// Filter of the tools.
-    pub wanted: Wanted,
+/// Protocol revisions that the server has, oldest first.
+const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", STATELESS];
+/// Newest revision with a handshake.
+const NEWEST_WITH_HANDSHAKE: &str = "2025-11-25";
+/// Newest revision with batches.
+const NEWEST_WITH_BATCHES: &str = "2025-03-26";
+/// Field of `_meta` with the revision of a request.
+const META_REVISION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Field of `_meta` with the capabilities of the client.
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Field of `_meta` with the name of the client.
+const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+
+/// Method that describes the server without a handshake.
+const DISCOVER: &str = "server/discover";
+
+/// Name and version of a client.
+#[derive(Deserialize)]
+struct Info {
+    /// The name.
+    name: String,
+    /// The version, which must be there.
+    #[serde(rename = "version")]
+    _version: String,
 }
 
-impl ToolSet {
-    /// Returns a tool by name.
-    fn find(&self, name: &str) -> Option<Target> {
-        match self.dialect {
-            Some(dialect) => {
-                let tool = dialect.tool(name).filter(|tool| self.wanted.has_foreign(tool))?;
-                Some(Target::Foreign(dialect, tool))
-            }
-            None => wanted::find(name).filter(|tool| self.wanted.has(tool)).map(Target::Native),
-        }
-    }
+/// Returns the name and version of the server.
+fn server_info() -> Value {
+    json!({ "name": "lbx", "version": env!("CARGO_PKG_VERSION") })
+}
 
-    /// Returns the effect of a tool, which decides the order of calls.
-    fn access_of(&self, name: &str) -> Access {
-        let (effect, runs_commands, reads_files) = match self.find(name) {
-            Some(Target::Native(tool)) => (tool.effect, tool.name == Bash::NAME, tool.name == Read::NAME),
-            Some(Target::Foreign(_, tool)) => (tool.effect, tool.runs_commands, tool.reads_files),
-            None => return Access::Other,
-        };
-        match effect {
-            _ if runs_commands => Access::Other,
-            Effect::Reads if reads_files => Access::Reads,
-            Effect::Reads => Access::Other,
-            Effect::Adds | Effect::Writes => Access::Changes,
-        }
-    }
+/// The client's way of opening the connection.
+enum Lifecycle {
+    /// None so far.
+    Unopened,
+    /// A handshake.
+    Handshake(Caller),
+    /// Requests that describe the client themselves.
+    Stateless,
+}
 
-    /// Returns the names of all tools.
-    fn names(&self) -> Vec<&'static str> {
-        match self.dialect {
-            Some(dialect) => {
-                let tools = dialect.tools.iter().filter(|tool| self.wanted.has_foreign(tool));
-                tools.map(|tool| tool.name).collect()
-            }
-            None => wanted::served().filter(|tool| self.wanted.has(tool)).map(|tool| tool.name).collect(),
-        }
-    }
-
-    /// Returns the response to `tools/list`.
-    fn listed(&self, results: Results) -> Vec<Tool> {
-        match self.dialect {
-            Some(dialect) => declare::foreign_tools(&self.wanted, dialect),
-            None => declare::tools(&self.wanted, results),
-        }
-    }
+/// Severity of a log message.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// A call that succeeded.
+    Debug,
+    /// Not used.
+    Info,
+    /// Not used.
+    Notice,
+    /// A call that failed.
+    Warning,
+    /// Not used.
+    Error,
+    /// Not used.
+    Critical,
+    /// Not used.
+    Alert,
+    /// Not used.
+    Emergency,
 }
 
 /// Serves one client.
@@ -119,241 +120,350 @@ pub struct Server {
     options: Options,
     /// Form of results, and confirmation of changes.
     settings: Settings,
-    /// Open questions to a person.
-    questions: Questions,
-    /// Log level that the client wants.
-    logging: Logging,
+    /// Number of open questions to a person.
+    questions: AtomicUsize,
+    /// Lowest severity of log messages that the client wants; none until it sets one.
+    log_level: Mutex<Option<Level>>,
     /// Tools of the server.
-    served: Arc<ToolSet>,
-    /// Response to `tools/list`, made at the first request.
-    tools: OnceLock<Vec<Tool>>,
+    tools: ToolSet,
+    /// The client's way of opening the connection.
+    lifecycle: Mutex<Lifecycle>,
 }
 
 impl Server {
     /// Creates a server for one workspace.
     #[must_use]
-    pub fn new(root: Root, options: Options, settings: &Settings, served: ToolSet) -> Self {
-        let (settings, questions, logging) = (settings.clone(), Questions::default(), Logging::default());
-        let served = Arc::new(served);
-        Self { root, options, settings, questions, logging, served, tools: OnceLock::new() }
+    pub fn new(root: Root, options: Options, settings: Settings, tools: ToolSet) -> Self {
+        let (questions, log_level) = (AtomicUsize::new(0), Mutex::default());
+        let lifecycle = Mutex::new(Lifecycle::Unopened);
+        Self { root, options, settings, questions, log_level, tools, lifecycle }
     }
 
-    /// Returns the effects of the tools, which decide the order of calls. If a person is asked before each change, no
-    /// change waits for another: the person may take long.
-    #[must_use]
-    pub fn accesses(&self) -> AccessByTool {
-        let (served, confirms) = (Arc::clone(&self.served), self.settings.confirm);
-        Arc::new(move |name| if confirms { Access::Other } else { served.access_of(name) })
-    }
-
-    /// Returns the error for a tool that clients do not see.
-    fn unknown_tool(&self, name: &str) -> ErrorData {
-        let names = self.served.names().join(", ");
-        let name = quoted(name);
-        ErrorData::invalid_params(format!("unknown tool {name:?} (there are: {names})"), None)
-    }
-}
-
-impl Server {
-    /// Returns the options of a call, with the client's name for itself.
-    fn options_of(&self, context: &RequestContext<RoleServer>) -> Options {
-        Options { harness: context.client_info().map(|client| client.name), ..self.options.clone() }
-    }
-
-    /// Runs a function with native calls, on a thread of its own.
-    async fn with_native<T: Send + 'static>(
-        &self,
-        context: &RequestContext<RoleServer>,
-        work: impl FnOnce(&mut LbxClient<'_>) -> T + Send + 'static,
-    ) -> Result<T, ErrorData> {
-        let (root, options) = (self.root.of(context).await, self.options_of(context));
-        let control = Control::default();
-        let listening = control.clone();
-        let mut running = tokio::task::spawn_blocking(move || {
-            let open = || Ok(root.open()?.keeping(&options.kept));
-            work(&mut LbxClient::new(&open, &options, listening))
-        });
-        let done = tokio::select! {
-            done = &mut running => done,
-            () = context.ct.cancelled() => {
-                control.cancel();
-                running.await
-            }
-        };
-        done.map_err(|lost| ErrorData::internal_error(format!("the request was lost: {lost}"), None))
-    }
-}
-
-/// Returns the capabilities of the server.
-#[expect(deprecated, reason = "the newest revision has no logging; clients of the others have")]
-fn capabilities() -> ServerCapabilities {
-    ServerCapabilities::builder()
-        .enable_logging()
-        .enable_completions()
-        .enable_prompts()
-        .enable_resources()
-        .enable_tools()
-        .build()
-}
-
-impl Drop for Server {
     /// Removes the `/tmp` of the session that only this connection has.
-    fn drop(&mut self) {
+    pub fn remove_tmp(&self) {
         let own = self.options.session.as_deref().filter(|name| name.starts_with(OWN_SESSION));
         let Some(session) = own.and_then(|name| name.parse::<SessionId>().ok()) else { return };
-        let folder = self.root.last().to_owned();
+        let folder = self.root.last();
         if let Ok(workspace) = Workspace::discover(Some(&folder), &folder)
             && let Ok(Some(state)) = State::find(&workspace)
         {
             caches::remove_tmp(&state, &session);
         }
     }
-}
 
-impl ServerHandler for Server {
-    fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(capabilities())
-            .with_server_info(Implementation::new("lbx", env!("CARGO_PKG_VERSION")))
-            .with_instructions(if self.served.dialect.is_some() {
-                DIALECT_INSTRUCTIONS
-            } else {
-                INSTRUCTIONS
-            })
+    /// Locks the lifecycle.
+    fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
+        self.lifecycle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn list_tools(
-        &self,
-        page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        on_the_only_page(page)?;
-        let tools = self.tools.get_or_init(|| self.served.listed(self.settings.results));
-        Ok(ListToolsResult::with_all_items(tools.clone()))
+    /// Returns the description of the server, in a handshake or on request.
+    fn description(&self) -> Map<String, Value> {
+        let instructions = if self.tools.dialect.is_some() { DIALECT_INSTRUCTIONS } else { INSTRUCTIONS };
+        let capabilities = ["completions", "logging", "prompts", "resources", "tools"];
+        let capabilities: Map<_, _> =
+            capabilities.map(|name| (name.to_owned(), json!({}))).into_iter().collect();
+        Map::from_iter([
+            ("capabilities".to_owned(), capabilities.into()),
+            ("instructions".to_owned(), instructions.into()),
+        ])
     }
 
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let target = self.served.find(&request.name).ok_or_else(|| self.unknown_tool(&request.name))?;
-        if let Some(Flaw(error)) = context.extensions.get() {
-            return Ok(answer::refused(error, &CallNotes::default(), self.settings.results).into());
+    /// Answers a handshake.
+    fn initialize(&self, request: &Request) -> Answer {
+        /// Parameters of a handshake.
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Hello {
+            protocol_version: String,
+            capabilities: Map<String, Value>,
+            client_info: Info,
         }
-        let person = self.settings.confirm.then(|| Person::at(&context, &request, &self.questions));
-        let root = self.root.of(&context).await;
-        let has_warning = root.warning.is_some();
-        let call = ToolCall {
-            target,
-            arguments: request.arguments.unwrap_or_default(),
-            root,
-            options: self.options_of(&context),
-            results: self.settings.results,
-            ask: person.as_ref().map(|person| Arc::clone(&person.ask)),
+        let hello: Hello = parameters(&request.method, request.params.clone())?;
+        let is_known = REVISIONS.contains(&hello.protocol_version.as_str());
+        let revision = Some(hello.protocol_version).filter(|wanted| is_known && wanted.as_str() < STATELESS);
+        let revision = revision.unwrap_or_else(|| NEWEST_WITH_HANDSHAKE.to_owned());
+        let mut answer = self.description();
+        answer.insert("protocolVersion".to_owned(), revision.clone().into());
+        answer.insert("serverInfo".to_owned(), server_info());
+        let name = Some(hello.client_info.name);
+        *self.lifecycle() = Lifecycle::Handshake(Caller { name, capabilities: hello.capabilities, revision });
+        Ok(answer.into())
+    }
+
+    /// Answers a ping, which only the stateless revision does not have.
+    fn ping(&self, request: &Request) -> Answer {
+        if !matches!(*self.lifecycle(), Lifecycle::Unopened) {
+            let caller = self.caller(request)?;
+            if caller.is_stateless() || matches!(*self.lifecycle(), Lifecycle::Stateless) {
+                return Err(no_method(&request.method));
+            }
+        }
+        Ok(json!({}))
+    }
+
+    /// Returns the description of the client that sends a request: by its handshake, or by the request itself, which may
+    /// open the connection so.
+    ///
+    /// # Errors
+    /// Fails if the server does not have the revision, or the request must describe the client and does not.
+    fn caller(&self, request: &Request) -> Result<Caller, RpcError> {
+        let revision = request.meta.get(META_REVISION).and_then(Value::as_str);
+        if let Some(revision) = revision.filter(|revision| !REVISIONS.contains(revision)) {
+            let data = json!({ "requested": revision, "supported": REVISIONS });
+            return Err(RpcError::new(UNSUPPORTED_REVISION, "Unsupported protocol version").with_data(data));
+        }
+        let capabilities = request.meta.get(META_CAPABILITIES).and_then(Value::as_object);
+        let mut lifecycle = self.lifecycle();
+        let is_discovery = request.method == DISCOVER;
+        let greeted = match &*lifecycle {
+            Lifecycle::Handshake(caller) => Some(caller.clone()),
+            Lifecycle::Unopened | Lifecycle::Stateless => None,
         };
-        let result = call.run(&context).await;
-        if let Some(question) = person.and_then(|person| person.question()) {
-            return Ok(question.into());
+        if greeted.is_none() || is_discovery || revision.is_some_and(|revision| revision >= STATELESS) {
+            let given = [(META_REVISION, revision.is_some()), (META_CAPABILITIES, capabilities.is_some())];
+            let missing: Vec<&str> =
+                given.iter().filter(|(_, is_given)| !is_given).map(|(name, _)| *name).collect();
+            if !missing.is_empty() {
+                let missing = missing.join(", ");
+                let message = format!("request _meta is missing or has malformed required fields: {missing}");
+                return Err(RpcError::new(INVALID_PARAMS, message));
+            }
+        }
+        if matches!(*lifecycle, Lifecycle::Unopened) && !is_discovery {
+            *lifecycle = Lifecycle::Stateless;
+        }
+        drop(lifecycle);
+        let info = request.meta.get(META_CLIENT).and_then(|info| Info::deserialize(info).ok());
+        let greeted = greeted.unwrap_or_default();
+        Ok(Caller {
+            name: info.map(|info| info.name).or(greeted.name),
+            capabilities: capabilities.cloned().unwrap_or(greeted.capabilities),
+            revision: revision.map_or(greeted.revision, str::to_owned),
+        })
+    }
+
+    /// Returns the result of a request.
+    fn result(&self, client: &Client<'_>, request: Request) -> Answer {
+        let Request { method, params, .. } = request;
+        let list = |field: &str, list: Value| json!({ field: list });
+        match method.as_str() {
+            DISCOVER => {
+                let mut answer = self.description();
+                answer.insert("supportedVersions".to_owned(), json!(REVISIONS));
+                answer.insert(
+                    "_meta".to_owned(),
+                    json!({ "io.modelcontextprotocol/serverInfo": server_info() }),
+                );
+                Ok(answer.into())
+            }
+            "tools/call" => self.call_tool(client, params, request.flaw),
+            "tools/list" => {
+                on_the_only_page(&method, params)?;
+                Ok(list("tools", self.tools.declared(self.settings.results)))
+            }
+            "resources/list" => {
+                on_the_only_page(&method, params)?;
+                Ok(list("resources", library::resources()))
+            }
+            "resources/templates/list" => {
+                on_the_only_page(&method, params)?;
+                Ok(list("resourceTemplates", library::templates()))
+            }
+            "prompts/list" => {
+                on_the_only_page(&method, params)?;
+                Ok(list("prompts", library::prompts()))
+            }
+            _ => self.result_of_rare(client, &method, params),
+        }
+    }
+
+    /// Returns the result of a request for the library, or about logging.
+    fn result_of_rare(&self, client: &Client<'_>, method: &str, params: Map<String, Value>) -> Answer {
+        /// Parameters of a resource.
+        #[derive(Deserialize)]
+        struct Resource {
+            uri: String,
+        }
+        /// Parameters of a prompt.
+        #[derive(Deserialize)]
+        struct Prompt {
+            name: String,
+            arguments: Option<Map<String, Value>>,
+        }
+        /// Parameters of a completion.
+        #[derive(Deserialize)]
+        struct Completion {
+            #[serde(rename = "ref")]
+            reference: library::Reference,
+            argument: Argument,
+        }
+        /// Argument that is completed.
+        #[derive(Deserialize)]
+        struct Argument {
+            name: String,
+            value: String,
+        }
+        /// Parameters of the severity.
+        #[derive(Deserialize)]
+        struct Severity {
+            level: Level,
+        }
+        match method {
+            "resources/read" => {
+                let Resource { uri } = parameters(method, params)?;
+                let contents = self.with_native(client, |lbx| library::read(lbx, &uri))?;
+                Ok(json!({ "contents": [contents] }))
+            }
+            "prompts/get" => {
+                let Prompt { name, arguments } = parameters(method, params)?;
+                let from = arguments.as_ref().and_then(|given| given.get("from")?.as_str());
+                self.with_native(client, |lbx| library::prompt(lbx, &name, from))
+            }
+            "completion/complete" => {
+                let Completion { reference, argument: Argument { name, value } } =
+                    parameters(method, params)?;
+                // The person is still typing: an unknown argument gets no completions, and no error.
+                let completion = if library::takes(&reference, &name) {
+                    self.with_native(client, |lbx| library::completions(lbx, &name, &value))
+                } else {
+                    json!({ "values": [] })
+                };
+                Ok(json!({ "completion": completion }))
+            }
+            "logging/setLevel" => {
+                let Severity { level } = parameters(method, params)?;
+                *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+                Ok(json!({}))
+            }
+            _ => Err(no_method(method)),
+        }
+    }
+
+    /// Returns the options of a call, with the client's name for itself.
+    fn options_of(&self, client: &Client<'_>) -> Options {
+        Options { harness: client.caller.name.clone(), ..self.options.clone() }
+    }
+
+    /// Runs a function with native calls.
+    fn with_native<T>(&self, client: &Client<'_>, work: impl FnOnce(&mut LbxClient<'_>) -> T) -> T {
+        let (root, options) = (self.root.of(client), self.options_of(client));
+        let open = || Ok(root.open()?.keeping(&options.kept));
+        work(&mut LbxClient::new(&open, &options, client.control.clone()))
+    }
+
+    /// Calls a tool.
+    fn call_tool(&self, client: &Client<'_>, mut params: Map<String, Value>, flaw: Option<Error>) -> Answer {
+        /// Parameters of a call, except its arguments.
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let results = self.settings.results;
+        let person = self.settings.confirm.then(|| Person::at(client, &params, &self.questions));
+        let arguments = match params.remove("arguments") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(arguments)) => arguments,
+            Some(_) => return Err(misfit("tools/call")),
+        };
+        let Named { name } = parameters("tools/call", params)?;
+        let target = self.tools.find(&name).ok_or_else(|| self.unknown_tool(&name))?;
+        if let Some(flaw) = flaw {
+            return Ok(ToolResult::refused(&flaw, &CallNotes::default(), results).into_value());
+        }
+        let root = self.root.of(client);
+        let has_warning = root.warning.is_some();
+        let ask = person.as_ref().map(|person| |text: &str| person.ask(text));
+        let (options, control) = (self.options_of(client), client.control.clone());
+        let ask = ask.as_ref().map(|ask| ask as &Ask<'_>);
+        let result = ToolCall { target, arguments, root, options, results, control, ask }.run();
+        if let Some(question) = person.and_then(Person::question) {
+            return Ok(question);
         }
         // Nobody reads the response of a cancelled call.
-        if has_warning && !context.ct.is_cancelled() {
-            self.root.set_told().await;
+        if has_warning && !client.control.is_cancelled() {
+            self.root.set_told();
         }
-        self.logging.tell(&context, &request.name, &result).await;
-        Ok(result.into())
+        self.log(client.connection, &name, result.is_error);
+        Ok(result.into_value())
     }
 
-    async fn list_resources(
-        &self,
-        page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        on_the_only_page(page)?;
-        Ok(ListResourcesResult::with_all_items(library::resources()))
+    /// Returns the error for a tool that clients do not see.
+    fn unknown_tool(&self, name: &str) -> RpcError {
+        let names = self.tools.names().join(", ");
+        let name = quoted(name);
+        RpcError::new(INVALID_PARAMS, format!("unknown tool {name:?} (there are: {names})"))
     }
 
-    async fn list_resource_templates(
-        &self,
-        page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        on_the_only_page(page)?;
-        Ok(ListResourceTemplatesResult::with_all_items(library::templates()))
-    }
-
-    async fn read_resource(
-        &self,
-        request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = self.with_native(&context, move |lbx| library::read(lbx, &request.uri)).await??;
-        Ok(ReadResourceResult::new(vec![contents]).into())
-    }
-
-    async fn list_prompts(
-        &self,
-        page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        on_the_only_page(page)?;
-        Ok(ListPromptsResult::with_all_items(library::prompts()))
-    }
-
-    async fn get_prompt(
-        &self,
-        request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
-        let prompt = self.with_native(&context, move |lbx| {
-            let from = request.arguments.as_ref().and_then(|given| given.get("from")?.as_str());
-            library::prompt(lbx, &request.name, from)
-        });
-        Ok(prompt.await??.into())
-    }
-
-    async fn complete(
-        &self,
-        request: CompleteRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        let argument = request.argument;
-        // The person is still typing: an unknown argument gets no completions, and no error.
-        if !library::takes(&request.r#ref, &argument.name) {
-            return Ok(CompleteResult::new(CompletionInfo::default()));
+    /// Logs a call that has ended, if the client asked for that.
+    fn log(&self, connection: &Connection, tool: &str, is_error: bool) {
+        let (level, name) = if is_error { (Level::Warning, "warning") } else { (Level::Debug, "debug") };
+        let wanted = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted.is_some_and(|wanted| level >= wanted) {
+            let data = json!({ "tool": tool, "ok": !is_error });
+            connection.notify("notifications/message", &json!({ "level": name, "data": data }));
         }
-        let found = self
-            .with_native(&context, move |lbx| library::completions(lbx, &argument.name, &argument.value))
-            .await?;
-        Ok(CompleteResult::new(found))
+    }
+}
+
+impl Service for Server {
+    fn has_batches(&self) -> bool {
+        let lifecycle = self.lifecycle();
+        matches!(&*lifecycle, Lifecycle::Handshake(caller) if caller.revision.as_str() <= NEWEST_WITH_BATCHES)
     }
 
-    #[expect(deprecated, reason = "the newest revision has no logging; clients of the others have")]
-    async fn set_level(
-        &self,
-        request: rmcp::model::SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        self.logging.set(request.level);
-        Ok(())
-    }
-
-    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
-        self.root.forget().await;
-    }
-
-    /// Handles requests with invalid parameters.
-    async fn on_custom_request(
-        &self,
-        request: CustomRequest,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
-        let method = request.method.as_str();
-        if let Some((_, wanted)) = PARAMETERS.iter().find(|(known, _)| *known == method) {
-            return Err(ErrorData::invalid_params(format!("{method} wants {wanted}"), None));
+    fn answer_at_once(&self, request: &Request) -> Option<Answer> {
+        match request.method.as_str() {
+            "initialize" => Some(self.initialize(request)),
+            "ping" => Some(self.ping(request)),
+            _ => None,
         }
-        let message = format!("no method {}", quoted(method));
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
+
+    fn turn(&self, request: &Request) -> Turn {
+        if request.method != "tools/call" {
+            return Turn::Any;
+        }
+        // A person who is asked before each change may take long: no other call waits for that.
+        let of_tool =
+            |name: &str| if self.settings.confirm { Turn::Search } else { self.tools.turn_of(name) };
+        Turn::of_call(&request.params, of_tool)
+    }
+
+    fn answer(&self, connection: &Arc<Connection>, call: Call) -> Answer {
+        let Call { request, control, .. } = call;
+        let caller = self.caller(&request)?;
+        let token = request.meta.get("progressToken").filter(|token| token.is_string() || token.is_number());
+        let control = match token {
+            Some(token) => reporting(control, connection, token.clone()),
+            None => control,
+        };
+        let (method, is_stateless) = (request.method.clone(), caller.is_stateless());
+        let answer = self.result(&Client { caller, connection, control: &control }, request);
+        if is_stateless { in_stateless_form(&method, answer) } else { answer }
+    }
+
+    fn notice(&self, method: &str) {
+        if method == "notifications/roots/list_changed" {
+            self.root.forget();
+        }
+    }
+}
+
+/// Returns an answer as the stateless revision has it: results say that they are whole and for how long they hold, and
+/// a missing resource has the code of any other wrong parameter.
+fn in_stateless_form(method: &str, answer: Answer) -> Answer {
+    let mut result = answer.map_err(|error| match error.code {
+        RESOURCE_NOT_FOUND => RpcError { code: INVALID_PARAMS, ..error },
+        _ => error,
+    })?;
+    if let Some(fields) = result.as_object_mut().filter(|_| method != "logging/setLevel") {
+        fields.entry("resultType").or_insert_with(|| "complete".into());
+        if method.ends_with("/list") || ["resources/read", DISCOVER].contains(&method) {
+            fields.insert("ttlMs".to_owned(), 0.into());
+            fields.insert("cacheScope".to_owned(), "private".into());
+        }
+    }
+    Ok(result)
 }
 
 /// Valid parameters of the methods that list something.
@@ -375,12 +485,37 @@ const PARAMETERS: [(&str, &str); 10] = [
     ("logging/setLevel", "`level`: debug, info, notice, warning, error, critical, alert or emergency"),
 ];
 
+/// Returns the parameters of a method.
+///
+/// # Errors
+/// Fails if they do not fit; the message says what does.
+fn parameters<P: DeserializeOwned>(method: &str, params: Map<String, Value>) -> Result<P, RpcError> {
+    serde_json::from_value(Value::Object(params)).map_err(|_| misfit(method))
+}
+
+/// Returns the error for parameters that do not fit a method.
+fn misfit(method: &str) -> RpcError {
+    let wanted = PARAMETERS.iter().find(|(known, _)| *known == method).map_or("others", |(_, wanted)| wanted);
+    RpcError::new(INVALID_PARAMS, format!("{method} wants {wanted}"))
+}
+
+/// Returns the error for a method that the server does not have.
+fn no_method(method: &str) -> RpcError {
+    RpcError::new(METHOD_NOT_FOUND, format!("no method {}", quoted(method)))
+}
+
 /// Fails if there is a cursor: every list is one page, and no cursor was given out.
-fn on_the_only_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
-    match page.and_then(|page| page.cursor).filter(|cursor| !cursor.is_empty()) {
+fn on_the_only_page(method: &str, params: Map<String, Value>) -> Result<(), RpcError> {
+    /// Parameters of a list.
+    #[derive(Deserialize)]
+    struct Page {
+        cursor: Option<String>,
+    }
+    let Page { cursor } = parameters(method, params)?;
+    match cursor.filter(|cursor| !cursor.is_empty()) {
         Some(cursor) => {
             let message = format!("no such cursor: {:?}; the list is one page", quoted(&cursor));
-            Err(ErrorData::invalid_params(message, None))
+            Err(RpcError::new(INVALID_PARAMS, message))
         }
         None => Ok(()),
     }

@@ -8,19 +8,14 @@
 
 pub mod hosts;
 
-use std::collections::BTreeSet;
-use std::io;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
-
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use std::time::{Duration, Instant};
 
 use hosts::{Host, Hosts, Target, parse_port, split};
 
@@ -42,8 +37,8 @@ const DENIED_MAX: usize = 50;
 pub struct Proxy {
     /// Serving thread.
     thread: Option<JoinHandle<()>>,
-    /// Sender that ends the thread, also on drop.
-    stop: Option<oneshot::Sender<()>>,
+    /// Socket that listens.
+    listener: Arc<TcpListener>,
     /// List and findings.
     shared: Arc<Shared>,
 }
@@ -55,6 +50,21 @@ struct Shared {
     hosts: Hosts,
     /// Hosts that were denied, with their ports.
     denied: Mutex<BTreeSet<String>>,
+    /// Open connections.
+    open: Mutex<Open>,
+    /// Signal that a connection has ended.
+    ended: Condvar,
+}
+
+/// Open connections.
+#[derive(Debug, Default)]
+struct Open {
+    /// Both sockets of each.
+    sockets: BTreeMap<u64, Vec<TcpStream>>,
+    /// Number of the next connection.
+    next: u64,
+    /// True if no further one may begin.
+    is_over: bool,
 }
 
 impl Proxy {
@@ -63,23 +73,13 @@ impl Proxy {
     /// # Errors
     /// Returns the OS error.
     pub fn start(listener: OwnedFd, hosts: Hosts) -> io::Result<Self> {
-        let listener = std::net::TcpListener::from(listener);
-        listener.set_nonblocking(true)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let shared = Arc::new(Shared { hosts, denied: Mutex::default() });
-        let (stop, stopped) = oneshot::channel();
-        let served = shared.clone();
-        let thread = std::thread::Builder::new().name("proxy".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = stopped => {}
-                    () = serve(listener, served) => {}
-                }
-            });
-            // A name may still be resolving.
-            runtime.shutdown_background();
-        })?;
-        Ok(Self { thread: Some(thread), stop: Some(stop), shared })
+        let listener = Arc::new(TcpListener::from(listener));
+        let (denied, open, ended) = <(_, _, _)>::default();
+        let shared = Arc::new(Shared { hosts, denied, open, ended });
+        let (accepting, served) = (Arc::clone(&listener), Arc::clone(&shared));
+        let thread = std::thread::Builder::new().name("proxy".to_owned());
+        let thread = thread.spawn(move || serve(&accepting, &served))?;
+        Ok(Self { thread: Some(thread), listener, shared })
     }
 
     /// Returns the hosts that were denied so far, each with its port.
@@ -91,81 +91,187 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.stop = None;
+        let mut open = self.shared.open();
+        open.is_over = true;
+        open.sockets.values().flatten().for_each(end);
+        drop(open);
+        self.shared.ended.notify_all();
+        // It wakes the thread that accepts.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Accepts connections until the future is dropped.
-async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) {
-    let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
-    while let Ok(place) = room.clone().acquire_owned().await {
-        while connections.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((client, _)) => {
-                let shared = shared.clone();
-                connections.spawn(async move {
-                    // A failed connection is closed, and its client sees that.
-                    let _ = carry(client, &shared).await;
-                    drop(place);
-                });
+/// Ends a connection, in both directions.
+fn end(socket: &TcpStream) {
+    // It may have ended by itself.
+    let _ = socket.shutdown(Shutdown::Both);
+}
+
+/// Accepts connections until the proxy is over. Each has a thread of its own.
+fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
+    loop {
+        let is_full = |open: &mut Open| open.sockets.len() >= CONNECTIONS_MAX && !open.is_over;
+        let open = shared.ended.wait_while(shared.open(), is_full);
+        if open.unwrap_or_else(PoisonError::into_inner).is_over {
+            return;
+        }
+        let Ok((client, _)) = listener.accept() else {
+            if !shared.open().is_over {
+                std::thread::sleep(NAP);
             }
-            Err(_) => tokio::time::sleep(NAP).await,
+            continue;
+        };
+        let Ok(number) = shared.begin(&client) else { continue };
+        let carried = Arc::clone(shared);
+        let carry = move || {
+            // A failed connection is closed, and its client sees that.
+            let _ = carry(&client, number, &carried);
+            carried.end(number);
+        };
+        if std::thread::Builder::new().name("connection".to_owned()).spawn(carry).is_err() {
+            shared.end(number);
         }
     }
 }
 
+/// A client whose request must arrive in time.
+struct Timed<'a> {
+    /// Its socket.
+    client: &'a TcpStream,
+    /// Time until which it may send.
+    deadline: Instant,
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.client.set_read_timeout(Some(left))?;
+        self.client.read(bytes)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.client.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Serves one connection to its end.
-async fn carry(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
-    let Ok(request) = timeout(REQUEST_TIME_MAX, Request::read(&mut client)).await else { return Ok(()) };
-    let Some(request) = request? else { return Ok(()) };
+fn carry(client: &TcpStream, number: u64, shared: &Shared) -> io::Result<()> {
+    let mut timed = Timed { client, deadline: Instant::now() + REQUEST_TIME_MAX };
+    let Some(request) = Request::read(&mut timed)? else { return Ok(()) };
+    client.set_read_timeout(None)?;
     let opened = match &request.target {
-        Some(target) => open(target, shared).await,
+        Some(target) => open(target, shared),
         None => Err(Reply::Denied(request.asked.clone())),
     };
     match opened {
-        Ok(mut server) => {
-            request.reply(&mut client, &Reply::Granted).await?;
-            tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
+        Ok(server) => {
+            shared.add(number, &server)?;
+            request.reply(&mut &*client, &Reply::Granted)?;
+            exchange(client, &server);
+            Ok(())
         }
         Err(reply) => {
             if let Reply::Denied(host) = &reply {
                 shared.deny(host.clone());
             }
-            request.reply(&mut client, &reply).await
+            request.reply(&mut &*client, &reply)
         }
     }
 }
 
+/// Copies both directions of a connection. The end of one is passed on; a failure ends both.
+fn exchange(client: &TcpStream, server: &TcpStream) {
+    let pass = |mut from: &TcpStream, mut to: &TcpStream| match io::copy(&mut from, &mut to) {
+        Ok(_) => drop(to.shutdown(Shutdown::Write)),
+        Err(_) => [from, to].into_iter().for_each(end),
+    };
+    std::thread::scope(|scope| {
+        let back = std::thread::Builder::new().spawn_scoped(scope, || pass(server, client));
+        if back.is_err() {
+            [client, server].into_iter().for_each(end);
+        }
+        pass(client, server);
+    });
+}
+
 /// Connects to a target if the list names it and it leads to a permitted address.
-async fn open(target: &Target, shared: &Shared) -> Result<TcpStream, Reply> {
+fn open(target: &Target, shared: &Shared) -> Result<TcpStream, Reply> {
     if !shared.hosts.names(target) {
         return Err(Reply::Denied(target.to_string()));
     }
-    let found: Vec<SocketAddr> = match &target.host {
+    let found = match &target.host {
         Host::Address(address) => vec![SocketAddr::new(*address, target.port)],
-        Host::Name(name) => {
-            let looked_up = timeout(CONNECT_TIME_MAX, tokio::net::lookup_host((name.as_str(), target.port)));
-            looked_up.await.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default()
-        }
+        Host::Name(name) => addresses_of(name.as_str().to_owned(), target.port),
     };
     let mut reply = Reply::Unreachable;
     for address in found.iter().take(ADDRESSES_MAX) {
         if !shared.hosts.may_lead_to(target, address.ip()) {
             let host = Host::Address(address.ip().to_canonical());
             reply = Reply::Denied(Target { host, port: target.port }.to_string());
-        } else if let Ok(Ok(server)) = timeout(CONNECT_TIME_MAX, TcpStream::connect(address)).await {
+        } else if let Ok(server) = TcpStream::connect_timeout(address, CONNECT_TIME_MAX) {
             return Ok(server);
         }
     }
     Err(reply)
 }
 
+/// Returns the addresses of a name; none if they cannot be found in time.
+fn addresses_of(name: String, port: u16) -> Vec<SocketAddr> {
+    let (sender, receiver) = sync_channel(1);
+    let look_up = move || {
+        let found = (name.as_str(), port).to_socket_addrs();
+        // Nobody may be waiting any more.
+        let _ = sender.send(found.map(Iterator::collect).unwrap_or_default());
+    };
+    let started = std::thread::Builder::new().name("resolver".to_owned()).spawn(look_up);
+    started.ok().and_then(|_| receiver.recv_timeout(CONNECT_TIME_MAX).ok()).unwrap_or_default()
+}
+
 impl Shared {
+    /// Locks the open connections.
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection of a client; returns its number.
+    fn begin(&self, client: &TcpStream) -> io::Result<u64> {
+        let client = client.try_clone()?;
+        let mut open = self.open();
+        let number = open.next;
+        open.next += 1;
+        open.sockets.insert(number, vec![client]);
+        Ok(number)
+    }
+
+    /// Adds the socket to the server; fails if the proxy is over.
+    fn add(&self, number: u64, server: &TcpStream) -> io::Result<()> {
+        let server = server.try_clone()?;
+        let mut open = self.open();
+        if open.is_over {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        open.sockets.entry(number).or_default().push(server);
+        Ok(())
+    }
+
+    /// Closes a connection.
+    fn end(&self, number: u64) {
+        self.open().sockets.remove(&number);
+        self.ended.notify_all();
+    }
+
     /// Records a denied host.
     fn deny(&self, host: String) {
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,6 +297,8 @@ const NAME: u8 = 3;
 const IPV6: u8 = 4;
 /// Longest head of an HTTP request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Bytes of it that are read at once.
+const PART_BYTES: usize = 1 << 10;
 /// Largest number of header lines.
 const HEADERS_MAX: usize = 64;
 /// Characters of a host's name that a message repeats.
@@ -232,10 +340,10 @@ impl Request {
     ///
     /// # Errors
     /// Returns the error of the connection.
-    async fn read<S: AsyncRead + AsyncWrite + Unpin>(client: &mut S) -> io::Result<Option<Self>> {
-        match client.read_u8().await? {
-            SOCKS5 => read_socks(client).await,
-            first => read_http(client, first).await,
+    fn read<S: Read + Write>(client: &mut S) -> io::Result<Option<Self>> {
+        match u8::from_be_bytes(bytes(client)?) {
+            SOCKS5 => read_socks(client),
+            first => read_http(client, first),
         }
     }
 
@@ -243,22 +351,22 @@ impl Request {
     ///
     /// # Errors
     /// Returns the error of the connection.
-    async fn reply<S: AsyncWrite + Unpin>(&self, client: &mut S, reply: &Reply) -> io::Result<()> {
+    fn reply<S: Write>(&self, client: &mut S, reply: &Reply) -> io::Result<()> {
         match (self.protocol, reply) {
-            (Protocol::Socks, Reply::Granted) => reply_socks(client, 0).await,
-            (Protocol::Socks, Reply::Denied(_)) => reply_socks(client, 2).await,
-            (Protocol::Socks, Reply::Unreachable) => reply_socks(client, 4).await,
+            (Protocol::Socks, Reply::Granted) => reply_socks(client, 0),
+            (Protocol::Socks, Reply::Denied(_)) => reply_socks(client, 2),
+            (Protocol::Socks, Reply::Unreachable) => reply_socks(client, 4),
             (Protocol::Http, Reply::Granted) => {
-                client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await
+                client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
             }
             (Protocol::Http, Reply::Denied(host)) => {
                 let leads =
                     if *host == self.asked { String::new() } else { format!("{} leads to ", self.asked) };
                 let text = format!("{leads}{host}, which is not among the hosts of bash.network");
-                reply_http(client, "403 Forbidden", &text).await
+                reply_http(client, "403 Forbidden", &text)
             }
             (Protocol::Http, Reply::Unreachable) => {
-                reply_http(client, "502 Bad Gateway", &format!("{} does not answer", self.asked)).await
+                reply_http(client, "502 Bad Gateway", &format!("{} does not answer", self.asked))
             }
         }
     }
@@ -274,49 +382,51 @@ impl Request {
     }
 }
 
+/// Reads as many bytes as a value has.
+fn bytes<const COUNT: usize>(client: &mut impl Read) -> io::Result<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
+    client.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Reads a SOCKS5 request after its first byte.
-async fn read_socks<S: AsyncRead + AsyncWrite + Unpin>(client: &mut S) -> io::Result<Option<Request>> {
-    let count = client.read_u8().await?;
+fn read_socks<S: Read + Write>(client: &mut S) -> io::Result<Option<Request>> {
+    let count = u8::from_be_bytes(bytes(client)?);
     let mut methods = vec![0; usize::from(count)];
-    client.read_exact(&mut methods).await?;
+    client.read_exact(&mut methods)?;
     if !methods.contains(&NO_PASSWORD) {
-        client.write_all(&[SOCKS5, NO_METHOD]).await?;
+        client.write_all(&[SOCKS5, NO_METHOD])?;
         return Ok(None);
     }
-    client.write_all(&[SOCKS5, NO_PASSWORD]).await?;
-    let mut head = [0; 4];
-    client.read_exact(&mut head).await?;
-    let [version, command, reserved, kind] = head;
+    client.write_all(&[SOCKS5, NO_PASSWORD])?;
+    let [version, command, reserved, kind] = bytes(client)?;
     if version != SOCKS5 || reserved != 0 {
-        return reply_socks(client, 1).await.map(|()| None);
+        return reply_socks(client, 1).map(|()| None);
     }
     if command != CONNECT {
-        return reply_socks(client, 7).await.map(|()| None);
+        return reply_socks(client, 7).map(|()| None);
     }
     let host = match kind {
-        IPV4 => std::net::Ipv4Addr::from(client.read_u32().await?).to_string(),
-        IPV6 => std::net::Ipv6Addr::from(client.read_u128().await?).to_string(),
+        IPV4 => std::net::Ipv4Addr::from(u32::from_be_bytes(bytes(client)?)).to_string(),
+        IPV6 => std::net::Ipv6Addr::from(u128::from_be_bytes(bytes(client)?)).to_string(),
         NAME => {
-            let mut name = vec![0; usize::from(client.read_u8().await?)];
-            client.read_exact(&mut name).await?;
+            let mut name = vec![0; usize::from(u8::from_be_bytes(bytes(client)?))];
+            client.read_exact(&mut name)?;
             String::from_utf8_lossy(&name).into_owned()
         }
-        _ => return reply_socks(client, 8).await.map(|()| None),
+        _ => return reply_socks(client, 8).map(|()| None),
     };
-    let port = client.read_u16().await?;
+    let port = u16::from_be_bytes(bytes(client)?);
     Ok(Some(Request::new(&host, port, Protocol::Socks)))
 }
 
 /// Replies in SOCKS5; hides the bound address.
-async fn reply_socks<S: AsyncWrite + Unpin>(client: &mut S, reply: u8) -> io::Result<()> {
-    client.write_all(&[SOCKS5, reply, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
+fn reply_socks<S: Write>(client: &mut S, reply: u8) -> io::Result<()> {
+    client.write_all(&[SOCKS5, reply, 0, IPV4, 0, 0, 0, 0, 0, 0])
 }
 
 /// Reads an HTTP request after its first byte.
-async fn read_http<S: AsyncRead + AsyncWrite + Unpin>(
-    client: &mut S,
-    first: u8,
-) -> io::Result<Option<Request>> {
+fn read_http<S: Read + Write>(client: &mut S, first: u8) -> io::Result<Option<Request>> {
     let mut head = vec![first];
     loop {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -335,8 +445,10 @@ async fn read_http<S: AsyncRead + AsyncWrite + Unpin>(
                 }
             }
             Ok(httparse::Status::Partial) if head.len() < HEAD_BYTES_MAX => {
-                if client.read_buf(&mut head).await? == 0 {
-                    return Ok(None);
+                let mut part = [0; PART_BYTES];
+                match client.read(&mut part)? {
+                    0 => return Ok(None),
+                    count => head.extend_from_slice(part.get(..count).unwrap_or_default()),
                 }
                 continue;
             }
@@ -346,37 +458,48 @@ async fn read_http<S: AsyncRead + AsyncWrite + Unpin>(
             Ok(httparse::Status::Complete(_)) => ("400 Bad Request", "data before the reply"),
             Err(_) => ("400 Bad Request", "this is neither SOCKS5 nor HTTP"),
         };
-        return reply_http(client, refusal.0, refusal.1).await.map(|()| None);
+        return reply_http(client, refusal.0, refusal.1).map(|()| None);
     }
 }
 
 /// Replies in HTTP with an error.
-async fn reply_http<S: AsyncWrite + Unpin>(client: &mut S, status: &str, text: &str) -> io::Result<()> {
+fn reply_http<S: Write>(client: &mut S, status: &str, text: &str) -> io::Result<()> {
     let body = format!("lbx: {text}\n");
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    client.write_all((head + &body).as_bytes()).await
+    client.write_all((head + &body).as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A client that sends some bytes, and keeps the replies.
+    struct Sent<'a>(&'a [u8], Vec<u8>);
+
+    impl Read for Sent<'_> {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            self.0.read(bytes)
+        }
+    }
+
+    impl Write for Sent<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     /// Returns the request that the proxy reads from some bytes, and its replies before that.
     fn read(bytes: &[u8]) -> (Option<Request>, Vec<u8>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
-            let (mut client, mut server) = tokio::io::duplex(1 << 20);
-            client.write_all(bytes).await.unwrap();
-            client.shutdown().await.unwrap();
-            let request = Request::read(&mut server).await.ok().flatten();
-            drop(server);
-            let mut answer = Vec::new();
-            client.read_to_end(&mut answer).await.unwrap();
-            (request, answer)
-        })
+        let mut client = Sent(bytes, Vec::new());
+        let request = Request::read(&mut client).ok().flatten();
+        (request, client.1)
     }
 
     #[test]

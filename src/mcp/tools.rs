@@ -1,55 +1,187 @@
-//! Declares the tools in MCP's form.
+//! The tools of a server: which ones clients see, and how MCP declares them.
 
-use std::sync::Arc;
+use serde_json::{Map, Value, json};
 
-use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
-use serde_json::{Map, Value};
-
-use super::wanted::{Wanted, served};
+use super::call::Target;
+use super::queue::Turn;
 use crate::app::options::Results;
+use crate::catalog::{self, TOOLS};
 use crate::dialect::{Dialect, DialectTool};
+use crate::error::Error;
 use crate::request;
-use crate::tools::{Effect, ToolEntry};
+use crate::tools::bash::Bash;
+use crate::tools::read::Read;
+use crate::tools::{Effect, Tool as _, ToolEntry};
 
-/// Returns the response to `tools/list`.
-#[must_use]
-pub fn tools(wanted: &Wanted, results: Results) -> Vec<Tool> {
-    served().filter(|tool| wanted.has(tool)).map(|tool| declare(tool, results)).collect()
+/// Returns the tools that clients may see.
+fn served() -> impl Iterator<Item = &'static ToolEntry> {
+    TOOLS.iter().filter(|tool| tool.served)
 }
 
-/// Returns the response to `tools/list` for a model family's tools.
-#[must_use]
-pub fn foreign_tools(wanted: &Wanted, dialect: &Dialect) -> Vec<Tool> {
-    dialect.tools.iter().filter(|tool| wanted.has_foreign(tool)).map(declare_foreign).collect()
+/// Filter for the tools of a server (`--tools`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Filter {
+    /// Every tool.
+    #[default]
+    All,
+    /// The few tools that most work needs; all tools of a model family.
+    Core,
+    /// Tools that change nothing.
+    ReadOnly,
+    /// Tools with these names.
+    Named(Vec<String>),
+}
+
+impl Filter {
+    /// Parses a filter: `all`, `core`, `read-only`, or names separated by commas.
+    ///
+    /// # Errors
+    /// Fails with `invalid_request` if this server cannot have a tool of that name.
+    fn parse(text: &str, known: &[&str]) -> Result<Self, Error> {
+        match text {
+            "all" => return Ok(Self::All),
+            "core" => return Ok(Self::Core),
+            "read-only" => return Ok(Self::ReadOnly),
+            _ => {}
+        }
+        let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+            return Err(Error::invalid(format!("--tools: unknown tool {unknown:?}"))
+                .suggest(format!("Use all, core, read-only, or names of these: {}.", known.join(", ")))
+                .detail("field", "tools"));
+        }
+        if names.is_empty() {
+            return Err(Error::invalid("--tools names no tool").detail("field", "tools"));
+        }
+        Ok(Self::Named(names.into_iter().map(str::to_owned).collect()))
+    }
+
+    /// Returns true if the server has this tool.
+    fn has(&self, name: &str, effect: Effect, is_core: bool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Core => is_core,
+            Self::ReadOnly => effect == Effect::Reads,
+            Self::Named(names) => names.iter().any(|known| known == name),
+        }
+    }
+}
+
+/// The tools of a server.
+pub struct ToolSet {
+    /// Model family of the tools; `None` for lbx's own.
+    pub dialect: Option<&'static Dialect>,
+    /// Filter of the tools.
+    filter: Filter,
+}
+
+impl ToolSet {
+    /// Returns the tools that `--tools` asks for.
+    ///
+    /// # Errors
+    /// Fails with `invalid_request` if there is no tool of that name.
+    pub fn new(dialect: Option<&'static Dialect>, filter: Option<&str>) -> Result<Self, Error> {
+        let all = Self { dialect, filter: Filter::All };
+        let filter = filter.map(|text| Filter::parse(text, &all.names())).transpose()?;
+        Ok(Self { filter: filter.unwrap_or_default(), ..all })
+    }
+
+    /// Returns the tools, in the order of their list.
+    fn all(&self) -> impl Iterator<Item = Target> {
+        let dialect = self.dialect;
+        let foreign =
+            dialect.into_iter().flat_map(|it| it.tools.iter().map(move |tool| Target::Foreign(it, tool)));
+        foreign
+            .chain(served().filter(move |_| dialect.is_none()).map(Target::Native))
+            .filter(|tool| self.has(*tool))
+    }
+
+    /// Returns true if the server has this tool.
+    fn has(&self, tool: Target) -> bool {
+        match tool {
+            Target::Native(tool) => self.filter.has(tool.name, tool.effect, tool.core),
+            Target::Foreign(_, tool) => self.filter.has(tool.name, tool.effect, true),
+        }
+    }
+
+    /// Returns a tool by name, or one of lbx's own by an alias.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Target> {
+        let found = match self.dialect {
+            Some(dialect) => Target::Foreign(dialect, dialect.tool(name)?),
+            None => Target::Native(catalog::find(name).filter(|tool| tool.served)?),
+        };
+        Some(found).filter(|tool| self.has(*tool))
+    }
+
+    /// Returns the ordering rule for calls of a tool.
+    #[must_use]
+    pub fn turn_of(&self, name: &str) -> Turn {
+        let (effect, runs_commands, reads_files) = match self.find(name) {
+            Some(Target::Native(tool)) => (tool.effect, tool.name == Bash::NAME, tool.name == Read::NAME),
+            Some(Target::Foreign(_, tool)) => (tool.effect, tool.runs_commands, tool.reads_files),
+            None => return Turn::Search,
+        };
+        match effect {
+            _ if runs_commands => Turn::Search,
+            Effect::Reads if reads_files => Turn::Read,
+            Effect::Reads => Turn::Search,
+            Effect::Adds | Effect::Writes => Turn::Change,
+        }
+    }
+
+    /// Returns the names of all tools.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        self.all().map(Target::name).collect()
+    }
+
+    /// Returns the response to `tools/list`.
+    #[must_use]
+    pub fn declared(&self, results: Results) -> Value {
+        let declare = |tool| match tool {
+            Target::Native(tool) => declare(tool, results),
+            Target::Foreign(_, tool) => declare_foreign(tool),
+        };
+        self.all().map(declare).collect()
+    }
 }
 
 /// Declares one tool of a model family.
-fn declare_foreign(tool: &DialectTool) -> Tool {
+fn declare_foreign(tool: &DialectTool) -> Value {
     let mut schema = object(request::advertised(tool.schema()));
     schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     schema
         .values_mut()
         .for_each(|value| strip(value, |keyword, value| keyword == "default" && !value.is_object()));
     let description = schema.remove("description");
-    let description = description.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-    Tool::new(tool.name, description, Arc::new(schema)).with_annotations(annotations(tool.effect))
+    let description = description.as_ref().and_then(Value::as_str).unwrap_or_default();
+    json!({
+        "name": tool.name, "description": description, "inputSchema": schema, "annotations": annotations(tool.effect)
+    })
 }
 
 /// Declares one tool.
-fn declare(tool: &ToolEntry, results: Results) -> Tool {
+fn declare(tool: &ToolEntry, results: Results) -> Value {
     // No title: the description begins with it.
-    let declared = Tool::new(tool.name, tool.summary(), Arc::new(input_schema(tool)))
-        .with_annotations(annotations(tool.effect));
-    match results {
-        Results::Json => declared.with_raw_output_schema(Arc::new(output_schema(tool))),
+    let mut declared = json!({
+        "name": tool.name, "description": tool.summary(), "inputSchema": input_schema(tool),
+        "annotations": annotations(tool.effect)
+    });
+    let (name, value) = match results {
+        Results::Json => ("outputSchema", output_schema(tool)),
         // Plain text fits no schema. `init` uses this form for clients that choose which tools a model sees.
-        Results::Text => declared.with_meta(meta(tool)),
+        Results::Text => ("_meta", meta(tool)),
+    };
+    if let Some(declared) = declared.as_object_mut() {
+        declared.insert(name.to_owned(), value.into());
     }
+    declared
 }
 
 /// Returns hints for Claude Code: if the model has the tool from the first request, the words by which it finds the
 /// tool, and the maximum length of results.
-fn meta(tool: &ToolEntry) -> MetaObject {
+fn meta(tool: &ToolEntry) -> Map<String, Value> {
     /// Characters of a result that the client shows whole.
     const RESULT_CHARACTERS_MAX: u32 = 100_000;
     /// Tools with long results.
@@ -63,17 +195,16 @@ fn meta(tool: &ToolEntry) -> MetaObject {
     if LONG.contains(&tool.name) {
         meta.insert("anthropic/maxResultSizeChars".to_owned(), RESULT_CHARACTERS_MAX.into());
     }
-    MetaObject(meta)
+    meta
 }
 
 /// Returns the hints about a tool that differ from MCP's defaults, by which every tool writes, destroys, and reaches
 /// out into the world.
-fn annotations(effect: Effect) -> ToolAnnotations {
-    let closed = ToolAnnotations::new().open_world(false);
+fn annotations(effect: Effect) -> Value {
     match effect {
-        Effect::Reads => closed.read_only(true),
-        Effect::Adds => closed.destructive(false),
-        Effect::Writes => closed,
+        Effect::Reads => json!({ "openWorldHint": false, "readOnlyHint": true }),
+        Effect::Adds => json!({ "openWorldHint": false, "destructiveHint": false }),
+        Effect::Writes => json!({ "openWorldHint": false }),
     }
 }
 
@@ -81,7 +212,7 @@ fn annotations(effect: Effect) -> ToolAnnotations {
 /// errors are clear: so bounds and patterns that a description has are left out. Defaults are left out too, since
 /// strict function calling of `OpenAI` rejects them. Unlisted names are not forbidden, since rarer fields and names
 /// that models know are accepted.
-fn input_schema(tool: &ToolEntry) -> JsonObject {
+fn input_schema(tool: &ToolEntry) -> Map<String, Value> {
     let mut schema = request::advertised((tool.request_schema)());
     strip(&mut schema, |keyword, value| match keyword {
         "default" => !value.is_object(),
@@ -131,7 +262,7 @@ fn name_plainly(schema: &mut Value) {
 
 /// Returns the schema of the response: the names of the required fields, in one of its forms. Clients pass the list to
 /// a model that pays for it, and nobody needs more before the response arrives; the tool `schema` has the rest.
-fn output_schema(tool: &ToolEntry) -> JsonObject {
+fn output_schema(tool: &ToolEntry) -> Map<String, Value> {
     let schema = (tool.response_schema)();
     let forms = schema.get("anyOf").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![schema]);
     let mut fields = Map::new();
@@ -198,7 +329,7 @@ fn strip(schema: &mut Value, is_needless: fn(&str, &Value) -> bool) {
 }
 
 /// Returns a schema as an object, which it always is.
-fn object(schema: Value) -> JsonObject {
+fn object(schema: Value) -> Map<String, Value> {
     match schema {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -1,0 +1,511 @@
+//! The connection to a client: one JSON-RPC message per line, in and out.
+//!
+//! One thread reads, one writes, and each running call has one of its own. All of them share one state. A ping, a
+//! cancellation or a response overtakes the queued calls.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+
+use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Refusal, Request, RpcError};
+use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
+use crate::control::Control;
+use crate::error::without_panic;
+
+/// Largest message from the client, in bytes: fits 10 MB of text even if most of it is escaped.
+const LINE_BYTES_MAX: usize = 64 << 20;
+/// Bytes per read of stdin: the size of a pipe.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of messages that the client has not read: beyond it, no further call begins, and no message is read.
+const UNSENT_BYTES_MAX: usize = 8 << 20;
+/// Bytes of such a message in addition to its text.
+const UNSENT_MESSAGE_BYTES: usize = 64;
+/// Time that running calls have after the client has closed its end, so that requests piped in all at once are answered
+/// too.
+const GRACE: Duration = Duration::from_millis(500);
+/// Time for which a client that has closed its end may read none of its messages.
+const STALL_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time in which cancelled calls must end.
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time in which the last responses must be written.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
+/// Time after which a thread without a call ends.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Result of a request.
+pub type Answer = Result<Value, RpcError>;
+
+/// Handles the messages of a client.
+pub trait Service: Send + Sync + 'static {
+    /// Returns true if the agreed revision has batches.
+    fn has_batches(&self) -> bool;
+    /// Answers a request that costs nothing, and begins or keeps up the connection; returns `None` for any other.
+    fn answer_at_once(&self, request: &Request) -> Option<Answer>;
+    /// Returns the ordering rule for a request.
+    fn turn(&self, request: &Request) -> Turn;
+    /// Answers a request.
+    fn answer(&self, connection: &Arc<Connection>, call: Call) -> Answer;
+    /// Handles a notification.
+    fn notice(&self, method: &str);
+}
+
+/// Reason why a request of the server has no result.
+pub enum Unanswered {
+    /// The client refused it.
+    Refused(RpcError),
+    /// The client did not answer in time.
+    Timeout,
+    /// The call that asked was cancelled.
+    Cancelled,
+}
+
+/// The state that all threads share.
+pub struct Connection {
+    /// Messages and calls.
+    state: Mutex<State>,
+    /// Signal that a call may begin.
+    begun: Condvar,
+    /// Signal that there is a message to write.
+    posted: Condvar,
+    /// Signal that the client answered a request, or that a call was cancelled.
+    replied: Condvar,
+    /// Signal that a call has begun or ended, or that a message was written.
+    changed: Condvar,
+    /// Wakes the main thread, which ends the process.
+    waker: UnixStream,
+}
+
+/// Messages and calls.
+struct State {
+    /// Calls that run or wait for their turn.
+    queue: Queue,
+    /// Calls that a thread is about to make.
+    ready: VecDeque<Call>,
+    /// Number of threads without a call.
+    idle: usize,
+    /// Unanswered batches.
+    batches: Batches,
+    /// Requests of the server, with the answers that nobody has taken yet.
+    asked: BTreeMap<i64, Option<Answer>>,
+    /// Id of the server's next request.
+    next_id: i64,
+    /// Lines to write.
+    outbox: VecDeque<Vec<u8>>,
+    /// Bytes of lines that the client has not read.
+    unsent: usize,
+    /// True if the client has closed its end of stdin.
+    is_at_end: bool,
+    /// True if the client has closed its end of stdout.
+    is_broken: bool,
+}
+
+impl State {
+    /// Returns true if the client has read most of its messages.
+    const fn is_read(&self) -> bool {
+        self.unsent < UNSENT_BYTES_MAX
+    }
+}
+
+impl Connection {
+    /// Creates a connection with at most `calls_max` calls at once.
+    fn new(waker: UnixStream, calls_max: usize) -> Self {
+        let state = State {
+            queue: Queue::new(calls_max),
+            ready: VecDeque::new(),
+            idle: 0,
+            batches: Batches::default(),
+            asked: BTreeMap::new(),
+            next_id: 0,
+            outbox: VecDeque::new(),
+            unsent: 0,
+            is_at_end: false,
+            is_broken: false,
+        };
+        let (begun, posted, replied, changed) = <(Condvar, Condvar, Condvar, Condvar)>::default();
+        Self { state: Mutex::new(state), begun, posted, replied, changed, waker }
+    }
+
+    /// Locks the state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a line for the client.
+    fn post(&self, state: &mut State, line: Vec<u8>) {
+        if !state.is_broken {
+            state.unsent += line.len() + UNSENT_MESSAGE_BYTES;
+            state.outbox.push_back(line);
+            self.posted.notify_one();
+        }
+    }
+
+    /// Sends the response to a request.
+    fn respond(&self, state: &mut State, id: &Id, answer: &Answer) {
+        if let Some(line) = state.batches.answered(id, message::response_line(id, answer)) {
+            self.post(state, line);
+        }
+    }
+
+    /// Sends a notification, unless the client reads none.
+    pub fn notify(&self, method: &str, params: &Value) {
+        let mut state = self.state();
+        if state.is_read() {
+            self.post(&mut state, message::request_line(None, method, Some(params)));
+        }
+    }
+
+    /// Sends a request to the client, and waits for the response. If the call stops waiting, tells the client, so that
+    /// it removes a question from the screen.
+    ///
+    /// # Errors
+    /// Fails if the client refuses, or does not answer in time, or the call is cancelled.
+    pub fn ask(
+        &self,
+        method: &str,
+        params: Option<&Value>,
+        time_max: Duration,
+        control: &Control,
+    ) -> Result<Value, Unanswered> {
+        let mut state = self.state();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.asked.insert(id, None);
+        self.post(&mut state, message::request_line(Some(&Id::Number(id)), method, params));
+        let is_open =
+            |state: &mut State| state.asked.get(&id).is_some_and(Option::is_none) && !control.is_cancelled();
+        let waited = self.replied.wait_timeout_while(state, time_max, is_open);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if let Some(answer) = state.asked.remove(&id).flatten() {
+            return answer.map_err(Unanswered::Refused);
+        }
+        let (reason, unanswered) = if control.is_cancelled() {
+            ("the call was cancelled", Unanswered::Cancelled)
+        } else {
+            ("no answer in time", Unanswered::Timeout)
+        };
+        let dropped = json!({ "requestId": id, "reason": reason });
+        self.post(&mut state, message::request_line(None, "notifications/cancelled", Some(&dropped)));
+        Err(unanswered)
+    }
+
+    /// Waits until something holds. Returns false if the client is gone and reads its messages no more, so that no
+    /// further call needs to begin.
+    fn wait_until(&self, holds: impl Fn(&State) -> bool) -> bool {
+        let mut state = self.state();
+        while !holds(&state) {
+            let waited = self.changed.wait_timeout(state, STALL_TIME_MAX);
+            let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if time.timed_out() && state.unsent > 0 && (state.is_at_end || has_hung_up()) {
+                state.queue.clear();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits until something holds, at most for a time.
+    fn wait_at_most(&self, time: Duration, holds: impl Fn(&State) -> bool) {
+        drop(self.changed.wait_timeout_while(self.state(), time, |state| !holds(state)));
+    }
+
+    /// Ends the connection, from any thread.
+    fn close(&self) {
+        // The main thread may be gone already.
+        let _ = (&self.waker).write_all(&[0]);
+    }
+
+    /// Cancels all calls, and waits for their last responses.
+    fn finish(&self) {
+        self.state().queue.stop();
+        self.replied.notify_all();
+        self.wait_at_most(SHUTDOWN_TIME_MAX, |state| !state.queue.has_running());
+        self.wait_at_most(FLUSH_TIME_MAX, |state| state.unsent == 0);
+    }
+}
+
+/// Serves a client on stdin and stdout until it is gone, or a signal ends the process: calls are cancelled, and their
+/// processes are killed.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn serve<S: Service>(service: Arc<S>, calls_max: usize) -> io::Result<()> {
+    let (waker, mut woken) = UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+    }
+    let connection = Arc::new(Connection::new(waker, calls_max));
+    let serving = Arc::new(Serving { connection, service });
+    let (reader, writer) = (Arc::clone(&serving), Arc::clone(&serving));
+    let stdin = Stream::of(io::stdin())?;
+    std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
+        reader.read(Lines::new(BufReader::with_capacity(BUFFER_BYTES, stdin), LINE_BYTES_MAX));
+        reader.connection.close();
+    })?;
+    let stdout = Stream::of(io::stdout())?;
+    std::thread::Builder::new().name("writer".to_owned()).spawn(move || writer.write(stdout))?;
+    // Both threads may stay in a call of the system; they end with the process.
+    let _ = woken.read(&mut [0]);
+    serving.connection.finish();
+    Ok(())
+}
+
+/// Stdin or stdout, without a buffer. It waits also if another program has made it non-blocking.
+struct Stream(File);
+
+impl Stream {
+    /// Returns a stream of the process.
+    fn of(stream: impl AsFd) -> io::Result<Self> {
+        stream.as_fd().try_clone_to_owned().map(|stream| Self(File::from(stream)))
+    }
+
+    /// Repeats a call until it does not block.
+    fn retry(
+        &mut self,
+        event: PollFlags,
+        mut call: impl FnMut(&mut File) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            match call(&mut self.0) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&self.0, event)], None)?;
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.retry(PollFlags::IN, |stream| stream.read(bytes))
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.retry(PollFlags::OUT, |stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns true if the client has closed its end of stdin, even if unread bytes are left.
+fn has_hung_up() -> bool {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::RDHUP)];
+    let is_ready = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+    is_ready
+        && polled.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR))
+}
+
+/// A connection, and what handles its messages.
+struct Serving<S> {
+    /// The connection.
+    connection: Arc<Connection>,
+    /// The handler.
+    service: Arc<S>,
+}
+
+impl<S: Service> Serving<S> {
+    /// Reads messages until the client sends no more, and lets the last calls end by themselves for a while.
+    fn read(self: &Arc<Self>, mut lines: Lines<impl BufRead>) {
+        let connection = &self.connection;
+        while connection.wait_until(|state| state.is_read() && state.queue.has_room()) {
+            let (parsed, bytes) = match lines.read() {
+                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
+                Line::Whole(line) => (message::parse(&line), line.len()),
+                Line::TooLong(id) => {
+                    (Err(Refusal::new(id, format!("the message has more than {LINE_BYTES_MAX} bytes"))), 0)
+                }
+                Line::End => break,
+            };
+            let mut state = connection.state();
+            let taken = match parsed {
+                Ok(Parsed::One(message)) => self.take(&mut state, message, bytes),
+                Ok(Parsed::Batch(messages)) => self.take_batch(&mut state, messages, bytes).map(|()| None),
+                Err(refusal) => Err(refusal),
+            };
+            match taken {
+                Ok(Some((id, answer))) => connection.respond(&mut state, &id, &answer),
+                Ok(None) => {}
+                Err(refusal) => connection.post(&mut state, refusal.line()),
+            }
+            self.begin(&mut state);
+        }
+        connection.state().is_at_end = true;
+        connection.wait_until(|state| !state.queue.has_held());
+        connection.wait_at_most(GRACE, |state| !state.queue.has_running());
+    }
+
+    /// Handles a message: queues a request, or returns its id and answer if it need not wait.
+    ///
+    /// # Errors
+    /// Returns the response to a rejected message.
+    fn take(
+        &self,
+        state: &mut State,
+        message: Message,
+        bytes: usize,
+    ) -> Result<Option<(Id, Answer)>, Refusal> {
+        match message {
+            Message::Request(request) if state.queue.is_in_use(&request.id) => {
+                return Err(Refusal::of_id_in_use(request.id));
+            }
+            Message::Request(request) => {
+                if let Some(answer) = self.service.answer_at_once(&request) {
+                    return Ok(Some((request.id, answer)));
+                }
+                let turn = self.service.turn(&request);
+                state.queue.hold(request, bytes, turn);
+            }
+            Message::Notification { method, mut params } if method == "notifications/cancelled" => {
+                let id = params.remove("requestId").map(serde_json::from_value);
+                if let Some(Ok(id)) = id {
+                    state.queue.cancel(&id);
+                    self.connection.replied.notify_all();
+                    // It may complete its batch.
+                    let line = state.batches.forget(&id);
+                    line.into_iter().for_each(|line| self.connection.post(state, line));
+                }
+            }
+            Message::Notification { method, .. } => self.service.notice(&method),
+            Message::Response { id: Some(Id::Number(id)), result } => {
+                if let Some(answer) = state.asked.get_mut(&id) {
+                    *answer = Some(result);
+                    self.connection.replied.notify_all();
+                }
+            }
+            Message::Response { .. } => {}
+        }
+        Ok(None)
+    }
+
+    /// Handles the messages of a batch.
+    ///
+    /// # Errors
+    /// Returns the response to a batch that is rejected whole.
+    fn take_batch(
+        &self,
+        state: &mut State,
+        messages: Vec<Result<Message, Refusal>>,
+        bytes: usize,
+    ) -> Result<(), Refusal> {
+        if !self.service.has_batches() {
+            return Err(Refusal::of_batch("this protocol revision has no batches"));
+        }
+        if messages.len() > MESSAGES_MAX {
+            return Err(Refusal::of_batch(&format!("a batch has at most {MESSAGES_MAX} messages")));
+        }
+        let (mut waiting, mut answers, mut errors) = (HashSet::new(), Vec::new(), Vec::new());
+        let bytes_each = bytes / messages.len().max(1);
+        for message in messages {
+            let id = match &message {
+                Ok(Message::Request(request)) => Some(request.id.clone()),
+                _ => None,
+            };
+            let taken = match id.clone().filter(|id| waiting.contains(id)) {
+                Some(id) => Err(Refusal::of_id_in_use(id)),
+                None => message.and_then(|message| self.take(state, message, bytes_each)),
+            };
+            match taken {
+                Ok(answer) => {
+                    waiting.extend(id);
+                    answers.extend(answer);
+                }
+                Err(refusal) => errors.push(refusal.line()),
+            }
+        }
+        // A request that the same batch cancelled is not waited for.
+        waiting.retain(|id| state.queue.is_in_use(id) || answers.iter().any(|(answered, _)| answered == id));
+        let line = state.batches.begin(waiting, errors);
+        line.into_iter().for_each(|line| self.connection.post(state, line));
+        answers.iter().for_each(|(id, answer)| self.connection.respond(state, id, answer));
+        Ok(())
+    }
+
+    /// Begins the calls whose turn it is, unless the client reads no responses.
+    fn begin(self: &Arc<Self>, state: &mut State) {
+        while state.is_read()
+            && let Some(call) = state.queue.next()
+        {
+            let number = call.number;
+            state.ready.push_back(call);
+            if state.ready.len() <= state.idle {
+                self.connection.begun.notify_one();
+                continue;
+            }
+            let worker = Arc::clone(self);
+            match std::thread::Builder::new().name("call".to_owned()).spawn(move || worker.work()) {
+                Ok(_) => state.idle += 1,
+                Err(error) => {
+                    state.ready.pop_back();
+                    let failed = RpcError::new(INTERNAL_ERROR, format!("cannot start a thread: {error}"));
+                    self.end(state, number, &Err(failed));
+                }
+            }
+        }
+        self.connection.changed.notify_all();
+    }
+
+    /// Ends a call; responds to it if the client waits for that.
+    fn end(&self, state: &mut State, number: u64, answer: &Answer) {
+        if let Some(id) = state.queue.end(number) {
+            self.connection.respond(state, &id, answer);
+        }
+    }
+
+    /// Makes calls until there are none for a while.
+    fn work(self: &Arc<Self>) {
+        let mut state = self.connection.state();
+        loop {
+            let Some(call) = state.ready.pop_front() else {
+                let waited = self.connection.begun.wait_timeout(state, IDLE_TIME_MAX);
+                let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
+                state = next;
+                if time.timed_out() && state.ready.is_empty() {
+                    state.idle -= 1;
+                    return;
+                }
+                continue;
+            };
+            state.idle -= 1;
+            drop(state);
+            let number = call.number;
+            let answer = without_panic(|| Ok(self.service.answer(&self.connection, call)));
+            let answer = answer.unwrap_or_else(|error| Err(RpcError::new(INTERNAL_ERROR, error.message())));
+            state = self.connection.state();
+            state.idle += 1;
+            self.end(&mut state, number, &answer);
+            self.begin(&mut state);
+        }
+    }
+
+    /// Writes messages until the client reads no more, and then ends the connection.
+    fn write(self: &Arc<Self>, mut stdout: Stream) {
+        let connection = &self.connection;
+        loop {
+            let waited = connection.posted.wait_while(connection.state(), |state| state.outbox.is_empty());
+            let line = waited.unwrap_or_else(PoisonError::into_inner).outbox.pop_front().unwrap_or_default();
+            let written = stdout.write_all(&line);
+            let mut state = connection.state();
+            state.unsent -= line.len() + UNSENT_MESSAGE_BYTES;
+            if written.is_err() {
+                state.is_broken = true;
+                state.outbox.clear();
+                state.unsent = 0;
+                return connection.close();
+            }
+            self.begin(&mut state);
+        }
+    }
+}
