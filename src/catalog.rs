@@ -8,7 +8,7 @@ use crate::dialect::{self, Dialect, DialectTool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
-use crate::text::likeness;
+use crate::text::similarity;
 use crate::tools::{
     COMMON_FIELDS, Effect, Stdin, Text, Tool, ToolEntry, append, audit, bash, blame, config, delete, diff,
     doctor, edit, entry, gc, glob, grep, init, insert, log, ls, mkdir, r#move, patch, read, review, rewind,
@@ -299,7 +299,7 @@ pub fn unknown_tool(name: &str) -> Error {
 pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let mut names = family.to_vec();
     names.extend(TOOLS.iter().map(|tool| tool.name).filter(|own| !family.contains(own)));
-    let near = likeness::nearest(name, &names, 1, 0.7);
+    let near = similarity::nearest(name, &names, 1, 0.7);
     let instead = ELSEWHERE.iter().find(|(others, _)| others.contains(&name)).map(|(_, instead)| *instead);
     let question = near.first().map(|near| format!("Did you mean `{near}`?"));
     let advice = instead.map(str::to_owned).or(question);

@@ -12,8 +12,8 @@ use crate::error::without_panic;
 use crate::error::{Error, ErrorKind};
 use crate::request;
 use crate::text::checked::peek_str;
-use crate::text::counted::counted;
 use crate::text::escaped;
+use crate::text::plural::plural;
 use crate::tools::{Answered, Effect, Reply, Text, ToolEntry};
 
 /// Call that is ready to be made.
@@ -242,8 +242,8 @@ fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
         let (start, end) = (SHOWN_BYTES_MAX - END_BYTES, change.len() - END_BYTES);
         let start = (0..=start).rev().find(|at| change.is_char_boundary(*at)).unwrap_or(0);
         let end = (end..=change.len()).find(|at| change.is_char_boundary(*at)).unwrap_or(change.len());
-        let left_out = counted(end - start, "byte");
-        let whole = counted(change.len(), "byte");
+        let left_out = plural(end - start, "byte");
+        let whole = plural(change.len(), "byte");
         format!(
             "{}\n… {left_out} of {whole} are not shown …\n{}",
             peek_str(&change, ..start),

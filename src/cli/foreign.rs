@@ -14,7 +14,7 @@ use crate::envelope::Frame;
 use crate::error::Error;
 use crate::error::without_panic;
 use crate::request;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 /// Makes the call and prints its response; returns the exit status.
 #[must_use]
@@ -89,7 +89,7 @@ fn required(tool: &DialectTool) -> Vec<String> {
 fn from_words(tool: &DialectTool, words: Vec<String>) -> Result<Value, Error> {
     let names = required(tool);
     if words.len() > names.len() {
-        let count = counted(words.len(), "argument");
+        let count = plural(words.len(), "argument");
         return Err(Error::invalid(format!("`{}` takes fewer than {count}", tool.name)).suggest(ways(tool)));
     }
     Ok(Value::Object(names.into_iter().zip(words.into_iter().map(Value::String)).collect()))

@@ -6,7 +6,7 @@ use clap::{Arg, Args as _, Command};
 use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
-use crate::text::likeness;
+use crate::text::similarity;
 use crate::tools::bash::Bash;
 use crate::tools::{Stdin, Tool as _, ToolEntry};
 
@@ -178,7 +178,7 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
         }
         let all: Vec<String> = own.iter().cloned().chain(common).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        for close in likeness::nearest(given, &all, 1, 0.85) {
+        for close in similarity::nearest(given, &all, 1, 0.85) {
             if !near.iter().any(|known| known == close) {
                 near.push(close.to_owned());
             }

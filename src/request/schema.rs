@@ -6,7 +6,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-use crate::text::likeness;
+use crate::text::similarity;
 
 /// Keyword for the aliases of a field.
 const ALIASES: &str = "x-aliases";
@@ -274,10 +274,10 @@ pub(super) fn plausible_fields(given: &str, fields: &Map<String, Value>) -> Vec<
     let joined = given.replace('_', "");
     let is_like = |name: &str| {
         let name = name.replace('_', "");
-        !likeness::nearest(joined.as_str(), &[name.as_str()], 1, 0.88).is_empty()
+        !similarity::nearest(joined.as_str(), &[name.as_str()], 1, 0.88).is_empty()
     };
     let rank = |name: &str, field: &Value| {
-        let is_near = !likeness::nearest(given.as_str(), &[name], 1, 0.8).is_empty();
+        let is_near = !similarity::nearest(given.as_str(), &[name], 1, 0.8).is_empty();
         let is_synonym = SYNONYMS.iter().any(|(word, meant)| *meant == name && words.contains(word));
         let is_like_alias =
             aliases_of(field).any(|alias| alias.len() >= LETTERS_MIN && (shares(alias) || is_like(alias)));

@@ -8,8 +8,8 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 
 use crate::search::matches::{Head, Packer, Piece};
-use crate::text::counted::counted;
 use crate::text::lines::without_ending;
+use crate::text::plural::plural;
 
 /// Most bytes of matches of one file before they are passed on.
 const GATHERED_BYTES_MAX: usize = 128 * 1024;
@@ -361,7 +361,7 @@ impl Sink for Collector<'_> {
 /// Returns the placeholder for bytes that are not shown.
 #[must_use]
 pub fn more_bytes(count: usize) -> String {
-    format!("[… {}]", counted(count as u64, "more byte"))
+    format!("[… {}]", plural(count as u64, "more byte"))
 }
 
 /// Returns the number of line feeds in `bytes`.

@@ -14,8 +14,8 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::search::entry::Root;
-use crate::text::counted::counted;
-use crate::text::likeness;
+use crate::text::plural::plural;
+use crate::text::similarity;
 
 /// Longest glob, in bytes.
 const GLOB_BYTES_MAX: usize = 4096;
@@ -225,7 +225,7 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
         .filter(|definition| definition.globs().contains(&extension))
         .map(ignore::types::FileTypeDef::name)
         .collect();
-    for name in likeness::nearest(unknown, &known, NEAR_TYPES_MAX, TYPE_LIKENESS_MIN) {
+    for name in similarity::nearest(unknown, &known, NEAR_TYPES_MAX, TYPE_LIKENESS_MIN) {
         if near.len() < NEAR_TYPES_MAX && !near.contains(&name) {
             near.push(name);
         }
@@ -308,7 +308,7 @@ pub enum Beginning {
 /// Returns `not_found` with similar names, `outside_workspace`, or an error for a path of the wrong type.
 pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> Result<Vec<Root>, Error> {
     if paths.len() > PATHS_MAX {
-        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", counted(paths.len(), "path"))));
+        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", plural(paths.len(), "path"))));
     }
     if paths.is_empty() {
         return Ok(vec![root(workspace, Path::new("."), beginning)?]);

@@ -8,7 +8,7 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::search::entry::{LeftOut, Root, WalkEntry};
 use crate::search::selection::{Selection, Why};
 use crate::search::walk::Walk;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 /// Most entries of the second walk.
 const ENTRIES_MAX: u64 = 5_000;
@@ -48,8 +48,8 @@ impl Empty<'_> {
             .filter_map(|(why, entries, noun, what)| {
                 Some(match self.explained_by(why, &mut count) {
                     Explained::By(0) => return None,
-                    Explained::By(count) => format!("{} {what}", counted(count, noun)),
-                    Explained::Perhaps => format!("{} {what}", counted(entries, "entry")),
+                    Explained::By(count) => format!("{} {what}", plural(count, noun)),
+                    Explained::Perhaps => format!("{} {what}", plural(entries, "entry")),
                 })
             })
             .collect();

@@ -11,7 +11,7 @@ use similar::{DiffOp, group_diff_ops};
 
 use crate::text::checked::{peek, peek_str};
 use crate::text::lines::common_start;
-use crate::text::{escaped, likeness, line_diff, lines, omission};
+use crate::text::{escaped, line_diff, lines, omission, similarity};
 
 /// Pairs of bytes in the candidates that are compared by characters; the first candidate is always compared.
 const PAIRS_MAX: usize = 100_000_000;
@@ -84,7 +84,7 @@ fn compared(body: &[u8], text: &[u8], lines: Range<usize>) -> Option<Nearest> {
     }
     let is_short = wanted.len().max(region.len()) <= REGION_LINES_MAX;
     let ratio = if is_short {
-        likeness::ratio(&visible_lines(&wanted), &visible_lines(region))
+        similarity::ratio(&visible_lines(&wanted), &visible_lines(region))
     } else {
         share_kept(&ops, wanted.len() + region.len())
     };
@@ -150,7 +150,7 @@ pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> Opt
         let end = (start + wanted.len().min(REGION_LINES_MAX)).min(file.len());
         let there = visible_lines(peek(file, start..end));
         left = left.checked_sub(wanted_text.len() * there.len()).or((number == 0).then_some(0))?;
-        Some((likeness::ratio(&wanted_text, &there), start))
+        Some((similarity::ratio(&wanted_text, &there), start))
     };
     starts
         .into_iter()
@@ -273,7 +273,7 @@ fn most_similar(file: &[&[u8]], line: &[u8]) -> Option<usize> {
     candidates.sort_unstable();
     let text = text_of(line);
     let alike = |number: usize| {
-        likeness::ratio(&text, &text_of(file.get(number).copied().unwrap_or_default().trim_ascii()))
+        similarity::ratio(&text, &text_of(file.get(number).copied().unwrap_or_default().trim_ascii()))
     };
     candidates
         .into_iter()
@@ -381,7 +381,7 @@ fn with_moved_lines(file: &[&[u8]], own: &[&[u8]], region: Range<usize>) -> Rang
 fn are_alike(one: &[u8], other: &[u8]) -> bool {
     let (one, other) = (text_of(one), text_of(other));
     one == other
-        || (!one.is_empty() && !other.is_empty() && likeness::ratio(&one, &other) >= BESIDE_RATIO_MIN)
+        || (!one.is_empty() && !other.is_empty() && similarity::ratio(&one, &other) >= BESIDE_RATIO_MIN)
 }
 
 /// Returns the lines that match a text with an omitted middle, by its start and its end.

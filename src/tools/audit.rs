@@ -17,8 +17,8 @@ use crate::engine::store::audit::{self, AuditRecord, Broken};
 use crate::engine::store::calls::{self, CallKey, CallSum};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::error::{Error, ErrorKind};
-use crate::text::counted::counted;
 use crate::text::escaped;
+use crate::text::plural::plural;
 
 /// Number of paths of a record to show.
 const PATHS_NAMED: usize = 3;
@@ -129,7 +129,7 @@ impl Tool for Audit {
         }
         if let Some(offset) = response.next_offset {
             let (shown, go_on) = (response.records.len(), text.option("offset", offset));
-            text.note(format!("{shown} of {}; continue with {go_on}", counted(response.total, "record")));
+            text.note(format!("{shown} of {}; continue with {go_on}", plural(response.total, "record")));
         }
     }
 }
@@ -283,9 +283,9 @@ impl Sum {
         let refused = if self.refused > 0 { format!(", {} refused", self.refused) } else { String::new() };
         format!(
             "{}{refused}, {} changed, {} returned, {} ms",
-            counted(self.calls, "call"),
-            counted(self.paths, "path"),
-            counted(self.bytes, "byte"),
+            plural(self.calls, "call"),
+            plural(self.paths, "path"),
+            plural(self.bytes, "byte"),
             self.duration_ms
         )
     }

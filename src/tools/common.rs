@@ -25,8 +25,8 @@ use crate::search::entry::Notes;
 use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
-use crate::text::counted::counted;
 use crate::text::lines::LineSpan;
+use crate::text::plural::plural;
 use crate::text::{checked, diff, lines, omission};
 
 /// Bytes of diff per file if the request does not ask for a diff.
@@ -250,7 +250,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
 pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
     match paths {
         [path] => format!("{tool}: {path}"),
-        paths => format!("{tool}: {}", counted(paths.len(), "file")),
+        paths => format!("{tool}: {}", plural(paths.len(), "file")),
     }
 }
 
@@ -346,7 +346,7 @@ fn all_unread(paths: &[String]) -> Error {
     let command: Vec<_> = shown.iter().map(|path| quoted(path)).collect();
     Error::new(
         ErrorKind::NotRead,
-        format!("refusing to change {}: Read them first", counted(paths.len(), "file")),
+        format!("refusing to change {}: Read them first", plural(paths.len(), "file")),
     )
     .at(paths.first().cloned().unwrap_or_default())
     .suggest_running(

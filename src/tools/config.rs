@@ -14,7 +14,7 @@ use crate::engine::store::id::Origin;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
-use crate::text::likeness;
+use crate::text::similarity;
 
 /// Show every setting of the policy and its source
 ///
@@ -322,7 +322,7 @@ fn unknown_variables(policy: &Policy) -> Vec<String> {
     let near = |name: &str| {
         let names: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        likeness::nearest(name, &names, 1, 0.6).first().map(|near| (*near).to_owned())
+        similarity::nearest(name, &names, 1, 0.6).first().map(|near| (*near).to_owned())
     };
     let unknown = policy.unknown_variables().iter();
     unknown

@@ -18,8 +18,8 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::counted::counted;
 use crate::text::escaped;
+use crate::text::plural::plural;
 
 /// Delete files and folders, which can be restored
 ///
@@ -147,8 +147,8 @@ impl Tool for Delete {
             Response::Several { deleted, end } => (deleted.as_slice(), *end),
         };
         for one in deleted {
-            let (path, files) = (escaped::name(&one.path), counted(one.files, "file"));
-            let bytes = counted(one.bytes, "byte");
+            let (path, files) = (escaped::name(&one.path), plural(one.files, "file"));
+            let bytes = plural(one.bytes, "byte");
             let trash = one.trash_id.as_ref().map(|id| format!("; trash {id}")).unwrap_or_default();
             let already = if one.already_applied { "; already applied" } else { "" };
             text.change(&format!("delete: {path} ({files}, {bytes}{trash}{already})"));

@@ -12,7 +12,7 @@ use crate::engine::journal::gc;
 use crate::engine::journal::gc::{ByKind, Collected, Tally};
 use crate::engine::policy::settings::Key;
 use crate::error::Error;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 /// Seconds in a day.
 pub(super) const DAY: u64 = 24 * 60 * 60;
@@ -100,7 +100,7 @@ impl Tool for Gc {
             let named: Vec<&str> = collected.failed.iter().take(FAILED_NAMED).map(String::as_str).collect();
             change.engine().warn(format!(
                 "{} could not be removed, {} among them",
-                counted(collected.failed.len(), "file"),
+                plural(collected.failed.len(), "file"),
                 named.join(", ")
             ));
         }
@@ -115,10 +115,10 @@ impl Tool for Gc {
     fn text(response: &Response, text: &mut Text) {
         let line = format!(
             "gc: {} of {} removed, {} of {} kept",
-            counted(response.removed.files, "file"),
-            counted(response.removed.bytes, "byte"),
-            counted(response.kept.files, "file"),
-            counted(response.kept.bytes, "byte")
+            plural(response.removed.files, "file"),
+            plural(response.removed.bytes, "byte"),
+            plural(response.kept.files, "file"),
+            plural(response.kept.bytes, "byte")
         );
         text.change(&line);
     }

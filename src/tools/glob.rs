@@ -20,7 +20,7 @@ use crate::search::page::{Page, Window};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::skipped::Empty;
 use crate::search::walk::Walk;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 /// Largest number of folders in a note.
 const FOLDERS_NAMED_MAX: usize = 3;
@@ -163,7 +163,7 @@ impl Tool for Glob {
         }
         if let Some(next) = response.next_offset {
             let go_on = text.option("offset", next);
-            text.note(format!("{} in all, more follow: {go_on}", counted(response.total, "path")));
+            text.note(format!("{} in all, more follow: {go_on}", plural(response.total, "path")));
         }
     }
 
@@ -229,7 +229,7 @@ fn folders(empty: &Empty<'_>) -> Option<String> {
 pub fn ran_out(found: u64) -> Error {
     Error::new(
         ErrorKind::Timeout,
-        format!("the search ran out of time with {} found", counted(found, "entry")),
+        format!("the search ran out of time with {} found", plural(found, "entry")),
     )
     .suggest("Narrow the path or the pattern. To give it more time, raise `timeout_ms`.")
     .detail("found", found)

@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::checked::Fault;
 use crate::text::content::Content;
-use crate::text::counted::counted;
 use crate::text::lines::{self, LineSpan};
+use crate::text::plural::plural;
 
 /// Insert lines after a line of a file
 ///
@@ -140,7 +140,7 @@ fn insert(
     if at > total {
         return Err(Error::invalid(format!(
             "line {at} is past the end: {shown} has {}",
-            counted(total, "line")
+            plural(total, "line")
         ))
         .at(shown)
         .detail("field", "line")

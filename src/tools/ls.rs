@@ -21,7 +21,7 @@ use crate::search::globs::{Beginning, one_or_many, roots};
 use crate::search::page::{Page, Window};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 /// Largest number of files counted in ignored folders for one folder: about a millisecond.
 const COUNTED_FLAT_MAX: u64 = 2_000;
@@ -243,14 +243,14 @@ impl Tool for Ls {
             }
             if let (Some(files), Some(bytes)) = (entry.files, entry.bytes) {
                 text.out.extend_from_slice(
-                    format!("\t{}, {}", counted(files, "file"), counted(bytes, "byte")).as_bytes(),
+                    format!("\t{}, {}", plural(files, "file"), plural(bytes, "byte")).as_bytes(),
                 );
             }
             text.out.push(text.separator);
         }
         if let Some(next) = response.next_offset {
             let go_on = text.option("offset", next);
-            text.note(format!("{} in all, more follow: {go_on}", counted(response.total, "entry")));
+            text.note(format!("{} in all, more follow: {go_on}", plural(response.total, "entry")));
         }
         if !response.largest.is_empty() {
             let folders: Vec<String> = response.largest.iter().map(|sum| told(sum, "entry")).collect();
@@ -258,7 +258,7 @@ impl Tool for Ls {
         }
         if let Some(ignored) = &response.ignored {
             let show = text.switch("no_ignore");
-            let entries = counted(ignored.entries, "entry");
+            let entries = plural(ignored.entries, "entry");
             text.note(format!("{entries} hidden by ignore rules ({show} shows them)"));
             ignored.folders.iter().for_each(|sum| text.note(format!("{} hidden in it", told(sum, "file"))));
         }
@@ -280,7 +280,7 @@ impl Request {
 fn told(sum: &FolderSum, what: &str) -> String {
     let FolderSum { path, entries, at_least } = sum;
     let most = if *at_least { "at least " } else { "" };
-    format!("{path}: {most}{}", counted(*entries, what))
+    format!("{path}: {most}{}", plural(*entries, what))
 }
 
 /// Returns one entry of the response.

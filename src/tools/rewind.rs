@@ -19,7 +19,7 @@ use crate::engine::snapshot::SessionAt;
 use crate::engine::store::session::SessionId;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 /// Take a session back to one of its snapshots: undo every change that it made since
 ///
@@ -113,11 +113,11 @@ impl Tool for Rewind {
         undo::as_text(&response.undone, "undo", text);
         response.conflicts.iter().for_each(|conflict| conflict.as_text(text));
         if let Some(first) = response.conflicts.first() {
-            let count = counted(response.conflicts.len(), "file");
+            let count = plural(response.conflicts.len(), "file");
             text.note(format!("nothing was changed: {count} would conflict. {}", first.suggested_action));
         } else if text.is_of_a_dry_run() {
             let (count, yes) =
-                (counted(response.end.total.unwrap_or(response.undone.len()), "change"), text.switch("yes"));
+                (plural(response.end.total.unwrap_or(response.undone.len()), "change"), text.switch("yes"));
             text.note(format!(
                 "nothing was changed: to take back {count} of session {}, repeat the call with {yes}",
                 response.session

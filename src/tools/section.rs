@@ -16,10 +16,10 @@ use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
-use crate::text::counted::counted;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
 use crate::text::markdown::find::{self, Name};
 use crate::text::markdown::outline::{self, Heading};
+use crate::text::plural::plural;
 use crate::text::{diff, escaped, lines};
 
 /// Largest number of headers that a response lists.
@@ -165,9 +165,9 @@ impl Tool for Section {
     fn text(response: &Response, text: &mut Text) {
         let what = match response.r#match {
             Matched::AlreadyApplied => "already applied".to_owned(),
-            Matched::Created => format!("created, +{}", counted(response.lines_added, "line")),
+            Matched::Created => format!("created, +{}", plural(response.lines_added, "line")),
             Matched::Exact => {
-                format!("+{} -{}", response.lines_added, counted(response.lines_removed, "line"))
+                format!("+{} -{}", response.lines_added, plural(response.lines_removed, "line"))
             }
         };
         let path = escaped::name(&response.path);

@@ -14,8 +14,8 @@ use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCo
 use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::text::counted::counted;
 use crate::text::escaped;
+use crate::text::plural::plural;
 
 /// Commit all changes in the work tree to the snapshot branch
 ///
@@ -100,9 +100,9 @@ impl Tool for Snapshot {
         let line = match &response.id {
             Some(id) => format!(
                 "snapshot {id}: {}, +{} -{}",
-                counted(response.files, "file"),
+                plural(response.files, "file"),
                 response.insertions,
-                counted(response.deletions, "line")
+                plural(response.deletions, "line")
             ),
             None => "snapshot: nothing has changed".to_owned(),
         };
@@ -274,7 +274,7 @@ impl Tool for Squash {
 
     fn text(response: &SquashResponse, text: &mut Text) {
         let SquashResponse { session, branch, files, commits, .. } = response;
-        let (files, made) = (counted(*files, "file"), counted(commits.len().max(1), "commit"));
+        let (files, made) = (plural(*files, "file"), plural(commits.len().max(1), "commit"));
         text.change(&format!("squash: {files} of session {session} in {made} on {branch}"));
         for commit in commits {
             text.entry(commit);
@@ -438,7 +438,7 @@ fn conflict(branch: &str, conflicts: &[Overlap]) -> Error {
     let name = |overlap: &Overlap| escaped::name(&String::from_utf8_lossy(&overlap.path)).into_owned();
     let first = conflicts.first().map(|first| format!("{}: {}", name(first), first.why)).unwrap_or_default();
     let more = conflicts.len().saturating_sub(1);
-    let more = if more > 0 { format!(", and {} more", counted(more, "file")) } else { String::new() };
+    let more = if more > 0 { format!(", and {} more", plural(more, "file")) } else { String::new() };
     let listed: Vec<serde_json::Value> = conflicts
         .iter()
         .take(CONFLICTS_NAMED)

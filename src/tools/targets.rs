@@ -11,7 +11,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::{Engine, journal};
 use crate::error::{Error, ErrorKind};
-use crate::text::likeness;
+use crate::text::similarity;
 
 /// Detail of an error with the new path of a moved file.
 pub const MOVED_TO: &str = "moved_to";
@@ -292,7 +292,7 @@ pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(),
         of_snapshots.into_iter().filter(|name| !listed.iter().any(|known| known.id.as_str() == name)),
     );
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    let alike = likeness::nearest(wanted, &all, NEAR_NAMED, 0.6);
+    let alike = similarity::nearest(wanted, &all, NEAR_NAMED, 0.6);
     let (near, advice) = if alike.is_empty() {
         let newest: Vec<&str> = all.iter().copied().take(NEAR_NAMED).collect();
         let advice = match newest.as_slice() {

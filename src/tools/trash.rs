@@ -21,8 +21,8 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::removal::Removed;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::counted::counted;
 use crate::text::escaped;
+use crate::text::plural::plural;
 
 /// Default number of entries in a response.
 const ENTRIES: usize = 100;
@@ -127,15 +127,15 @@ impl Tool for Trash {
 
     fn text(response: &Response, text: &mut Text) {
         for entry in &response.entries {
-            let (path, files) = (escaped::name(&entry.path), counted(entry.files, "file"));
+            let (path, files) = (escaped::name(&entry.path), plural(entry.files, "file"));
             text.entry(&format!("{}\t{}\t{path}\t{files}", entry.trash_id, entry.time));
         }
         let shown = response.entries.len();
         if let Some(next) = response.next_offset {
             let more = text.option("offset", next);
-            text.note(format!("{shown} of {}; more: {more}", counted(response.total, "entry")));
+            text.note(format!("{shown} of {}; more: {more}", plural(response.total, "entry")));
         } else if response.truncated {
-            text.note(format!("{shown} of {} are listed", counted(response.total, "entry")));
+            text.note(format!("{shown} of {} are listed", plural(response.total, "entry")));
         }
     }
 }
@@ -201,7 +201,7 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     }
     let young = keep_young(change.engine().policy(), &mut entries);
     if young > 0 {
-        let kept = format!("kept {}: younger than gc.keep_days", counted(young, "entry"));
+        let kept = format!("kept {}: younger than gc.keep_days", plural(young, "entry"));
         if request.trash_id.is_some() {
             return Err(Error::new(ErrorKind::PermissionDenied, kept).suggest(
                 "Only the user allows that: loosen = [\"gc.keep_days\"] in the user's policy file.",
@@ -356,7 +356,7 @@ impl Tool for Restore {
 
     fn text(response: &RestoreResponse, text: &mut Text) {
         let path = escaped::name(&response.path);
-        let what = response.files.map_or("already applied".to_owned(), |files| counted(files, "file"));
+        let what = response.files.map_or("already applied".to_owned(), |files| plural(files, "file"));
         text.change(&format!("restore: {path} ({what})"));
     }
 }

@@ -15,8 +15,8 @@ use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};
-use crate::text::counted::counted;
 use crate::text::lines::{self, LineEnding};
+use crate::text::plural::plural;
 use crate::text::{diff, escaped};
 
 /// Create a file or replace its whole content
@@ -184,9 +184,9 @@ impl Response {
         let what = if self.already_applied {
             "unchanged".to_owned()
         } else if self.created {
-            format!("created, {}", counted(self.size, "byte"))
+            format!("created, {}", plural(self.size, "byte"))
         } else {
-            format!("+{} -{}", self.lines_added, counted(self.lines_removed, "line"))
+            format!("+{} -{}", self.lines_added, plural(self.lines_removed, "line"))
         };
         text.change(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
         if let Some(diff) = &self.diff {

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::settings::{Form, Key, Permission, SETTINGS, Setting, Value, find};
 use crate::engine::sandbox::caches;
 use crate::engine::sandbox::proxy::hosts;
-use crate::text::likeness;
+use crate::text::similarity;
 
 /// Position in a file; line and column count from 1, the column in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,7 +227,7 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
     let wrong = |shown: &str| Err(wrong_form(setting, shown));
     match (setting.form, &value) {
         (Form::Choice(words), Value::Text(text)) if !words.contains(&text.as_ref()) => {
-            let near = likeness::nearest(text.as_ref(), words, 1, LIKENESS_MIN);
+            let near = similarity::nearest(text.as_ref(), words, 1, LIKENESS_MIN);
             let hint = near.first().map(|near| format!(", did you mean {near:?}?")).unwrap_or_default();
             Err(wrong_form(setting, &format!("{:?}", clipped(text))) + &hint)
         }
@@ -302,7 +302,7 @@ pub fn unknown(name: &str) -> String {
     let tables = names.iter().filter_map(|known| known.split_once('.')).map(|(table, _)| table);
     let known: Vec<&str> = names.iter().copied().chain(tables).collect();
     let near = misplaced
-        .or_else(|| likeness::nearest(name, &known, 1, LIKENESS_MIN).first().copied())
+        .or_else(|| similarity::nearest(name, &known, 1, LIKENESS_MIN).first().copied())
         .map(|near| format!("did you mean `{near}`?"));
     let hint = near.unwrap_or_else(|| "`lbx config` lists the keys".to_owned());
     format!("unknown key `{}`, {hint}", clipped(name))

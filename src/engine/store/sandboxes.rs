@@ -14,7 +14,7 @@ use super::lock::{self, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped::short_path;
-use crate::text::likeness;
+use crate::text::similarity;
 
 /// Lock held while writing.
 const LOCK: &str = "sandboxes.lock";
@@ -162,7 +162,7 @@ pub fn remove(slug: &str) -> Result<Sandbox, Error> {
 /// Returns the error for an unknown name.
 fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
-    let near = likeness::nearest(slug, &names, NEAR_MAX, LIKENESS_MIN);
+    let near = similarity::nearest(slug, &names, NEAR_MAX, LIKENESS_MIN);
     let error = Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {slug}"));
     if near.is_empty() {
         return error;

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use stat_cache::Kept;
 
 use crate::error::{Error, ErrorKind};
-use crate::text::likeness;
+use crate::text::similarity;
 
 /// Default time that one holder may keep a lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -445,7 +445,7 @@ fn shared_ending(one: &Path, other: &Path) -> usize {
 /// alike.
 fn has_similar_stem(name: &str, candidate: &str) -> bool {
     let stem = |name| Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
-    likeness::ratio(stem(name), stem(candidate)) >= STEM_LIKENESS_MIN
+    similarity::ratio(stem(name), stem(candidate)) >= STEM_LIKENESS_MIN
 }
 
 /// Returns names similar to `name`: those that differ only in case first, then by similarity.
@@ -455,7 +455,7 @@ fn similar_names(name: &str, candidates: &[&str]) -> Vec<String> {
         .filter(|candidate| candidate.eq_ignore_ascii_case(name))
         .map(|candidate| (*candidate).to_owned())
         .collect();
-    for candidate in likeness::nearest(name, candidates, NEAR_MAX, LIKENESS_MIN) {
+    for candidate in similarity::nearest(name, candidates, NEAR_MAX, LIKENESS_MIN) {
         if near.len() < NEAR_MAX
             && has_similar_stem(name, candidate)
             && !near.iter().any(|known| known == candidate)

@@ -4,8 +4,8 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::outline::{Heading, on_one_line, outline, title_of};
 use crate::text::checked::peek_str;
-use crate::text::likeness;
 use crate::text::lines::common_start;
+use crate::text::similarity;
 
 /// Separator of the parts of a header path.
 const SEPARATOR: char = '>';
@@ -196,7 +196,7 @@ pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     }
     for (at, ratio) in likeness.iter_mut().take(COMPARED_MAX) {
         let title = titles.get(*at).map_or("", String::as_str);
-        *ratio = likeness::ratio(&wanted, title);
+        *ratio = similarity::ratio(&wanted, title);
     }
     likeness.sort_by(|one, other| other.1.total_cmp(&one.1));
     likeness.into_iter().map(|(at, _)| at).collect()

@@ -19,7 +19,7 @@ pub struct Index<'a> {
     /// Lines of the file, with their endings.
     pub file: &'a [&'a [u8]],
     /// Index of these lines, without the blanks at their ends.
-    index: LineIndex<'a>,
+    lines: LineIndex<'a>,
     /// Comparisons still allowed.
     budget: Cell<usize>,
 }
@@ -36,14 +36,14 @@ pub struct Core {
 impl<'a> Index<'a> {
     /// Creates the index of the lines of a file.
     pub fn new(file: &'a [&'a [u8]]) -> Self {
-        let index = LineIndex::new(file.iter().map(|line| Cow::Borrowed(key(line))));
-        Self { file, index, budget: Cell::new(COMPARISONS_MAX) }
+        let lines = LineIndex::new(file.iter().map(|line| Cow::Borrowed(key(line))));
+        Self { file, lines, budget: Cell::new(COMPARISONS_MAX) }
     }
 
     /// Returns the indices of a line that is not blank within a range of lines of the file.
     pub fn positions(&self, line: &[u8], within: &Range<usize>) -> &[usize] {
         let key = key(line);
-        let all = if key.is_empty() { &[] } else { self.index.positions(key) };
+        let all = if key.is_empty() { &[] } else { self.lines.positions(key) };
         let from = all.partition_point(|&at| at < within.start);
         let to = all.partition_point(|&at| at < within.end);
         peek(all, from..to)

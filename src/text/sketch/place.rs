@@ -7,7 +7,7 @@ use similar::DiffOp;
 use super::Refusal;
 use super::index::{Core, Index, Part, indent, key, numbers, shown, too_alike};
 use crate::text::checked::{Fault, item, items, peek};
-use crate::text::{likeness, line_diff};
+use crate::text::{line_diff, similarity};
 
 /// State of the search for a part.
 enum PartState {
@@ -365,7 +365,7 @@ fn is_alike(one: &str, other: &str) -> bool {
     };
     has_word(one)
         && has_word(other)
-        && (likeness::ratio(one, other) >= ALIKE || (name(one).is_some() && name(one) == name(other)))
+        && (similarity::ratio(one, other) >= ALIKE || (name(one).is_some() && name(one) == name(other)))
 }
 
 /// Returns the refusal of an edge line that has several possible places.

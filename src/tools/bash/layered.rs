@@ -30,8 +30,8 @@ use crate::engine::workspace::protect::HEAD;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
-use crate::text::counted::counted;
 use crate::text::diff::unified;
+use crate::text::plural::plural;
 use crate::tools::Tool as _;
 
 /// Largest file whose diff is shown, in bytes.
@@ -369,7 +369,7 @@ impl LayeredCommand {
         let name = self.0.name.to_owned();
         engine.warn(format!(
             "not applied, see `conflicts`: {}. `layer` {name} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
-            counted(excluded.len(), "path")
+            plural(excluded.len(), "path")
         ));
         Ok(CommandDiff { conflicts, layer: Some(name), ..difference })
     }

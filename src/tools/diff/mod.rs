@@ -15,7 +15,7 @@ use crate::engine::snapshot::Store;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 pub use compare::{Action, FileStat, Response, with_bytes, write};
 use compare::{Compared, SessionDiff, Window, compared};
 
@@ -147,7 +147,7 @@ fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
     if response.cut_lines > 0 {
         engine.warn(format!(
             "{} cut at max_bytes: git apply rejects this diff",
-            counted(response.cut_lines, "line")
+            plural(response.cut_lines, "line")
         ));
     }
 }

@@ -16,8 +16,8 @@ use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::store::{audit, session};
 use crate::engine::workspace::fs;
 use crate::error::Error;
-use crate::text::counted::counted;
 use crate::text::escaped;
+use crate::text::plural::plural;
 use crate::tools::init::{self, Started};
 use crate::tools::targets::lost_state;
 
@@ -79,7 +79,7 @@ fn clients(engine: &Engine) -> Vec<Finding> {
                 remedy,
             ),
             Some(Ok(Started { tools, other: None })) => {
-                Finding::ok("clients", format!("{server} starts and lists {}", counted(tools, "tool")))
+                Finding::ok("clients", format!("{server} starts and lists {}", plural(tools, "tool")))
             }
             Some(Ok(Started { other: Some((why, _)), .. })) => {
                 let remedy = "Put lbx on PATH, or the client cannot start its server.";
@@ -199,7 +199,7 @@ fn stuck(state: &State) -> Result<Option<Finding>, Error> {
         "journal",
         format!(
             "{} of earlier calls could not be settled: {}",
-            counted(names.len(), "change"),
+            plural(names.len(), "change"),
             some_of(&names)
         ),
         format!(
@@ -227,7 +227,7 @@ fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Err
     let id = engine.session().clone();
     let (known, warning) = session::look_at(state, &id)?;
     let Some(warning) = warning else {
-        return Ok(Finding::ok("session", format!("{id}: {} read", counted(known.marks().len(), "file"))));
+        return Ok(Finding::ok("session", format!("{id}: {} read", plural(known.marks().len(), "file"))));
     };
     let message = format!("{id}: {warning}");
     let again = "Read the files again that you mean to change.";
@@ -248,7 +248,7 @@ fn audit_log(state: &State) -> Result<Finding, Error> {
     };
     let (_, broken) = audit::read(state, &mut count)?;
     Ok(match broken {
-        None => Finding::ok("audit", format!("{}, the chain is whole", counted(records, "record"))),
+        None => Finding::ok("audit", format!("{}, the chain is whole", plural(records, "record"))),
         Some(broken) => Finding::problem(
             "audit",
             format!("{}:{}: {}", broken.file, broken.line, broken.message),
@@ -261,7 +261,7 @@ fn audit_log(state: &State) -> Result<Finding, Error> {
 fn size(engine: &Engine, state: &State) -> Result<Finding, Error> {
     let kept = gc::collect(state, 0, true)?.kept;
     let message =
-        format!("{} MiB in {} for undo and restore", kept.bytes.div_ceil(MIB), counted(kept.files, "file"));
+        format!("{} MiB in {} for undo and restore", kept.bytes.div_ceil(MIB), plural(kept.files, "file"));
     let most = engine.policy().number(Key::KeepBytes);
     if most > 0 && kept.bytes > most {
         return Ok(Finding::notice("size", message, "lbx gc frees what the policy does not keep."));
@@ -298,10 +298,10 @@ fn repaired(engine: &mut Engine, damage: &Damage) -> Result<Finding, Error> {
     let kept = State::find(&engine.workspace).ok().flatten().map(|state| state.shown(DAMAGED_FOLDER));
     let mut said = Vec::new();
     if done.moved_out > 0 {
-        said.push(format!("{} moved out of the repository", counted(done.moved_out, "unreadable object")));
+        said.push(format!("{} moved out of the repository", plural(done.moved_out, "unreadable object")));
     }
     if done.rewritten > 0 {
-        said.push(format!("{} written again from your files", counted(done.rewritten, "object")));
+        said.push(format!("{} written again from your files", plural(done.rewritten, "object")));
     }
     if let Some(whole) = &done.moved_to {
         said.push(format!(
@@ -416,7 +416,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
         "journal",
         format!(
             "the records of {} of session {session} are damaged: {}",
-            counted(damaged.len(), "change"),
+            plural(damaged.len(), "change"),
             some_of(&numbers)
         ),
         "Undo skips them. `lbx log` finds their snapshots, and `lbx diff` shows what they changed.",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 /// Check the workspace, its state, the snapshots and the machine, and suggest repairs
 ///
@@ -130,7 +130,7 @@ impl Tool for Doctor {
         let count =
             |level| response.findings.iter().filter(|found| found.level == level && !found.fixed).count();
         let (problems, notices) = (count(Level::Problem), count(Level::Notice));
-        text.note(format!("{}, {}", counted(problems, "problem"), counted(notices, "notice")));
+        text.note(format!("{}, {}", plural(problems, "problem"), plural(notices, "notice")));
     }
 
     fn status(response: &Response) -> u8 {

@@ -17,10 +17,10 @@ use crate::search::walk::Walk;
 use crate::sha256::{DigestStart, Sha256};
 use crate::text::checked::Fault;
 use crate::text::content::View;
-use crate::text::counted::counted;
 use crate::text::flexible::{self, Tier};
 use crate::text::lines::LineSpan;
 use crate::text::nearest::{self, Nearest};
+use crate::text::plural::plural;
 use crate::text::sketch::{Refusal, Which};
 use crate::text::{lines, replace};
 
@@ -101,7 +101,7 @@ impl<'a> Miss<'a> {
             Why::Sketch(refusal) => sketch(refusal, shown),
             Why::PastEnd(field, line) => {
                 let total = lines::count(body);
-                let has = counted(total, "line");
+                let has = plural(total, "line");
                 let message = format!("line {line} is past the end: {shown} has {has}");
                 named.invalid(field, &message).at(shown).detail("total_lines", total)
             }

@@ -26,8 +26,8 @@ use crate::search::pattern::{Pattern, Reading, compile};
 use crate::search::results::SearchResult;
 use crate::search::skipped::{Empty, is_small};
 use crate::search::walk::Walk;
-use crate::text::counted::counted;
 use crate::text::escaped;
+use crate::text::plural::plural;
 pub use request::{OutputMode, Request, Sort};
 
 /// Result of the search.
@@ -162,8 +162,8 @@ fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
         ErrorKind::Timeout,
         format!(
             "the search {how} after {}, with {} so far",
-            counted(outcome.files_searched, "file"),
-            counted(outcome.matched, "match")
+            plural(outcome.files_searched, "file"),
+            plural(outcome.matched, "match")
         ),
     )
     .suggest("Narrow `path`, `include` or `type`, or raise `timeout_ms`.")

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::{self, UTF8_BOM};
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 use crate::tools::Image;
 
 /// Bytes of the start of the file in an error.
@@ -132,7 +132,7 @@ impl Binary {
         let pixels =
             self.pixels.map_or_else(String::new, |(width, height)| format!(", {width}x{height} pixels"));
         let message =
-            format!("{shown} is a binary file ({}, {}{pixels})", self.mime, counted(self.size, "byte"));
+            format!("{shown} is a binary file ({}, {}{pixels})", self.mime, plural(self.size, "byte"));
         let error = Error::new(ErrorKind::BinaryFile, message)
             .at(shown)
             .detail("mime", self.mime)
@@ -306,7 +306,7 @@ fn output_of(output: &Value) -> String {
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(OUTPUT_CHARACTERS) {
         Some((cut, _)) => {
-            format!("{}… ({})", text.get(..cut).unwrap_or_default(), counted(text.len(), "byte"))
+            format!("{}… ({})", text.get(..cut).unwrap_or_default(), plural(text.len(), "byte"))
         }
         None => text.to_owned(),
     }

@@ -18,7 +18,7 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::answer_size::AnswerRoom;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 use range::{Range, Selection};
 pub use reader::past_end;
 use reader::read;
@@ -196,5 +196,5 @@ impl Request {
 
 /// Returns a number of files with its verb.
 fn were(count: usize) -> String {
-    format!("{} {}", counted(count, "file"), if count == 1 { "was" } else { "were" })
+    format!("{} {}", plural(count, "file"), if count == 1 { "was" } else { "were" })
 }

@@ -20,8 +20,8 @@ use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::content::{self, Content, Encoding};
-use crate::text::counted::counted;
 use crate::text::lines::ending_of;
+use crate::text::plural::plural;
 use crate::text::slice::{Clipped, Slice, Sliced, clipped_bytes, is_very_long};
 use crate::text::{escaped, lines};
 use crate::tools::targets;
@@ -163,7 +163,7 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
 /// Returns the warning that a file has fewer lines than the request.
 #[must_use]
 pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
-    format!("line {line} is past the end: {shown} has {}", counted(total_lines, "line"))
+    format!("line {line} is past the end: {shown} has {}", plural(total_lines, "line"))
 }
 
 /// Warns about invisible properties of the text.
@@ -354,7 +354,7 @@ pub fn read_several(
     room: AnswerRoom,
 ) -> Result<Response, Error> {
     if paths.len() > PATHS_MAX {
-        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", counted(paths.len(), "path")))
+        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", plural(paths.len(), "path")))
             .detail("field", "paths"));
     }
     let mut room = Room::new(engine, paths, room);
@@ -410,7 +410,7 @@ fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error 
     }
     let message = format!(
         "none of {} could be read; the first: {}",
-        counted(files.len() + not_read, "file"),
+        plural(files.len() + not_read, "file"),
         first.message()
     );
     let error = Error::new(first.kind(), message).suggest(first.suggested_action().to_owned());

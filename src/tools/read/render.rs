@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::Encoding;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 use crate::text::escaped;
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Clipped, Slice, Sliced};
@@ -460,7 +460,7 @@ pub fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
             (Some(width), Some(height)) => format!(", {width}x{height} pixels"),
             _ => String::new(),
         };
-        text.note(format!("{}: {mime}, {}{pixels}", read.path, counted(read.size, "byte")));
+        text.note(format!("{}: {mime}, {}{pixels}", read.path, plural(read.size, "byte")));
     }
     if let Some(cells) = &read.notebook
         && let Some(next) = cells.next_cell
@@ -485,7 +485,7 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
         let (line_field, column) = (text.option("start_line", line), text.option("column", next_column));
         text.note(format!(
             "{named}line {line} is clipped to {shown} of {}; continue with {line_field} {column}",
-            counted(*bytes, "byte")
+            plural(*bytes, "byte")
         ));
     }
     let is_told = |offset: u64| {

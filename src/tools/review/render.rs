@@ -11,7 +11,7 @@ use super::{File, Response, ReviewedChange};
 use crate::engine::Engine;
 use crate::engine::workspace::protect::protected_component;
 use crate::error::{Error, ErrorKind};
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 use crate::text::escaped;
 use crate::tools::{Paint, Text};
 
@@ -45,7 +45,7 @@ fn head(response: &Response, text: &mut Text) {
     };
     let session = format!("session {}", response.session);
     let session = text.paint(Paint::Bold, &session);
-    let (changes, files) = (counted(totals.changes, "change"), counted(totals.files, "file"));
+    let (changes, files) = (plural(totals.changes, "change"), plural(totals.files, "file"));
     let (came, went) = (totals.insertions, totals.deletions);
     text.styled(&format!("{session}: {changes}, {files} (+{came} -{went}){times}"));
     let mut beside = Vec::new();

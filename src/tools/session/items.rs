@@ -18,8 +18,8 @@ use crate::engine::workspace::{digest, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
-use crate::text::counted::counted;
 use crate::text::diff::{self, Counts};
+use crate::text::plural::plural;
 use crate::text::{escaped, lines};
 use crate::tools::common::time_text;
 
@@ -480,7 +480,7 @@ fn paragraph(engine: &Engine, items: &Items) -> String {
     let changes = match (items.changes(), items.times()) {
         (1, Some((first, _))) => format!("It made one change, at {first}; {ways}."),
         (count, Some((first, last))) => {
-            format!("It made {}, from {first} to {last}; {ways}.", counted(count, "change"))
+            format!("It made {}, from {first} to {last}; {ways}.", plural(count, "change"))
         }
         _ => "It has not changed anything.".to_owned(),
     };

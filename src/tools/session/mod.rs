@@ -19,7 +19,7 @@ use crate::engine::store::session::SessionState;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 use items::{Items, PathStatus, ReadState as ItemState};
 
 /// Show what this session has read and changed, or reset it
@@ -201,7 +201,7 @@ impl Tool for Session {
                 text.entry(&format!(
                     "session {}: {action}, {} unread now",
                     response.session,
-                    counted(count, "file")
+                    plural(count, "file")
                 ));
             }
         }
@@ -264,13 +264,13 @@ impl Response {
         text.entry(&format!(
             "session {}: {}",
             self.session,
-            counted(self.changes.unwrap_or_default(), "change")
+            plural(self.changes.unwrap_or_default(), "change")
         ));
         self.lines.iter().for_each(|line| text.entry(line));
         if let Some(refused) = &self.refused {
             refused.last.iter().for_each(|call| text.entry(&format!("refused {call}")));
             if refused.count > refused.last.len() {
-                let calls = counted(refused.count as u64, "call");
+                let calls = plural(refused.count as u64, "call");
                 text.note(format!("refused: {calls}; lbx audit lists them"));
             }
         }
@@ -281,7 +281,7 @@ impl ListedSession {
     /// Returns one line for a person.
     fn line(&self) -> String {
         let counts = match (self.read, self.changes) {
-            (Some(read), Some(changes)) => format!("{read} read\t{}", counted(changes, "change")),
+            (Some(read), Some(changes)) => format!("{read} read\t{}", plural(changes, "change")),
             _ => "its state cannot be read".to_owned(),
         };
         let current = if self.current { "\tcurrent" } else { "" };

@@ -13,8 +13,8 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::counted::counted;
 use crate::text::diff;
+use crate::text::plural::plural;
 use crate::tools::common::{ListEnd, subject};
 use crate::tools::targets::LOG_SHOWS;
 
@@ -173,7 +173,7 @@ fn only_hunk(
     let target = diff::without_hunk(&bytes(before)?, &bytes(after)?, number).map_err(|count| {
         invalid(format!(
             "change {seq} has {} in {shown}, numbered from 1: there is no hunk {number}",
-            counted(count, "hunk")
+            plural(count, "hunk")
         ))
     })?;
     let version =

@@ -22,7 +22,7 @@ use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, TreeEdit};
 use crate::engine::snapshot::store::{Store, pack};
 use crate::engine::workspace::sync::FileSystem;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 
 impl Store {
     /// Commits a change, preceded by changes that others made to the same paths or by moving HEAD.
@@ -112,7 +112,7 @@ impl Store {
         let subject = match edits {
             [] => return Ok(()),
             [edit] => format!("external: {}", edit.path.to_str_lossy()),
-            _ => format!("external: {}", counted(edits.len(), "file")),
+            _ => format!("external: {}", plural(edits.len(), "file")),
         };
         let tree = tree::apply(&self.repo, chain.tree, edits)?;
         chain.commit(tree, &subject, None, EXTERNAL)?;

@@ -32,7 +32,7 @@ use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
 use crate::engine::workspace::survey::Survey;
-use crate::text::counted::counted;
+use crate::text::plural::plural;
 use scan_index::ScanIndex;
 use walk::Untracked;
 
@@ -185,7 +185,7 @@ impl Store {
         let count = compare::trees(&self.repo, chain.tree, tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
-            more => format!("external: {}", counted(more.len(), "file")),
+            more => format!("external: {}", plural(more.len(), "file")),
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         recorded.warnings.splice(0..0, self.warnings.iter().cloned());

@@ -10,7 +10,7 @@ use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{self, Trees};
 use crate::engine::snapshot::store::{Store, refs};
-use crate::text::likeness;
+use crate::text::similarity;
 
 /// Shortest prefix of an id that counts as one.
 const PREFIX_DIGITS_MIN: usize = 4;
@@ -73,7 +73,7 @@ impl Store {
         let digits = name.len().clamp(PREFIX_DIGITS_MIN, 40);
         let short = |id: &str| id.chars().take(digits.max(10)).collect::<String>();
         let ids: Vec<&str> = recent.iter().filter_map(|(id, _)| id.get(..digits)).collect();
-        let alike = likeness::nearest(name, &ids, NEAR_NAMED, 0.7);
+        let alike = similarity::nearest(name, &ids, NEAR_NAMED, 0.7);
         let is_alike = |id: &str| alike.iter().any(|near| id.starts_with(near));
         let none_is = alike.is_empty();
         let chosen = recent.iter().filter(|(id, _)| none_is || is_alike(id)).take(NEAR_NAMED);

@@ -6,7 +6,7 @@ use std::fmt::Display;
 ///
 /// The last word takes the plural by the regular rules of English.
 #[must_use]
-pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str) -> String {
+pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str) -> String {
     if count == N::from(1) {
         return format!("{count} {singular}");
     }
@@ -26,11 +26,11 @@ mod tests {
 
     #[test]
     fn one_is_singular_and_all_else_plural() {
-        assert_eq!(counted(1_u64, "file"), "1 file");
-        assert_eq!(counted(0_usize, "file"), "0 files");
-        assert_eq!(counted(2_u64, "entry"), "2 entries");
-        assert_eq!(counted(3_u64, "match"), "3 matches");
-        assert_eq!(counted(1_u64, "more byte"), "1 more byte");
-        assert_eq!(counted(4_u64, "way"), "4 ways");
+        assert_eq!(plural(1_u64, "file"), "1 file");
+        assert_eq!(plural(0_usize, "file"), "0 files");
+        assert_eq!(plural(2_u64, "entry"), "2 entries");
+        assert_eq!(plural(3_u64, "match"), "3 matches");
+        assert_eq!(plural(1_u64, "more byte"), "1 more byte");
+        assert_eq!(plural(4_u64, "way"), "4 ways");
     }
 }
