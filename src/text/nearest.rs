@@ -86,7 +86,7 @@ fn compared(body: &[u8], text: &[u8], lines: Range<usize>) -> Option<Nearest> {
     let ratio = if is_short {
         similarity::ratio(&visible_lines(&wanted), &visible_lines(region))
     } else {
-        share_kept(&ops, wanted.len() + region.len())
+        similar::diff_ratio(&ops, wanted.len(), region.len())
     };
     Some(Nearest {
         start_line: start as u64 + 1,
@@ -95,14 +95,6 @@ fn compared(body: &[u8], text: &[u8], lines: Range<usize>) -> Option<Nearest> {
         first_difference: first_difference(&wanted, region, start),
         difference,
     })
-}
-
-/// Returns the share of lines that both texts have in common, 0 to 1.
-#[expect(clippy::cast_precision_loss, reason = "a share of so many lines need not be exact")]
-fn share_kept(ops: &[DiffOp], lines: usize) -> f32 {
-    let kept: usize =
-        ops.iter().filter(|op| matches!(op, DiffOp::Equal { .. })).map(|op| op.old_range().len()).sum();
-    2.0 * kept as f32 / lines.max(1) as f32
 }
 
 /// Returns the first difference of a region that begins at line `start`, from 0, from the wanted text.

@@ -129,14 +129,16 @@ fn is_blank(byte: u8) -> bool {
 /// Part of a line that is compared.
 pub type Key = fn(&[u8]) -> &[u8];
 
-/// Returns the longest line without its blanks; `None` if all are blank. Without it, the lines are nowhere in a text.
-pub fn longest<'a>(lines: &[&'a [u8]]) -> Option<&'a [u8]> {
-    lines.iter().map(|line| trimmed(line)).max_by_key(|line| line.len()).filter(|line| !line.is_empty())
+/// Returns true if a text contains the longest of some lines without its blanks, and may so contain all of them. Lines
+/// that are all blank say nothing about their place.
+pub fn may_contain(text: &[u8], lines: &[&[u8]]) -> bool {
+    let longest = lines.iter().map(|line| trimmed(line)).max_by_key(|line| line.len()).unwrap_or_default();
+    !longest.is_empty() && memchr::memmem::find(text, longest).is_some()
 }
 
 /// Returns the starts of the runs of `lines` with the keys of `wanted`, as indices.
 pub fn runs(text: &[u8], lines: &[Range<usize>], wanted: &[&[u8]], key: Key, work: &Work) -> Vec<usize> {
-    if longest(wanted).is_none_or(|longest| memchr::memmem::find(text, longest).is_none()) {
+    if !may_contain(text, wanted) {
         return Vec::new();
     }
     let index = LineIndex::new(lines.iter().map(|line| Cow::Borrowed(key(at(text, line)))));

@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use super::Work;
 use super::place::{
-    Folded, MatchedLines, PLACES_MAX, Unfit, as_given, at, line_end, lines_of, longest, runs, split, trimmed,
-    trimmed_end, with_ending,
+    Folded, MatchedLines, PLACES_MAX, Unfit, as_given, at, line_end, lines_of, may_contain, runs, split,
+    trimmed, trimmed_end, with_ending,
 };
 use crate::text::checked::{items, peek, slice};
 
@@ -242,7 +242,7 @@ fn must_keep_blanks(
 /// Returns the places of `old`, ignoring blanks at the ends of lines.
 pub fn trailing_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
-    if longest(&wanted).is_none_or(|longest| memchr::memmem::find(text, longest).is_none()) {
+    if !may_contain(text, &wanted) {
         return Vec::new();
     }
     let needle = wanted.iter().map(|line| trimmed_end(line)).collect::<Vec<_>>().join(&b'\n');

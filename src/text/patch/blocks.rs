@@ -9,6 +9,7 @@ use super::source::{ParseError, Source, marker, other_format, search_marker};
 use crate::text::checked::peek;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
+use crate::text::replace::Flat;
 
 /// Function that returns the text of the file that a block names, if it exists. The text decides which of several
 /// lines divides the block.
@@ -209,28 +210,16 @@ fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
 
 /// Returns true if a text contains these lines, ignoring line endings.
 fn holds(text: &[u8], lines: &[u8]) -> bool {
-    memchr::memmem::find(&without_returns(text), &without_returns(lines)).is_some()
+    memchr::memmem::find(&Flat::of(text).text, &Flat::of(lines).text).is_some()
 }
 
 /// Returns true if these lines begin at line `line` of a text, from 1, ignoring line endings.
 fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
-    let (text, lines) = (without_returns(text), without_returns(lines));
+    let (text, lines) = (Flat::of(text).text, Flat::of(lines).text);
     let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
     let skipped = before.map(|before| at_line_feeds(&text).take(before).map(<[u8]>::len).sum::<usize>());
     let rest = skipped.map_or(&[][..], |skipped| peek(&text, skipped..));
     rest.starts_with(&lines) || lines.strip_suffix(b"\n").is_some_and(|lines| rest == lines)
-}
-
-/// Returns a text with line feeds only.
-fn without_returns(text: &[u8]) -> Vec<u8> {
-    at_line_feeds(text)
-        .flat_map(|line| match line.strip_suffix(b"\r\n") {
-            Some(bare) => [bare, b"\n"],
-            None => [line, b""],
-        })
-        .flatten()
-        .copied()
-        .collect()
 }
 
 /// Returns the path on the last line before `start` that is neither empty nor a fence.

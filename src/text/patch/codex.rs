@@ -3,7 +3,8 @@
 use super::hunk;
 use super::model::{Body, Ending, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
 use super::source::{
-    ENVELOPE_BEGIN, EnvelopeLine, ParseError, Source, envelope_line, is_hunk_header, other_format,
+    ENVELOPE_BEGIN, EnvelopeLine, ParseError, Source, envelope_line, is_hunk_header, not_a_hunk_line,
+    other_format,
 };
 
 /// Reads every envelope of the text.
@@ -207,13 +208,7 @@ impl<'a> Envelope<'_, 'a> {
                 (_, Some((b' ', rest))) => (Kind::Context, rest),
                 (_, Some((b'-', rest))) => (Kind::Removed, rest),
                 (_, Some((b'+', rest))) => (Kind::Added, rest),
-                (_, Some(_)) => {
-                    let message = format!(
-                        "a hunk line begins with a space, `+` or `-`, but this is {:?}",
-                        String::from_utf8_lossy(text)
-                    );
-                    return Err(ParseError::at(self.at, message));
-                }
+                (_, Some(_)) => return Err(ParseError::at(self.at, not_a_hunk_line(text))),
             };
             // An empty line inside a hunk is context that lost its space; one at its end is not part of it.
             for index in blanks.drain(..) {

@@ -129,9 +129,18 @@ impl Conflict {
             Fate::Applies { .. } | Fate::AlreadyApplied { .. } => None,
         })
     }
-}
 
-impl Conflict {
+    /// Returns the fault if the result is not made although every hunk has its place: it would be too large, or lbx has
+    /// a bug. The patch causes neither.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.failures().find_map(|(_, failure)| match failure.reason {
+            Reason::OutOfRange => Some(Fault::OutOfRange),
+            Reason::TooLarge { bytes, bytes_max } => Some(Fault::TooLarge { bytes, bytes_max }),
+            _ => None,
+        })
+    }
+
     /// Returns the hunks to report, at most `limit`, and the number of omitted ones: failing hunks first, then others,
     /// in the order of the patch.
     #[must_use]
@@ -209,19 +218,6 @@ impl From<Fault> for Reason {
             Fault::OutOfRange => Self::OutOfRange,
             Fault::TooLarge { bytes, bytes_max } => Self::TooLarge { bytes, bytes_max },
         }
-    }
-}
-
-impl Conflict {
-    /// Returns the fault if the result is not made although every hunk has its place: it would be too large, or lbx has
-    /// a bug. The patch causes neither.
-    #[must_use]
-    pub fn fault(&self) -> Option<Fault> {
-        self.failures().find_map(|(_, failure)| match failure.reason {
-            Reason::OutOfRange => Some(Fault::OutOfRange),
-            Reason::TooLarge { bytes, bytes_max } => Some(Fault::TooLarge { bytes, bytes_max }),
-            _ => None,
-        })
     }
 }
 

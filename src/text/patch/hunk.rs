@@ -1,7 +1,7 @@
 //! Parts of unified diffs: file names, `@@` lines and hunks.
 
 use super::model::{Ending, Hunk, HunkLine, Kind, Line, Prefix};
-use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header};
+use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header, not_a_hunk_line};
 use crate::text::checked::peek;
 
 /// Number of old and of new lines of a hunk.
@@ -198,12 +198,7 @@ impl<'s, 'a> Body<'s, 'a> {
         if is_known || is_prose {
             return Ok(false);
         }
-        let message = foreign(text).unwrap_or_else(|| {
-            format!(
-                "a hunk line begins with a space, `+` or `-`, but this is {:?}",
-                String::from_utf8_lossy(text)
-            )
-        });
+        let message = foreign(text).unwrap_or_else(|| not_a_hunk_line(text));
         Err(ParseError::at(self.next, message))
     }
 

@@ -149,6 +149,11 @@ pub fn other_format(source: &Source<'_>, index: usize, format: Format) -> Option
     (begins != format).then(|| "a patch of another format begins here: send each by itself".into())
 }
 
+/// Returns an error message for a line of a hunk that is none.
+pub fn not_a_hunk_line(text: &[u8]) -> String {
+    format!("a hunk line begins with a space, `+` or `-`, but this is {:?}", String::from_utf8_lossy(text))
+}
+
 /// Returns an error message for a line of an unsupported format.
 pub fn foreign(text: &[u8]) -> Option<String> {
     if text.starts_with(b"diff --cc ") || text.starts_with(b"diff --combined ") || text.starts_with(b"@@@ ") {
