@@ -41,7 +41,7 @@ pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetCh
     let mut ledger = Ledger::default();
     for entry in entries {
         ledger.folders.extend(entry.folders.iter().cloned());
-        ledger.take_moves(&entry.moves);
+        renames(&entry.moves).for_each(|(from, to)| ledger.take_move(from, to));
         entry.files.iter().for_each(|file| ledger.take_file(file));
     }
     ledger.into_changes()
@@ -63,18 +63,6 @@ impl Ledger {
     fn take_file(&mut self, file: &FileEntry) {
         let own = self.files.entry(file.path.clone()).or_default();
         own.push(file.before.clone(), file.after.clone());
-    }
-
-    /// Adds the moves of one change: a move with a temporary path leaves its old name first.
-    fn take_moves(&mut self, moves: &[MoveEntry]) {
-        for moved in moves {
-            self.take_move(&moved.from, moved.via.as_ref().unwrap_or(&moved.to));
-        }
-        for moved in moves {
-            if let Some(via) = &moved.via {
-                self.take_move(via, &moved.to);
-            }
-        }
     }
 
     /// Adds one move.
@@ -159,6 +147,12 @@ fn before_of(own: &PathChanges<Version>) -> Option<Side> {
 /// Returns the side after changes.
 fn after_of(own: &PathChanges<Version>) -> Side {
     own.last().cloned().map_or(Side::Nothing, Side::Version)
+}
+
+/// Returns the moves of one change as renames, in order: a move with a temporary path leaves its old name first.
+pub fn renames(moves: &[MoveEntry]) -> impl Iterator<Item = (&WorkspacePath, &WorkspacePath)> {
+    let first = moves.iter().map(|moved| (&moved.from, moved.via.as_ref().unwrap_or(&moved.to)));
+    first.chain(moves.iter().filter_map(|moved| Some((moved.via.as_ref()?, &moved.to))))
 }
 
 /// Returns the new path of `path` after `from` moves to `to`; `None` if it is not below `from`.

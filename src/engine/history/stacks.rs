@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::replay::Direction;
+use super::session_diff::renames;
 use crate::engine::journal::{self, FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -288,14 +289,11 @@ fn renamed(path: &WorkspacePath, files: &[FileEntry]) -> Option<WorkspacePath> {
     found.next().filter(|_| found.next().is_none()).map(|file| file.path.clone())
 }
 
-/// Returns the path to which the moves of one change take a path; `None` if it stays. Moves with a temporary path
-/// leave their old names first.
+/// Returns the path to which the moves of one change take a path; `None` if it stays.
 fn moved_to(path: &WorkspacePath, moves: &[MoveEntry]) -> Option<WorkspacePath> {
-    let first = moves.iter().map(|moved| (&moved.from, moved.via.as_ref().unwrap_or(&moved.to)));
-    let second = moves.iter().filter_map(|moved| Some((moved.via.as_ref()?, &moved.to)));
-    let now = first
-        .chain(second)
-        .fold(path.clone(), |now, (from, to)| if now.is_within(from) { now.rebased(from, to) } else { now });
+    let moved =
+        |now: WorkspacePath, (from, to)| if now.is_within(from) { now.rebased(from, to) } else { now };
+    let now = renames(moves).fold(path.clone(), moved);
     (now != *path).then_some(now)
 }
 
