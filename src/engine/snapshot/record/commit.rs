@@ -32,14 +32,11 @@ impl Store {
     /// # Errors
     /// Fails if no snapshot can be made; nothing in the repository has moved then.
     pub fn record(&mut self, change: &CommitInfo<'_>) -> Result<Recorded, SnapshotError> {
-        self.repeatedly(|store| store.attempt(change))
-    }
-
-    /// Tries once; `None` if someone else moved the branch meanwhile.
-    fn attempt(&self, change: &CommitInfo<'_>) -> Result<Option<Recorded>, SnapshotError> {
-        let made = self.make(change)?;
-        let moved = self.publish(made.tip, made.newest, made.seconds, &made.packed)?;
-        Ok((moved == Moved::Yes).then_some(made.recorded))
+        self.repeatedly(|store| {
+            let made = store.make(change)?;
+            let moved = store.publish(made.tip, made.newest, made.seconds, &made.packed)?;
+            Ok((moved == Moved::Yes).then_some(made.recorded))
+        })
     }
 
     /// Commits a change that is about to be made, like [`Self::record`]. Writes its objects and the branch's new value
