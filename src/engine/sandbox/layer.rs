@@ -22,7 +22,8 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_N
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::overlay::{self, Layer, enter};
+use super::overlay::{self, enter};
+use super::plan::Layer;
 use crate::control::seconds_now;
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
 use crate::engine::store::lock::Lock;

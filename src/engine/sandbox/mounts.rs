@@ -16,8 +16,8 @@ use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeF
 use super::backend::{SetupResult, doing};
 use super::caches::{PROGRAMS, UPPER, View, WORK};
 use super::outside::Network;
-use super::overlay::{self, Layer, mount_points};
-use super::plan::{Hidden, Reach};
+use super::overlay::{self, mount_points};
+use super::plan::{Hidden, Layer, Reach};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
 /// Devices of a command.

@@ -23,22 +23,13 @@ use std::rc::Rc;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
-use serde::{Deserialize, Serialize};
 
 use super::backend::{SetupResult, doing};
+use super::plan::Layer;
 use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
-
-/// Folders of a layer; both are on one file system.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Layer {
-    /// Absolute folder that takes the changes of the command.
-    pub upper: OsString,
-    /// Folder that overlayfs uses for itself.
-    pub work: OsString,
-}
 
 /// Mounts `layer` over the folder `root`, which must hold no other mount; the mount is still detached.
 ///

@@ -24,7 +24,6 @@ use serde::{Deserialize, Serialize};
 
 use super::caches::View;
 use super::outside::{Network, Outside};
-use super::overlay::Layer;
 
 /// Largest number of folders that are mounted in place because of their content.
 const PINNED_MAX: usize = 4096;
@@ -84,6 +83,15 @@ pub struct Reach {
     pub peer: Option<u32>,
     /// Folder that it sees as `/tmp`, shared by the commands of a session; `None` for an empty one.
     pub temporary: Option<OsString>,
+}
+
+/// Folders of a layer; both are on one file system.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Layer {
+    /// Absolute folder that takes the changes of the command.
+    pub upper: OsString,
+    /// Folder that overlayfs uses for itself.
+    pub work: OsString,
 }
 
 /// A path that appears empty.

@@ -21,14 +21,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use super::job::record::JobFolder;
 use super::request::Request;
 use super::response::warn_of;
-use super::workdir;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::caches::{self, SessionTmp};
 use crate::engine::sandbox::hidden::{self, Own};
 use crate::engine::sandbox::outside::{self, Network, Outside};
-use crate::engine::sandbox::overlay::Layer;
-use crate::engine::sandbox::plan::{Limits, Reach, SandboxPlan};
+use crate::engine::sandbox::plan::{Layer, Limits, Reach, SandboxPlan};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::run::Early;
 use crate::engine::sandbox::{environment, running};
@@ -139,6 +137,16 @@ fn reach(
     let hidden = hidden::find(home, more, readable).into_iter();
     let hidden = hidden.filter(|hidden| reach.shows(Path::new(&hidden.path))).collect();
     Ok(Reach { hidden, ..reach })
+}
+
+/// Returns the working directory of a command.
+fn workdir(engine: &Engine, wanted: Option<&Path>) -> Result<OsString, Error> {
+    let workspace = &engine.workspace;
+    let Some(wanted) = wanted else {
+        return Ok(workspace.root().join(workspace.base().as_path()).into_os_string());
+    };
+    let folder = workspace.folder(wanted).map_err(|error| error.detail("field", "workdir"))?;
+    Ok(workspace.root().join(folder.as_path()).into_os_string())
 }
 
 /// Returns the environment of a command.

@@ -466,16 +466,6 @@ fn shell(command: &str) -> Result<Vec<OsString>, Error> {
     Ok([shell, "-c", "--", command].map(OsString::from).into())
 }
 
-/// Returns the working directory of a command.
-fn workdir(engine: &Engine, wanted: Option<&Path>) -> Result<OsString, Error> {
-    let workspace = &engine.workspace;
-    let Some(wanted) = wanted else {
-        return Ok(workspace.root().join(workspace.base().as_path()).into_os_string());
-    };
-    let folder = workspace.folder(wanted).map_err(|error| error.detail("field", "workdir"))?;
-    Ok(workspace.root().join(folder.as_path()).into_os_string())
-}
-
 /// Returns the time limit of a command.
 fn time_limit(engine: &Engine, request: &Request) -> Result<Duration, Error> {
     match request.timeout_ms.unwrap_or_else(|| engine.policy().number(Key::BashMs)) {

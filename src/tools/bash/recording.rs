@@ -15,8 +15,7 @@ use super::request::{OnFailure, Request};
 use super::response::{CommandDiff, Layer};
 use crate::engine::Engine;
 use crate::engine::sandbox::layer;
-use crate::engine::sandbox::overlay;
-use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::plan::{self, Reach};
 use crate::engine::sandbox::repositories::ProtectedPaths;
 use crate::engine::store::session;
 use crate::engine::store::state::State;
@@ -100,7 +99,7 @@ impl Recording {
     pub fn for_plan(
         &mut self,
         engine: &mut Engine,
-    ) -> Result<(ProtectedPaths, Option<overlay::Layer>, bool), Error> {
+    ) -> Result<(ProtectedPaths, Option<plan::Layer>, bool), Error> {
         Ok(match self {
             Self::Files(before, _) => (before.take_protected(), None, false),
             Self::Layer(layered, _) => {

@@ -77,7 +77,9 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
         return read_on(engine, job, request).map(|job| Some(Response::Job(Box::new(job))));
     }
     if request.background {
-        return start::start(engine, request).map(|job| Some(Response::Job(Box::new(job))));
+        let (folder, about) = start::start(engine, request)?;
+        let job = shown(engine, &folder, about, 0, request.max_bytes)?;
+        return Ok(Some(Response::Job(Box::new(job))));
     }
     Ok(None)
 }

@@ -27,7 +27,7 @@ use crate::envelope::{self, Refusal};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Tool as _;
 use crate::tools::bash::request::Request;
-use crate::tools::bash::response::{Job, Response};
+use crate::tools::bash::response::Response;
 use crate::tools::bash::{Bash, Output, limits};
 
 /// First argument with which lbx starts itself as a supervisor.
@@ -71,13 +71,13 @@ type Said = Result<(), Value>;
 ///
 /// # Errors
 /// Fails as the start of a command does, and with `command_denied` if too many jobs run.
-pub fn start(engine: &mut Engine, request: &Request) -> Result<Job, Error> {
+pub fn start(engine: &mut Engine, request: &Request) -> Result<(JobFolder, About), Error> {
     make_room(engine)?;
     let folder = JobFolder::create(engine)?;
     match supervise(engine, request, &folder) {
         Ok(()) => {
             let about = folder.about().ok_or_else(|| Error::internal("the job left no record of itself"))?;
-            super::shown(engine, &folder, about, 0, request.max_bytes)
+            Ok((folder, about))
         }
         Err(error) => {
             if !folder.is_alive() {
