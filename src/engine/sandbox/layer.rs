@@ -28,7 +28,7 @@ use crate::control::seconds_now;
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
 use crate::engine::store::lock::Lock;
 use crate::engine::store::lock::{is_unique, unique_name};
-use crate::engine::store::state::{State, make_folder};
+use crate::engine::store::state::{State, make_folder, replace_by_way_of};
 use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
@@ -233,8 +233,9 @@ impl LayerFolder {
     /// Writes the facts about its command.
     fn write_record(&self) -> Result<(), Error> {
         let bytes = serde_json::to_vec(&self.record).map_err(|error| Error::internal(error.to_string()))?;
-        let name = OsStr::new(RECORD);
-        self.state.replace(self.folder.as_fd(), name, &bytes, &unique_name("layer-record")).map(drop)
+        // Not by way of the staging folder: without the lock of the workspace, another change may clear that.
+        let (folder, name) = (self.folder.as_fd(), OsStr::new(RECORD));
+        replace_by_way_of(folder, &unique_name(RECORD), folder, name, &bytes, 0o600).map(drop)
     }
 
     /// Returns the name of its mark among the open journal entries.

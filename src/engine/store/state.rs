@@ -420,8 +420,11 @@ impl State {
 const NO_LOCKS: &str = "This file system has no locks. In the configuration of an NFS mount, `local_lock=flock` (nfs(5)) \
                         keeps them on this machine; else keep the project on another file system.";
 
-/// Replaces a file atomically; the new bytes are first in the file `aside` of another folder.
-fn replace_by_way_of(
+/// Replaces a file atomically; the new bytes are first in the file `aside` of the folder `waiting`.
+///
+/// # Errors
+/// Returns the OS error; then nothing has changed.
+pub fn replace_by_way_of(
     waiting: BorrowedFd<'_>,
     aside: &str,
     folder: BorrowedFd<'_>,

@@ -195,7 +195,7 @@ impl LayeredCommand {
                 if !error.is_applied() {
                     self.0.is_kept = true;
                 }
-                let name = self.0.name.to_owned();
+                let name = self.0.name.clone();
                 return Err(error.detail("layer", name));
             }
         }
@@ -367,7 +367,7 @@ impl LayeredCommand {
             .map(|(path, reason)| LayerConflict { path: path.clone(), reason: reason.clone() });
         self.0.keep_conflicts(kept.collect()).map_err(Error::applied)?;
         let conflicts = conflicts(&engine.workspace, self.record());
-        let name = self.0.name.to_owned();
+        let name = self.0.name.clone();
         engine.warn(format!(
             "not applied, see `conflicts`: {}. `layer` {name} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
             plural(excluded.len(), "path")

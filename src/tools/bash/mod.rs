@@ -163,8 +163,8 @@ impl Bash {
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
         let stdin = request.stdin.as_deref();
         let ran = run_confined(engine, &plan, stdin, &bounds, (shown_max, &mut *output, early));
-        tell_watch(engine, watch);
-        drop(placeholder);
+        tell_watch(engine, watch.as_ref());
+        drop((watch, placeholder));
         let ran = match ran {
             Err(NotRun::NoLayer(reason)) if recording.may_go_direct() => return Err(NotRun::NoLayer(reason)),
             ran => ran.map_err(NotRun::error),
@@ -187,8 +187,8 @@ impl Bash {
 }
 
 /// Warns if a job was stopped because a repository appeared.
-fn tell_watch(engine: &mut Engine, watch: Option<RepositoryWatch>) {
-    let Some(folder) = watch.as_ref().and_then(RepositoryWatch::found) else { return };
+fn tell_watch(engine: &mut Engine, watch: Option<&RepositoryWatch>) {
+    let Some(folder) = watch.and_then(RepositoryWatch::found) else { return };
     let shown = direct::shown_folder(engine, folder);
     engine.warn(format!(
         "stopped because a repository appeared in {shown}: the sandbox of a job that runs cannot protect it. Start the job again"

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::engine::sandbox::backend::NAMESPACES;
 use crate::engine::sandbox::outside::Network;
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::state::{Lock, State};
+use crate::engine::store::state::{Lock, State, replace_by_way_of};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
@@ -270,7 +270,9 @@ impl JobFolder {
     /// Returns the OS error.
     pub fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<(), Error> {
         let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
-        self.state.replace(self.opened.as_fd(), OsStr::new(name), &bytes, &unique_name("job")).map(drop)
+        // Not by way of the staging folder: without the lock of the workspace, another change may clear that.
+        let folder = self.opened.as_fd();
+        replace_by_way_of(folder, &unique_name(name), folder, OsStr::new(name), &bytes, 0o600).map(drop)
     }
 }
 
