@@ -2,7 +2,11 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::{fmt, io};
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Write as _};
+use std::io;
+use std::ops::Range;
+use std::sync::LazyLock;
 
 use rustix::io::Errno;
 use schemars::JsonSchema;
@@ -61,11 +65,11 @@ kinds! {
     NotRead "not_read" 5 "The gate: this session has not read the file that it would change."
         => "Read the file, then repeat the call.";
     StaleFile "stale_file" 6 "The bytes on disk are not those that the caller has seen."
-        => "Re-read the file to obtain the current sha256 and re-apply your edit.";
+        => "Re-read the file to obtain the current `sha256` and re-apply your edit.";
     NoMatch "no_match" 7 "The text to replace is not there."
-        => "Read the file and copy old_string from it exactly, whitespace included.";
+        => "Read the file and copy `old_string` from it exactly, whitespace included.";
     AmbiguousMatch "ambiguous_match" 8 "The text to replace is there more often than it may be."
-        => "Include more surrounding lines in old_string. To change every match, set replace_all.";
+        => "Include more surrounding lines in `old_string`. To change every match, set `replace_all`.";
     PatchInvalid "patch_invalid" 9 "The patch cannot be parsed."
         => "Correct the patch at the line named and send it again.";
     PatchConflict "patch_conflict" 9 "The patch does not apply."
@@ -82,7 +86,7 @@ kinds! {
         => "Name a regular file; devices, FIFOs and sockets are never opened.";
     BinaryFile "binary_file" 11 "Bytes that are not text."
         => "Read it with `binary` set to base64, or leave it alone.";
-    UnsupportedEncoding "unsupported_encoding" 11 "Text in an encoding that could not be written back unchanged."
+    UnsupportedEncoding "unsupported_encoding" 11 "Message in an encoding that could not be written back unchanged."
         => "Convert the file to UTF-8 first, or read it with `binary` set to base64.";
     TooLarge "too_large" 11 "Beyond a stated bound."
         => "Ask for less at once.";
@@ -162,6 +166,153 @@ pub fn bounded(text: String) -> String {
     format!("{}…{}", text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default())
 }
 
+/// Returns the text, or its start and its end if it is very long.
+fn bounded_text(text: Message) -> Message {
+    if text.plain.len() > TEXT_BYTES_MAX { bounded(text.plain).into() } else { text }
+}
+
+/// Message in which the names of lbx's fields and tools are known, so that each caller reads its own names.
+///
+/// A literal is code: the words in its backticks are names, and its sentences end where it says so. What fills it is
+/// data, and stays as it is, whatever it holds.
+#[derive(Debug, Clone, Default)]
+pub struct Message {
+    /// Message with lbx's own names.
+    plain: String,
+    /// Places of the names.
+    names: Vec<Range<usize>>,
+    /// Ends of the sentences, except the last.
+    ends: Vec<usize>,
+}
+
+impl Message {
+    /// Returns a literal with `data` in the place of each `{}`; see [`text!`](crate::error::text).
+    #[must_use]
+    pub fn of(literal: &'static str, data: &[&dyn Display]) -> Self {
+        let (mut text, mut data) = (Self::default(), data.iter().peekable());
+        for (place, part) in literal.split('`').enumerate() {
+            if place > 0 {
+                text.plain.push('`');
+            }
+            let start = text.plain.len();
+            for (gap, piece) in part.split("{}").enumerate() {
+                if let Some(value) = data.next_if(|_| gap > 0) {
+                    // Writing to a string cannot fail.
+                    let _ = write!(text.plain, "{value}");
+                }
+                let blanks = piece.match_indices(' ').map(|(blank, _)| blank + 1);
+                let ends = blanks.filter(|&end| {
+                    [". ", "? "].iter().any(|mark| piece.get(..end).is_some_and(|it| it.ends_with(mark)))
+                });
+                text.ends.extend(ends.map(|end| text.plain.len() + end));
+                text.plain.push_str(piece);
+            }
+            if place % 2 == 1 && is_name(part) {
+                text.names.push(start..text.plain.len());
+            }
+        }
+        text
+    }
+
+    /// Returns the text followed by another, which continues its last sentence.
+    #[must_use]
+    pub fn then(mut self, next: impl Into<Self>) -> Self {
+        let (next, start) = (next.into(), self.plain.len());
+        self.names.extend(next.names.iter().map(|name| name.start + start..name.end + start));
+        self.ends.extend(next.ends.iter().map(|end| end + start));
+        self.plain.push_str(&next.plain);
+        self
+    }
+
+    /// Returns texts as sentences, one after the other.
+    pub fn sentences(texts: impl IntoIterator<Item = Self>) -> Self {
+        let join = |before: Self, next| {
+            let mut before = before.then(" ".to_owned());
+            before.ends.push(before.plain.len());
+            before.then(next)
+        };
+        texts.into_iter().reduce(join).unwrap_or_default()
+    }
+
+    /// Returns each sentence in the names of a family, and true if it has all names of the sentence.
+    fn in_words_of(&self, family: &Vocabulary) -> Vec<(String, bool)> {
+        let (mut from, mut names) = (0, self.names.iter().peekable());
+        let ends = self.ends.iter().copied().chain([self.plain.len()]);
+        let sentence = |end: usize| {
+            let (mut said, mut is_known) = (String::new(), true);
+            let plain = |range: Range<usize>| self.plain.get(range).unwrap_or_default();
+            while let Some(name) = names.next_if(|name| name.end <= end) {
+                let own = family.0.get(plain(name.clone()));
+                is_known &= own.is_some();
+                said.push_str(plain(from..name.start));
+                said.push_str(own.map_or(plain(name.clone()), String::as_str));
+                from = name.end;
+            }
+            said.push_str(plain(from..end));
+            from = end;
+            (said, is_known)
+        };
+        ends.map(sentence).collect()
+    }
+
+    /// Returns the sentences that a family has the names for; `None` if there are none.
+    #[must_use]
+    pub fn known_to(&self, family: &Vocabulary) -> Option<String> {
+        let known =
+            self.in_words_of(family).into_iter().filter_map(|(said, is_known)| is_known.then_some(said));
+        Some(known.collect::<String>().trim_end().to_owned()).filter(|known| !known.is_empty())
+    }
+
+    /// Returns the text with lbx's own names.
+    #[must_use]
+    pub fn into_plain(self) -> String {
+        self.plain
+    }
+}
+
+/// Returns true if a word in backticks names a field, a tool or a detail.
+fn is_name(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_lowercase())
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(&byte))
+}
+
+impl From<&'static str> for Message {
+    fn from(literal: &'static str) -> Self {
+        Self::of(literal, &[])
+    }
+}
+
+impl From<String> for Message {
+    /// Returns data: a text without names.
+    fn from(plain: String) -> Self {
+        Self { plain, ..Self::default() }
+    }
+}
+
+/// Makes a [`Message`] from a literal and the data for each `{}`.
+macro_rules! text {
+    ($literal:literal $(, $data:expr)* $(,)?) => {
+        $crate::error::Message::of($literal, &[$(&$data as &dyn std::fmt::Display),*])
+    };
+}
+pub(crate) use text;
+
+/// Names of a model family for lbx's fields and tools.
+type FamilyNames = BTreeMap<String, String>;
+
+/// Names of a model family for lbx's fields and tools, listed once they are needed.
+#[derive(Debug)]
+pub struct Vocabulary(LazyLock<FamilyNames, Box<dyn FnOnce() -> FamilyNames + Send>>);
+
+impl Vocabulary {
+    /// Returns the names that `list` lists.
+    pub fn new(list: impl FnOnce() -> FamilyNames + Send + 'static) -> Self {
+        Self(LazyLock::new(Box::new(list)))
+    }
+}
+
 /// An error: kind, message, path and suggested action.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
@@ -172,15 +323,13 @@ struct Inner {
     /// Kind of error.
     kind: ErrorKind,
     /// Message, complete in itself.
-    message: String,
+    message: Message,
     /// Path concerned, relative to the same folder as the request's.
     path: Option<String>,
     /// Suggested action that replaces the kind's own.
-    suggested_action: Option<Cow<'static, str>>,
-    /// Next step as a command line.
-    command: Option<String>,
-    /// Position of that command in the suggested action, for a caller on the command line.
-    command_at: Option<usize>,
+    suggested_action: Option<Message>,
+    /// Position in the suggested action and text of a command that does the next step.
+    command: Option<(usize, String)>,
     /// Hint that only a caller on the command line gets.
     on_command_line: Option<Cow<'static, str>>,
     /// Facts for programs.
@@ -193,14 +342,13 @@ struct Inner {
 
 impl Error {
     /// Returns an error of `kind` with its message.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<Message>) -> Self {
         Self(Box::new(Inner {
             kind,
-            message: bounded(message.into()),
+            message: bounded_text(message.into()),
             path: None,
             suggested_action: None,
             command: None,
-            command_at: None,
             on_command_line: None,
             details: Map::new(),
             applied: false,
@@ -209,12 +357,12 @@ impl Error {
     }
 
     /// Returns `invalid_request` with its message.
-    pub fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<Message>) -> Self {
         Self::new(ErrorKind::InvalidRequest, message)
     }
 
     /// Returns `internal`: something that cannot happen did.
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub fn internal(message: impl Into<Message>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 
@@ -251,22 +399,35 @@ impl Error {
 
     /// Replaces the kind's suggested action by a better one.
     #[must_use]
-    pub fn suggest(mut self, action: impl Into<Cow<'static, str>>) -> Self {
+    pub fn suggest(mut self, action: impl Into<Message>) -> Self {
         self.0.suggested_action = Some(action.into());
         self
     }
 
-    /// Suggests a step that one command does, and the step after it. Only a caller that has a shell gets the command.
+    /// Puts a sentence before the suggested action.
     #[must_use]
-    pub fn suggest_running(mut self, step: String, command: impl Into<String>, then: &str) -> Self {
-        self.0.command_at = Some(step.len());
-        self.suggest(step + then).command(command)
+    pub fn suggest_first(mut self, hint: impl Into<Message>) -> Self {
+        let action = self.0.suggested_action.take().unwrap_or_else(|| self.0.kind.suggested_action().into());
+        self.suggest(Message::sentences([hint.into(), action]))
     }
 
-    /// Sets the next step as a command line, for a caller that has a shell.
+    /// Suggests a step that one command does, and the step after it. Only a caller that has a shell gets the command.
     #[must_use]
-    pub fn command(mut self, command: impl Into<String>) -> Self {
-        self.0.command = Some(command.into());
+    pub fn suggest_running(
+        mut self,
+        step: impl Into<Message>,
+        command: String,
+        then: impl Into<Message>,
+    ) -> Self {
+        let step = step.into();
+        self.0.command = Some((step.plain.len(), command));
+        self.suggest(step.then(then))
+    }
+
+    /// Sets the command for the whole of the suggested action, for a caller that has a shell.
+    #[must_use]
+    pub fn with_command(mut self, command: String) -> Self {
+        self.0.command = Some((usize::MAX, command));
         self
     }
 
@@ -286,8 +447,8 @@ impl Error {
             self.0.kind.on_command_line().filter(|_| !is_own)
         });
         let action = self.suggested_action();
-        if let Some((command, (step, then))) =
-            self.suggested_command().zip(self.0.command_at.and_then(|at| action.split_at_checked(at)))
+        if let Some((at, command)) = &self.0.command
+            && let Some((step, then)) = action.split_at_checked(*at)
         {
             return Cow::Owned(format!("{step} ({command}){then}"));
         }
@@ -299,27 +460,20 @@ impl Error {
 
     /// Appends to the message.
     #[must_use]
-    pub fn add_to_message(mut self, addition: &str) -> Self {
-        let message = std::mem::take(&mut self.0.message) + addition;
-        self.0.message = bounded(message);
+    pub fn add_to_message(mut self, addition: impl Into<Message>) -> Self {
+        self.0.message = bounded_text(self.0.message.then(addition));
         self
     }
 
-    /// Rewords the error for a caller that has other tools. `message` rewrites the message, and `advice` the suggested
-    /// action, if any is left.
+    /// Returns the error in the names of a family; advice that needs other names is left out.
     #[must_use]
-    pub fn reworded(
-        mut self,
-        message: impl FnOnce(&str) -> String,
-        advice: impl FnOnce(&str) -> Option<String>,
-    ) -> Self {
-        self.0.message = bounded(message(&self.0.message));
-        let own = advice(self.suggested_action());
-        let action = own.map_or(Cow::Borrowed(self.0.kind.suggested_without_names()), Cow::Owned);
-        if action != self.suggested_action() {
-            self.0.suggested_action = Some(action);
-            self.0.command_at = None;
-        }
+    pub fn in_words_of(mut self, family: &Vocabulary) -> Self {
+        let message: String = self.0.message.in_words_of(family).into_iter().map(|(said, _)| said).collect();
+        let advice = self.0.suggested_action.unwrap_or_else(|| self.0.kind.suggested_action().into());
+        let known = advice
+            .known_to(family)
+            .map_or_else(|| self.0.kind.suggested_without_names().into(), Message::from);
+        (self.0.message, self.0.suggested_action, self.0.command) = (message.into(), Some(known), None);
         self
     }
 
@@ -346,7 +500,13 @@ impl Error {
     /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
-        &self.0.message
+        &self.0.message.plain
+    }
+
+    /// Returns the message as it was built.
+    #[must_use]
+    pub fn into_message(self) -> Message {
+        self.0.message
     }
 
     /// Returns the path concerned.
@@ -358,13 +518,13 @@ impl Error {
     /// Returns the suggested action.
     #[must_use]
     pub fn suggested_action(&self) -> &str {
-        self.0.suggested_action.as_deref().unwrap_or(self.0.kind.suggested_action())
+        self.0.suggested_action.as_ref().map_or(self.0.kind.suggested_action(), |action| &action.plain)
     }
 
     /// Returns the next step as a command line, if it has one.
     #[must_use]
     pub fn suggested_command(&self) -> Option<&str> {
-        self.0.command.as_deref()
+        self.0.command.as_ref().map(|(_, command)| command.as_str())
     }
 
     /// Returns the facts for programs.
@@ -388,7 +548,7 @@ fn hint_for(tool: &str, hint: &str) -> String {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.kind, self.0.message)
+        write!(f, "{}: {}", self.0.kind, self.message())
     }
 }
 

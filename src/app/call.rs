@@ -70,7 +70,7 @@ impl Call {
         engine.require_snapshot |= options.require_snapshot;
         engine.set_for_a_person(options.person);
         engine.harness.clone_from(&options.harness);
-        engine.counts_lines_now = options.counts_lines_now;
+        engine.words.clone_from(&options.words);
         if options.is_session_named {
             engine.set_session_named();
         }

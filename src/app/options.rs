@@ -15,7 +15,7 @@ use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
 use crate::engine::workspace::stat_cache::Kept;
 use crate::engine::workspace::{Workspace, nearest_root};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Vocabulary};
 use crate::request;
 use crate::sha256::Sha256;
 use crate::tools::{COMMON_FIELDS, CommonField, Scope, ToolEntry};
@@ -122,8 +122,8 @@ pub struct Options {
     pub person: bool,
     /// Client that makes the call, if it gave its name.
     pub harness: Option<String>,
-    /// True if line numbers refer to the current file, as in the tools of some model families.
-    pub counts_lines_now: bool,
+    /// Names of the model family whose tools call lbx's; line numbers then refer to the current file.
+    pub words: Option<Arc<Vocabulary>>,
     /// Cache of file metadata for later calls of this process.
     pub kept: Arc<Kept>,
 }
@@ -192,7 +192,7 @@ impl Options {
             exit_status: flags.exit_status,
             person: false,
             harness: None,
-            counts_lines_now: false,
+            words: None,
             kept: Arc::default(),
         }
     }
@@ -205,8 +205,8 @@ impl Options {
 
     /// Returns the options for the tools of a model family.
     #[must_use]
-    pub fn for_a_family(self) -> Self {
-        Self { counts_lines_now: true, ..self }
+    pub fn in_words_of(self, family: Vocabulary) -> Self {
+        Self { words: Some(Arc::new(family)), ..self }
     }
 
     /// Takes the common fields out of a request.
@@ -331,7 +331,7 @@ impl Options {
             if !is_inside && !is_descriptor(file) {
                 let message = format!("@{} lies outside the workspace", file.display());
                 let policy = Policy::load(&workspace, &self.policy)?;
-                policy.must_permit(Permission::Content, ErrorKind::OutsideWorkspace, &message)?;
+                policy.must_permit(Permission::Content, ErrorKind::OutsideWorkspace, message)?;
             }
         }
         Ok(())

@@ -30,7 +30,8 @@ pub fn run(
     };
     let mut fields = request.clone();
     let mut tallies = Vec::new();
-    let called = options.with_fields_of(&mut fields).map(Options::for_a_family).and_then(|options| {
+    let called = options.with_fields_of(&mut fields).and_then(|options| {
+        let options = options.in_words_of(dialect.vocabulary(tool));
         let open = || options.open_workspace();
         let mut lbx = LbxClient::new(&open, &options, Control::default());
         let said = without_panic(|| dialect.call(tool, &mut lbx, fields));

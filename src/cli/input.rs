@@ -14,7 +14,7 @@ use crate::app::options::Options;
 use crate::app::remote::CallResult;
 use crate::catalog::{find, unknown_tool};
 use crate::envelope::Frame;
-use crate::error::Error;
+use crate::error::{Error, Message};
 use crate::request::{self, REQUEST_BYTES_MAX};
 
 /// Content of stdin.
@@ -178,7 +178,7 @@ impl Line {
 const FORM: &str = "Send {\"tool\":\"read\",\"request\":{\"path\":\"…\"},\"id\":1}, one a line.";
 
 /// Returns the error for a line.
-fn refused(message: impl Into<String>) -> Error {
+fn refused(message: impl Into<Message>) -> Error {
     Error::invalid(message).suggest(FORM)
 }
 

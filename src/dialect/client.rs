@@ -49,15 +49,13 @@ pub struct LbxClient<'a> {
     /// Function that opens the workspace, once for each native call.
     open: Opener<'a>,
     /// Session and other options of the call.
-    options: &'a Options,
+    pub(super) options: &'a Options,
     /// Cancellation and progress of the foreign call.
     control: Control,
     /// Warnings and the newest snapshot of the native calls so far.
     pub outcome: CallNotes,
     /// Counters to update after the whole response is sent.
     pub tallies: Vec<CallTally>,
-    /// Tools called so far.
-    called: Vec<&'static ToolEntry>,
     /// Images of the native calls so far.
     images: Vec<Image>,
     /// Function that asks a person before each change.
@@ -68,19 +66,14 @@ impl<'a> LbxClient<'a> {
     /// Returns a client for the session of the options.
     #[must_use]
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
-        let (outcome, tallies, called, images) = (CallNotes::default(), Vec::new(), Vec::new(), Vec::new());
-        Self { open, options, control, outcome, tallies, called, images, ask: None }
+        let (outcome, tallies, images) = (CallNotes::default(), Vec::new(), Vec::new());
+        Self { open, options, control, outcome, tallies, images, ask: None }
     }
 
     /// Asks a person before each change.
     #[must_use]
     pub fn asking(self, ask: Option<&'a Ask<'a>>) -> Self {
         Self { ask, ..self }
-    }
-
-    /// Returns the request and response schemas of the tools called so far.
-    pub fn schemas(&self) -> impl Iterator<Item = Value> + '_ {
-        self.called.iter().flat_map(|tool| [(tool.request_schema)(), (tool.response_schema)()])
     }
 
     /// Calls a native tool and returns its data.
@@ -110,7 +103,6 @@ impl<'a> LbxClient<'a> {
         entry: &'static ToolEntry,
         request: Value,
     ) -> Result<Value, Error> {
-        self.called.push(entry);
         let open = || match folder {
             Some(folder) => (self.open)()?.counting_from(folder),
             None => (self.open)(),

@@ -71,27 +71,14 @@ pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static DialectTool)> 
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::tools::{ToolEntry, bash, edit, entry_of, glob, grep, ls, read, undo, write};
 
     #[test]
     fn no_kind_of_error_suggests_what_a_family_does_not_have() {
-        let called: [&ToolEntry; 8] = [
-            entry_of::<bash::Bash>(),
-            entry_of::<edit::Edit>(),
-            entry_of::<glob::Glob>(),
-            entry_of::<grep::Grep>(),
-            entry_of::<ls::Ls>(),
-            entry_of::<read::Read>(),
-            entry_of::<undo::Undo>(),
-            entry_of::<write::Write>(),
-        ];
         for dialect in DIALECTS {
             for tool in dialect.tools {
-                let schemas =
-                    called.iter().flat_map(|entry| [(entry.request_schema)(), (entry.response_schema)()]);
-                let names = tool.names(dialect.names, schemas);
+                let words = dialect.vocabulary(tool);
                 for kind in ErrorKind::ALL {
-                    let said = names.error(Error::new(kind, "x")).suggested_action().to_owned();
+                    let said = Error::new(kind, "x").in_words_of(&words).suggested_action().to_owned();
                     let native = ["`ls`", "`edit`", "`binary`", "`log`", "`require_snapshot`"];
                     let own =
                         |name: &&str| dialect.tools.iter().any(|tool| format!("`{}`", tool.name) == **name);

@@ -1,12 +1,12 @@
 //! Definition of a dialect: the tools of a family, their requests and responses, and their error texts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::client::LbxClient;
-use crate::error::{Error, ErrorKind, bounded};
+use crate::error::{Error, ErrorKind, Vocabulary, bounded};
 use crate::request;
 use crate::tools::{Effect, Image};
 
@@ -39,12 +39,22 @@ impl Dialect {
     ) -> Result<ToolOutput, Error> {
         // An error about the form of the request already uses the names of the family.
         let output = (tool.run)(lbx, request)?;
-        if output.is_ok() && lbx.outcome.warnings.is_empty() {
-            return output;
-        }
-        let names = tool.names(self.names, lbx.schemas());
-        lbx.outcome.warnings = lbx.outcome.warnings.iter().map(|warning| names.warning(warning)).collect();
-        output.map_err(|error| names.error(error))
+        output.map_err(|error| match &lbx.options.words {
+            Some(words) => error.in_words_of(words),
+            None => error,
+        })
+    }
+
+    /// Returns the names of the family for a call of one of its tools.
+    #[must_use]
+    pub fn vocabulary(&'static self, tool: &'static DialectTool) -> Vocabulary {
+        Vocabulary::new(|| {
+            let mut names = BTreeMap::new();
+            collect_fields(&request::advertised(tool.schema()), &mut names);
+            let listed = self.names.iter().chain(tool.fields);
+            names.extend(listed.map(|(native, own)| ((*native).to_owned(), (*own).to_owned())));
+            names
+        })
     }
 
     /// Returns an error with the family's text. Such a text repeats parts of the request, which can be very long.
@@ -125,7 +135,7 @@ pub(super) fn required<T>(value: Option<T>, field: &str, subject: &str) -> Resul
 /// Output of a foreign tool.
 #[derive(Debug, Default)]
 pub struct ToolOutput {
-    /// Text for the model.
+    /// Message for the model.
     pub text: String,
     /// Images; each is an MCP block.
     pub images: Vec<Image>,
@@ -264,12 +274,6 @@ impl DialectTool {
         }
     }
 
-    /// Returns the names of the family for native tools and fields: `tools` are the native tools that the family knows,
-    /// `native` the schemas of the requests and responses of the native calls.
-    pub(super) fn names(&self, tools: &'static [Pair], native: impl IntoIterator<Item = Value>) -> Names {
-        Names::new(tools, self.fields, self.schema(), native)
-    }
-
     /// Returns the JSON Schema of the request, with its description.
     #[must_use]
     pub fn schema(&self) -> Value {
@@ -284,149 +288,13 @@ impl DialectTool {
 /// Native name and the name in the family.
 pub type Pair = (&'static str, &'static str);
 
-/// Names of the family for native tools and fields.
-pub struct Names {
-    /// Native tools with the tools of the family.
-    tools: &'static [Pair],
-    /// Native fields with other names in the foreign tool.
-    fields: &'static [Pair],
-    /// Parameters of the foreign tool.
-    own: BTreeSet<String>,
-    /// Native fields.
-    native: BTreeSet<String>,
-}
-
-impl Names {
-    /// Returns the names for a tool of a family with this request schema. `native` are the schemas of the requests and
-    /// responses of its native calls.
-    pub fn new(
-        tools: &'static [Pair],
-        fields: &'static [Pair],
-        schema: Value,
-        native: impl IntoIterator<Item = Value>,
-    ) -> Self {
-        let (mut own, mut known) = (BTreeSet::new(), BTreeSet::new());
-        collect_fields(&request::advertised(schema), &mut own);
-        native.into_iter().for_each(|schema| collect_fields(&schema, &mut known));
-        Self { tools, fields, own, native: known }
-    }
-
-    /// Converts an error of a native call to the names of the family.
-    pub fn error(&self, error: Error) -> Error {
-        let advice = |advice: &str| self.sentences(advice, |renamed| renamed.is_known);
-        error.reworded(|message| self.renamed(message).text, advice)
-    }
-
-    /// Converts a warning of a native call to the names of the family. A name in backticks may be a branch or a file;
-    /// such a sentence stays.
-    pub fn warning(&self, warning: &str) -> String {
-        let known = self.sentences(warning, |renamed| !renamed.lacks_field);
-        known.unwrap_or_else(|| self.renamed(warning).text)
-    }
-
-    /// Returns the sentences of a text that `stay` selects; `None` if there are none.
-    fn sentences(&self, text: &str, stay: impl Fn(&Renamed) -> bool) -> Option<String> {
-        let sentences = sentences(text).into_iter().map(|sentence| self.renamed(sentence));
-        let known: String = sentences.filter(stay).map(|renamed| renamed.text).collect();
-        Some(known.trim_end().to_owned()).filter(|known| !known.is_empty())
-    }
-
-    /// Returns a text in the names of the family; other names stay.
-    fn renamed(&self, text: &str) -> Renamed {
-        let mut renamed =
-            Renamed { text: String::with_capacity(text.len()), is_known: true, lacks_field: false };
-        let mut parts = text.split('`').peekable();
-        let mut is_quoted = false;
-        while let Some(part) = parts.next() {
-            let is_last = parts.peek().is_none();
-            if is_quoted && !is_last && is_name(part) {
-                self.rename(part, &mut renamed);
-            } else if is_quoted {
-                renamed.text.push_str(part);
-            } else {
-                part.split_inclusive(char::is_whitespace)
-                    .for_each(|word| self.rename_word(word, &mut renamed));
-            }
-            if !is_last {
-                renamed.text.push('`');
-            }
-            is_quoted = !is_quoted;
-        }
-        renamed
-    }
-
-    /// Renames a word without backticks; keeps the punctuation.
-    fn rename_word(&self, word: &str, renamed: &mut Renamed) {
-        let name = word.trim_start_matches(['(', '"']);
-        let (before, _) = word.split_at(word.len() - name.len());
-        let name = name.trim_end().trim_end_matches(['.', ',', ';', ':', '?', ')', '"']);
-        let (_, after) = word.split_at(before.len() + name.len());
-        renamed.text.push_str(before);
-        // Only programs see the details of an error. Any other word may be plain English.
-        let is_no_word = name.contains(|letter: char| letter == '_' || letter.is_ascii_digit());
-        if name.starts_with("details.") || (is_no_word && self.native.contains(name)) {
-            self.rename(name, renamed);
-        } else {
-            renamed.text.push_str(name);
-        }
-        renamed.text.push_str(after);
-    }
-
-    /// Adds a name: the family's name, else the native one.
-    fn rename(&self, native: &str, renamed: &mut Renamed) {
-        let own = self.own_name(native);
-        renamed.text.push_str(own.unwrap_or(native));
-        renamed.is_known &= own.is_some();
-        renamed.lacks_field |=
-            own.is_none() && (native.starts_with("details.") || self.native.contains(native));
-    }
-
-    /// Returns the family's name for a native tool or field.
-    fn own_name<'n>(&'n self, native: &str) -> Option<&'n str> {
-        let listed = self.fields.iter().chain(self.tools).find(|(name, _)| *name == native);
-        listed.map(|(_, own)| *own).or_else(|| self.own.get(native).map(String::as_str))
-    }
-}
-
-/// Text in the names of the family.
-struct Renamed {
-    /// Text after the change of names.
-    text: String,
-    /// True if the family has every name in the text.
-    is_known: bool,
-    /// True if the text names a native field that the family does not have.
-    lacks_field: bool,
-}
-
-/// Returns true if a text in backticks names a tool or a field.
-fn is_name(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_lowercase())
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-}
-
-/// Returns the sentences of a text, each with the blank after it.
-fn sentences(text: &str) -> Vec<&str> {
-    let mut sentences = Vec::new();
-    let (mut rest, mut from) = (text, 0);
-    while let Some(end) = rest.get(from..).and_then(|text| text.find(['.', '?'])).map(|at| from + at + 1) {
-        if rest.get(end..).is_some_and(|after| after.starts_with(' ')) {
-            let (sentence, after) = rest.split_at(end + 1);
-            sentences.push(sentence);
-            (rest, from) = (after, 0);
-        } else {
-            from = end;
-        }
-    }
-    sentences.push(rest);
-    sentences
-}
-
 /// Collects the names of the fields of a schema, including nested ones.
-fn collect_fields(schema: &Value, fields: &mut BTreeSet<String>) {
+fn collect_fields(schema: &Value, fields: &mut BTreeMap<String, String>) {
     match schema {
         Value::Object(map) => {
             let properties = map.get("properties").and_then(Value::as_object);
-            fields.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
+            fields
+                .extend(properties.into_iter().flat_map(Map::keys).map(|name| (name.clone(), name.clone())));
             map.values().for_each(|inner| collect_fields(inner, fields));
         }
         Value::Array(list) => list.iter().for_each(|inner| collect_fields(inner, fields)),
@@ -436,48 +304,31 @@ fn collect_fields(schema: &Value, fields: &mut BTreeSet<String>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::error::ErrorKind;
-
-    /// Returns the names of a test family with `Look` and `Change`, for a call of `Change`.
-    fn names() -> Names {
-        let own = json!({ "properties": { "file": {}, "occurrence": {}, "old": { "x-hidden": true } } });
-        let native =
-            json!({ "properties": { "old_string": {}, "start_line": {}, "sha256": {}, "path": {} } });
-        Names::new(&[("ls", "Look")], &[("path", "file"), ("old_string", "before")], own, [native])
-    }
+    use super::super::find;
+    use crate::error::{Error, ErrorKind, Message, text};
 
     #[test]
-    fn a_name_becomes_the_familys_own() {
-        let text = |text| names().renamed(text).text;
-        assert_eq!(
-            text("field `path` is missing: `ls` shows it"),
-            "field `file` is missing: `Look` shows it"
-        );
-        assert_eq!(text("old_string (old_string, \"old_string\")."), "before (before, \"before\").");
-        // Paths and quoted texts are not names.
-        for same in
-            ["no such file: ./old_string or a/old_string.txt", "the ls of path", "bad `(?=a` `. `x", "`"]
-        {
-            assert_eq!(text(same), same);
-        }
-    }
-
-    #[test]
-    fn advice_that_names_what_is_not_there_is_left_out() {
-        let said = |advice: &str| {
-            let error = Error::new(ErrorKind::NotFound, "no `glob` here").suggest(advice.to_owned());
-            let error = names().error(error);
-            assert_eq!(error.message(), "no `glob` here");
-            error.suggested_action().to_owned()
+    fn a_name_becomes_the_familys_own_and_data_stays() {
+        let claude = find("claude").unwrap();
+        let words = claude.vocabulary(claude.tool("Grep").unwrap());
+        let said = |message: Message, advice: Message| {
+            let error = Error::new(ErrorKind::NotFound, message).suggest(advice).in_words_of(&words);
+            (error.message().to_owned(), error.suggested_action().to_owned())
         };
-        assert_eq!(said("Take `occurrence`. Or `start_line` 3.5. Or `ls`."), "Take `occurrence`. Or `Look`.");
-        assert_eq!(said("Is it b.txt? Copy old_string. details.near has it."), "Is it b.txt? Copy before.");
-        assert_eq!(said("Ask `glob`."), ErrorKind::NotFound.suggested_without_names());
-        assert_eq!(names().warning("Line 3 has no sha256."), "Line 3 has no sha256.");
-        let warning = "No snapshot: the filter `lfs` is missing. Set `path`. Set start_line.";
-        assert_eq!(names().warning(warning), "No snapshot: the filter `lfs` is missing. Set `file`.");
+        let (message, advice) = said(
+            text!("field `include` is missing: `ls` shows {}, not ls", "`include`. ls"),
+            text!("Set `multiline`. Is it {}? Set `timeout_ms`. See `details.near`. Or `glob`.", "b. `ls`"),
+        );
+        assert_eq!(message, "field `glob` is missing: `LS` shows `include`. ls, not ls");
+        assert_eq!(advice, "Set `multiline`. Is it b. `ls`? Or `Glob`.");
+        // Advice that has no sentence left is that of the kind.
+        let (message, advice) = said("no `rewind` here".into(), "Ask `rewind`.".into());
+        assert_eq!(message, "no `rewind` here");
+        assert_eq!(advice, ErrorKind::NotFound.suggested_without_names());
+        // A text that is not a literal has no names.
+        assert_eq!(
+            said("`ls`".to_owned().into(), "`ls`".to_owned().into()),
+            ("`ls`".to_owned(), "`ls`".to_owned())
+        );
     }
 }

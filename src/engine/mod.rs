@@ -28,7 +28,7 @@ use workspace::path::WorkspacePath;
 use workspace::{Workspace, fs};
 
 use crate::control::Control;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Message, Vocabulary};
 use crate::sha256::Sha256;
 
 /// One call's view of a workspace: synchronous, cancellable, silent.
@@ -66,8 +66,9 @@ pub struct Engine {
     why: Option<String>,
     /// Harness that calls, if it named itself.
     pub harness: Option<String>,
-    /// True if line numbers refer to the present files, not to what was shown.
-    pub counts_lines_now: bool,
+    /// Names of the caller's model family, if it uses its tools: line numbers then refer to the present files, not to
+    /// what was shown.
+    pub words: Option<Arc<Vocabulary>>,
     /// True if the audit log has the call already.
     is_audited: bool,
     /// True if it has changed anything, in the audit log or not.
@@ -129,7 +130,7 @@ impl Engine {
             gate: None,
             why: None,
             harness: None,
-            counts_lines_now: false,
+            words: None,
             is_audited: false,
             has_made_changes: false,
             begun: Instant::now(),
@@ -338,8 +339,10 @@ impl Engine {
     }
 
     /// Adds a warning to a call that succeeds.
-    pub fn warn(&mut self, warning: impl Into<String>) {
+    pub fn warn(&mut self, warning: impl Into<Message>) {
         let warning = warning.into();
+        let known = self.words.as_ref().and_then(|words| warning.known_to(words));
+        let warning = known.unwrap_or_else(|| warning.into_plain());
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }

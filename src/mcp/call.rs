@@ -96,12 +96,13 @@ impl ToolCall<'_> {
     }
 
     /// Returns the result of a model family's tool.
-    fn foreign(self, dialect: &Dialect, tool: &DialectTool) -> ToolResult {
+    fn foreign(self, dialect: &'static Dialect, tool: &'static DialectTool) -> ToolResult {
         let Self { arguments, root, options, results, control, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
         let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
-        let said = options.with_call_fields_of(&mut fields).map(Options::for_a_family).and_then(|options| {
+        let said = options.with_call_fields_of(&mut fields).and_then(|options| {
+            let options = options.in_words_of(dialect.vocabulary(tool));
             let open = || workspace_of(&options, &root);
             let mut lbx = LbxClient::new(&open, &options, control).asking(ask);
             let said = without_panic(|| dialect.call(tool, &mut lbx, fields));

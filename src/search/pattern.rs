@@ -4,7 +4,7 @@
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
-use crate::error::Error;
+use crate::error::{Error, Message};
 use crate::request::quoted;
 
 /// Most bytes of all patterns of one request.
@@ -151,27 +151,25 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
 }
 
 /// Returns a suggestion for a pattern that cannot be parsed.
-fn advice(patterns: &[String], reason: &str) -> String {
+fn advice(patterns: &[String], reason: &str) -> Message {
     let is_regex = |pattern: &str| regex::bytes::Regex::new(pattern).is_ok();
     let only = if let [only] = patterns { only.as_str() } else { "" };
     if reason.contains("look-around") {
         let without = only.replace("(?<=", "(?:").replace("(?=", "(?:");
         return if !only.is_empty() && is_regex(&without) {
-            format!("Look-around is not supported: match the text around as well, `{without}`.")
+            format!("Look-around is not supported: match the text around as well, `{without}`.").into()
         } else {
             "Look-around is not supported: search without it, and skip the matches that you do not want."
-                .to_owned()
+                .into()
         };
     }
     if reason.contains("backreferences") {
-        return "Backreferences are not supported: write the repeated text out, or search for its first part."
-            .to_owned();
+        return "Backreferences are not supported: write the repeated text out, or search for its first part.".into();
     }
     match as_extended(only).filter(|extended| is_regex(extended)) {
-        Some(extended) => format!("Is that the syntax of grep without -E? Here it is `{extended}`."),
+        Some(extended) => format!("Is that the syntax of grep without -E? Here it is `{extended}`.").into(),
         None => {
-            "Put a backslash before each character to match literally. To search for plain text, set `literal`."
-                .to_owned()
+            "Put a backslash before each character to match literally. To search for plain text, set `literal`.".into()
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Message, text};
 use crate::search::entry::Notes;
 use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
@@ -232,8 +232,11 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
         return Ok(());
     };
     let text = String::from_utf8_lossy(text).into_owned();
-    let message = format!(
-        "line {line} of {field} is a placeholder for omitted text, `{text}`: it would replace that text in {shown}"
+    let message = text!(
+        "line {} of the new text is a placeholder for omitted text, `{}`: it would replace that text in {}",
+        line,
+        text,
+        shown
     );
     Err(Error::invalid(message)
         .at(shown)
@@ -241,7 +244,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
         .detail("line", line)
         .detail("text", text)
         .suggest(
-            "Give the whole text. With `sketch`, `edit` keeps what such lines stand for. If the line is meant literally, set allow_omission to true.",
+            "Give the whole text. With `sketch`, `edit` keeps what such lines stand for. If the line is meant literally, set `allow_omission` to true.",
         ))
 }
 
@@ -312,12 +315,12 @@ impl Refusals {
         match (self.unread.pop(), first) {
             (None, None) => Ok(()),
             (None, Some(first)) if more.is_empty() => Err(first),
-            (None, Some(first)) => Err(first.add_to_message(&more).detail("refused", listed)),
+            (None, Some(first)) => Err(first.add_to_message(more).detail("refused", listed)),
             (Some(only), None) if self.unread.is_empty() => Err(only),
             (Some(only), first) => {
                 let error = if self.unread.is_empty() { only } else { all_unread(&paths) };
                 Err(match first {
-                    Some(first) => also_refused(error, first.message(), &more, listed),
+                    Some(first) => also_refused(error, first.into_message().then(more), listed),
                     None => error,
                 })
             }
@@ -327,8 +330,8 @@ impl Refusals {
 
 /// Adds the other errors to the error about files that were not read.
 #[must_use]
-pub fn also_refused(error: Error, message: &str, more: &str, listed: impl Into<Value>) -> Error {
-    error.add_to_message(&format!("; also, {message}{more}")).detail("refused", listed)
+pub fn also_refused(error: Error, message: Message, listed: impl Into<Value>) -> Error {
+    error.add_to_message(Message::from("; also, ").then(message)).detail("refused", listed)
 }
 
 /// Returns one error as JSON.
@@ -515,7 +518,7 @@ pub(super) fn lines_not_as_shown(
         change.note_shown(current, near);
     }
     error
-        .suggest("details.lines has the present lines with their numbers: repeat the call with these.")
+        .suggest("`details.lines` has the present lines with their numbers: repeat the call with these.")
         .detail("lines", numbered_lines(body, near))
 }
 

@@ -12,7 +12,7 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::sha256::Sha256;
 use crate::text::escaped;
 
@@ -126,8 +126,8 @@ fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Er
         !within.is_within(from.path()) && matches!(there, Err(Errno::NOENT))
     });
     let advice = within.map_or_else(
-        || "Choose another name in `to`.".to_owned(),
-        |within| format!("Did you mean {}? `to` is the new path itself.", workspace.shown(&within)),
+        || "Choose another name in `to`.".into(),
+        |within| text!("Did you mean {}? `to` is the new path itself.", workspace.shown(&within)),
     );
     Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already, and move never overwrites"))
         .at(shown)

@@ -124,7 +124,7 @@ fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
         (Some(container), None) => Some(container::of_engine(container)?),
         (None, Some(exec)) => {
             let message = "`exec` runs any program, unconfined";
-            engine.policy().must_permit(Permission::Exec, ErrorKind::CommandDenied, message)?;
+            engine.policy().must_permit(Permission::Exec, ErrorKind::CommandDenied, message.to_owned())?;
             Some(container::of_exec(exec)?)
         }
         (None, None) => None,

@@ -10,7 +10,7 @@ use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::{Engine, journal};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::text::similarity;
 
 /// Detail of an error with the new path of a moved file.
@@ -24,7 +24,7 @@ pub fn or_moved(engine: &Engine, error: Error) -> Error {
     let Some(moved) = moved_from(engine, &shown) else { return error };
     let to = engine.workspace.shown(&moved.to);
     error
-        .add_to_message(&format!("; this session moved {shown} to {to} in change #{}", moved.seq))
+        .add_to_message(format!("; this session moved {shown} to {to} in change #{}", moved.seq))
         .suggest(format!("Did you mean {to}?"))
         .detail(MOVED_TO, to)
 }
@@ -185,7 +185,7 @@ pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
         return error.suggest("There is no snapshot yet: the first change makes one.");
     }
     error
-        .suggest(format!(
+        .suggest(text!(
             "Name a snapshot by its id or a unique beginning of it, such as {}; `log` lists them.",
             near.join(", ")
         ))

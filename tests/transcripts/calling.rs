@@ -277,7 +277,7 @@ fn text_mode_prints_the_payload_alone() {
     // b.txt was read, so the error is about the missing text.
     assert_eq!((refused.status(), refused.stdout()), (7, &b""[..]));
     assert!(
-        refused.stderr().starts_with("lbx: no_match: old_string not found in b.txt"),
+        refused.stderr().starts_with("lbx: no_match: `old_string` not found in b.txt"),
         "{}",
         refused.stderr()
     );

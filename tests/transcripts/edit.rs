@@ -64,7 +64,7 @@ fn text_that_is_not_there_is_refused_with_the_nearest() {
     });
     assert_eq!(
         error["message"],
-        "old_string not found in a.txt. Make sure it matches exactly (including whitespace)."
+        "`old_string` not found in a.txt. Make sure it matches exactly (including whitespace)."
     );
     assert_eq!(error["details"]["nearest"]["start_line"], 2);
     ws.lbx(&["edit", "a.txt", "--old-string", "zzzzzzz", "--new-string", "x"]).error("no_match");
@@ -78,7 +78,7 @@ fn text_that_is_there_twice_is_refused_with_its_lines() {
     });
     assert_eq!(
         error["message"],
-        "old_string appears 2 times in a.txt. Include more surrounding context to make it unique."
+        "`old_string` appears 2 times in a.txt. Include more surrounding context to make it unique."
     );
     let lines: Vec<&Value> =
         error["details"]["places"].as_array().unwrap().iter().map(|place| &place["line"]).collect();

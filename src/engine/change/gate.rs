@@ -16,7 +16,7 @@ use crate::engine::store::session::Lines;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Message};
 use crate::sha256::Sha256;
 use crate::text::lines;
 
@@ -105,7 +105,7 @@ struct SmallestRead {
     /// Command.
     command: String,
     /// Flag that the read needs, as text, if any.
-    how: Option<&'static str>,
+    how: Option<Message>,
     /// Alternative to overwriting the file, for a caller that cannot make this read.
     instead: Option<&'static str>,
 }
@@ -228,13 +228,16 @@ impl Change<'_> {
         };
         let message = format!("refusing to {} {shown}: Read it first{which}", intent.verb());
         let read = self.smallest_read(current, range);
-        let how = read.how.map(|how| format!(": {how}")).unwrap_or_default();
-        let instead = read.instead.filter(|_| intent == Intent::Overwrite).unwrap_or_default();
-        let then = format!(", then repeat the call{how}. {instead}");
+        let then = read.how.map_or_else(
+            || ", then repeat the call.".into(),
+            |how| Message::from(", then repeat the call: ").then(how),
+        );
+        let instead = read.instead.filter(|_| intent == Intent::Overwrite).map(Message::from);
+        let advice = Message::sentences([then].into_iter().chain(instead));
         let error = Error::new(ErrorKind::NotRead, message).at(shown).suggest_running(
             format!("Read {}", read.what),
             read.command,
-            then.trim_end(),
+            advice,
         );
         if lines.is_empty() {
             return error;
@@ -273,7 +276,7 @@ impl Change<'_> {
         let path = quoted(shown);
         if crate::text::content::looks_binary(&current.bytes) {
             let command = format!("lbx read {path} --binary base64 --max-bytes 0");
-            let (how, instead) = (Some("`binary` shows its bytes"), Some(MOVE));
+            let (how, instead) = (Some("`binary` shows its bytes.".into()), Some(MOVE));
             return SmallestRead { what: shown.to_owned(), command, how, instead };
         }
         let Some((first, last)) = needed else {
@@ -294,7 +297,7 @@ impl Change<'_> {
         if is_long {
             command.push_str(" --max-bytes 0");
         }
-        let how = is_long.then_some("`max_bytes` shows a long line whole");
+        let how = is_long.then(|| "`max_bytes` shows a long line whole.".into());
         SmallestRead { what, command, how, instead: is_long.then_some(EDIT_OR_MOVE) }
     }
 
@@ -320,7 +323,7 @@ impl Change<'_> {
         let actual = current.exists().then(|| current.sha256.to_hex());
         let mut error = Error::new(ErrorKind::StaleFile, message)
             .at(shown)
-            .command(format!("lbx read {}", quoted(shown)))
+            .with_command(format!("lbx read {}", quoted(shown)))
             .detail("expected_sha256", expected.to_hex())
             .detail("actual_sha256", actual);
         if let Some(seen) = self.bytes_seen(current.place.path(), expected)

@@ -14,7 +14,7 @@ use crate::engine::workspace::digest::{Contents, Digest};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::{Workspace, fs};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 
 impl Change<'_> {
     /// Returns the error for a trash entry whose content has changed.
@@ -169,12 +169,12 @@ impl Change<'_> {
             let what = if entry.is_folder { "others' changes in it" } else { "others' changes" };
             (
                 format!("{shown} has changed since this session changed it: this would delete {what}"),
-                "Read what is there; `delete` deletes it.".to_owned(),
+                "Read what is there; `delete` deletes it.".into(),
             )
         } else {
             (
                 format!("{shown} was deleted after this change (trash {})", entry.id),
-                format!("Restore it first: `restore` with `trash_id` {}.", entry.id),
+                text!("Restore it first: `restore` with `trash_id` {}.", entry.id),
             )
         };
         let error = Error::new(ErrorKind::StaleFile, message).suggest(suggestion);

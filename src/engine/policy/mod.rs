@@ -147,7 +147,7 @@ impl Policy {
     ///
     /// # Errors
     /// Returns `kind` with `message`.
-    pub fn must_permit(&self, permission: Permission, kind: ErrorKind, message: &str) -> Result<(), Error> {
+    pub fn must_permit(&self, permission: Permission, kind: ErrorKind, message: String) -> Result<(), Error> {
         let name = permission.name();
         match self.loaded.held.get(Key::Loosen as usize).map(|held| &held.value) {
             Some(Value::List(listed)) if listed.iter().any(|listed| listed == name) => Ok(()),
@@ -166,7 +166,7 @@ impl Policy {
     pub fn must_permit_workspace(&self, named: &Workspace) -> Result<(), Error> {
         let root = named.root().display();
         let message = format!("{root} lies outside the workspace that the current folder belongs to");
-        self.must_permit(Permission::Workspace, ErrorKind::OutsideWorkspace, &message)
+        self.must_permit(Permission::Workspace, ErrorKind::OutsideWorkspace, message)
     }
 
     /// Returns the reasons why environment variables that would loosen the policy are ignored.

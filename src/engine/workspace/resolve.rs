@@ -190,7 +190,7 @@ impl Workspace {
         let error = path_error(written, errno);
         match self.outside() {
             Some(note) if error.kind() == ErrorKind::OutsideWorkspace => {
-                error.add_to_message(&format!(" ({note})"))
+                error.add_to_message(format!(" ({note})"))
             }
             _ => error,
         }

@@ -18,7 +18,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Thing, Touched};
 use crate::engine::workspace::{digest, fs};
-use crate::error::Error;
+use crate::error::{Error, text};
 use crate::sha256::Sha256;
 
 /// Index of the snapshot before the command.
@@ -77,8 +77,9 @@ pub fn record(
     let (done, backups, list) = collector.finish();
     // Nobody knows who wrote them.
     warn_of(change.engine(), &by_others, |names| {
-        format!(
-            "recorded as the changes of another command that ran at the same time: {names}. Commands with `transaction` are kept apart"
+        text!(
+            "recorded as the changes of another command that ran at the same time: {}. Commands with `transaction` are kept apart",
+            names
         )
     });
     warn_of(change.engine(), &overlapped, |names| {

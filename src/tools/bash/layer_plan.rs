@@ -23,7 +23,7 @@ use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 
 /// Largest new file that is copied, in bytes; a larger one is moved.
 const COPIED_BYTES_MAX: u64 = 4 << 20;
@@ -164,8 +164,9 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     /// Fails as any change does.
     pub fn finish(mut self) -> Result<Planned, Error> {
         warn_of(self.change.engine(), &self.other_attributes, |names| {
-            format!(
-                "owner and extended attributes of existing files and folders stay as they were: {names}. Run the command with `direct` to change them"
+            text!(
+                "owner and extended attributes of existing files and folders stay as they were: {}. Run the command with `direct` to change them",
+                names
             )
         });
         // Folders are removed innermost first.

@@ -30,7 +30,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::HEAD;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::{Workspace, fs};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::text::diff::unified;
 use crate::text::plural::plural;
 use crate::tools::Tool as _;
@@ -368,9 +368,10 @@ impl LayeredCommand {
         self.0.keep_conflicts(kept.collect()).map_err(Error::applied)?;
         let conflicts = conflicts(&engine.workspace, self.record());
         let name = self.0.name.clone();
-        engine.warn(format!(
-            "not applied, see `conflicts`: {}. `layer` {name} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
-            plural(excluded.len(), "path")
+        engine.warn(text!(
+            "not applied, see `conflicts`: {}. `layer` {} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
+            plural(excluded.len(), "path"),
+            name
         ));
         Ok(CommandDiff { conflicts, layer: Some(name), ..difference })
     }

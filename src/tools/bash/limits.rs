@@ -35,7 +35,7 @@ use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::fs::{self, is_folder};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 
 /// A command that is about to run, with the locks and folders that it needs until its end.
 pub struct Planned {
@@ -272,8 +272,9 @@ pub fn look(engine: &mut Engine, has_survey: bool) -> Result<(ProtectedPaths, Op
     let closed: Vec<WorkspacePath> =
         found.closed.iter().filter_map(|path| WorkspacePath::new(path)).collect();
     warn_of(engine, &closed, |names| {
-        format!(
-            "off limits for this command, since lbx cannot look into it: {names}. A command with `transaction` can open it by chmod u+rwx"
+        text!(
+            "off limits for this command, since lbx cannot look into it: {}. A command with `transaction` can open it by chmod u+rwx",
+            names
         )
     });
     found.protected.append(&mut found.closed);

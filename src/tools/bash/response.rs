@@ -11,7 +11,7 @@ use super::job::record::JobState;
 use crate::engine::Engine;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::Error;
+use crate::error::{Error, Message};
 use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -493,11 +493,17 @@ impl CommandDiff {
 }
 
 /// Warns of these paths, of which the first few are named; no warning for an empty list.
-pub fn warn_of(engine: &mut Engine, paths: &[WorkspacePath], warning: impl FnOnce(&str) -> String) {
+pub fn warn_of<M: Into<Message>>(
+    engine: &mut Engine,
+    paths: &[WorkspacePath],
+    warning: impl FnOnce(&str) -> M,
+) {
     let names: Vec<String> = paths.iter().take(NAMED).map(|path| engine.workspace.shown(path)).collect();
     let more = paths.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    engine.warn_if((!names.is_empty()).then(|| warning(&format!("{}{more}", names.join(", ")))));
+    if !names.is_empty() {
+        engine.warn(warning(&format!("{}{more}", names.join(", "))));
+    }
 }
 
 #[cfg(test)]

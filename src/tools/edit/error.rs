@@ -10,7 +10,7 @@ use super::step::{Count, EditStep, Named, TextToReplace};
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Message, text};
 use crate::search::entry::Root;
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
@@ -95,7 +95,7 @@ impl<'a> Miss<'a> {
         let between = |lines: LineSpan| format!("lines {} to {}", lines.first, lines.last);
         match &self.why {
             Why::Text(wanted, missed, scope) => {
-                let text = Text { body, named, wanted, lines: self.lines, shown };
+                let text = SearchedText { body, named, wanted, lines: self.lines, shown };
                 text.error(missed, scope)
             }
             Why::Sketch(refusal) => sketch(refusal, shown),
@@ -103,12 +103,12 @@ impl<'a> Miss<'a> {
                 let total = lines::count(body);
                 let has = plural(total, "line");
                 let message = format!("line {line} is past the end: {shown} has {has}");
-                named.invalid(field, &message).at(shown).detail("total_lines", total)
+                named.invalid(field, message).at(shown).detail("total_lines", total)
             }
             Why::Overlap(one, other) => {
                 let (one, other) = (between(*one), between(*other));
                 let message = format!("{one} and {other} overlap: make one edit of the two");
-                named.of_several(named.invalid("start_line", &message))
+                named.of_several(named.invalid("start_line", message))
             }
             Why::OtherLines(scope, shas) => {
                 let there = body.get(scope.clone()).unwrap_or_default();
@@ -126,11 +126,14 @@ impl<'a> Miss<'a> {
                 "an edit before it in the list has changed its lines: make one edit of the two",
             )),
             Why::TooManyPlaces(count) => {
-                let message = format!(
-                    "old_string appears {count} times in {shown}; among several edits at most {PLACES_MAX} can be replaced"
+                let message = text!(
+                    "`old_string` appears {} times in {}; among several edits at most {} can be replaced",
+                    count,
+                    shown,
+                    PLACES_MAX
                 );
                 named
-                    .refusal(ErrorKind::TooLarge, &message, shown)
+                    .refusal(ErrorKind::TooLarge, message, shown)
                     .suggest("Make this edit in a call of its own.")
             }
             Why::OutOfTime(done, all) => {
@@ -148,8 +151,6 @@ impl<'a> Miss<'a> {
 
 /// Largest number of places in an error.
 const PLACES_LISTED: usize = 20;
-/// Reason why a text that was shown is not found.
-const NO_TEXT: &str = "The file is not UTF-8: \u{fffd} marks bytes that old_string cannot contain.";
 /// Smallest number of bytes of a new text, without blanks, for which an error mentions it.
 const TELLING_BYTES_MIN: usize = 4;
 /// Largest number of places of a shorter text that an error lists.
@@ -164,7 +165,7 @@ const THERE_BYTES: usize = 2000;
 const DIAGNOSED_BYTES_MAX: usize = 1 << 20;
 
 /// Old text that does not identify a place.
-pub struct Text<'t> {
+pub struct SearchedText<'t> {
     /// Text in which it was searched.
     pub body: &'t [u8],
     /// Edit of the old text.
@@ -177,7 +178,7 @@ pub struct Text<'t> {
     pub shown: &'t str,
 }
 
-impl Text<'_> {
+impl SearchedText<'_> {
     /// Returns the error.
     pub fn error(&self, missed: &Missed, scope: &Range<usize>) -> Error {
         match missed {
@@ -191,10 +192,12 @@ impl Text<'_> {
     /// Returns the error for an old text that does not exist.
     fn no_match(&self, scope: &Range<usize>, outside: &[Range<usize>]) -> Error {
         let Self { body, wanted, shown, .. } = *self;
-        let message =
-            format!("old_string not found in {shown}. Make sure it matches exactly (including whitespace).");
-        let mut error = self.named.refusal(ErrorKind::NoMatch, &message, shown);
-        let mut hints = Vec::new();
+        let message = text!(
+            "`old_string` not found in {}. Make sure it matches exactly (including whitespace).",
+            shown
+        );
+        let mut error = self.named.refusal(ErrorKind::NoMatch, message, shown);
+        let mut hints: Vec<Message> = Vec::new();
         if let Some((hint, places)) = new_text_at(body, wanted) {
             hints.extend(hint);
             error = error.detail("new_string_at", places);
@@ -204,11 +207,11 @@ impl Text<'_> {
         }
         let old = wanted.old.as_bytes();
         if old.len() > DIAGNOSED_BYTES_MAX {
-            let size = old.len();
-            hints.push(format!(
-            "An old_string of {size} bytes is not compared with {shown}: replace less text at once. Lines can be replaced by start_line, end_line and range_sha256."
-        ));
-            return error.suggest(hints.join(" "));
+            hints.push(text!(
+                "An `old_string` of {} bytes is not compared with {}: replace less text at once. Lines can be replaced by `start_line`, `end_line` and `range_sha256`.",
+                old.len(), shown
+            ));
+            return error.suggest(Message::sentences(hints));
         }
         let flexible = would_match(body, wanted, scope);
         let near = match &flexible {
@@ -223,38 +226,40 @@ impl Text<'_> {
             error = error.detail("flexible", detail);
         }
         if let Some(line) = but_for_case(body, wanted, scope) {
-            hints.push(format!("It occurs at line {line} in different letter case."));
+            hints.push(format!("It occurs at line {line} in different letter case.").into());
             error = error.detail("other_case", json!({ "line": line }));
         }
         let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
         if is_lossy {
-            hints.push(format!(
-                "{NO_TEXT} Give the text next to them. Lines can be replaced by start_line, end_line and range_sha256."
-            ));
+            hints.push(
+                "The file is not UTF-8: \u{fffd} marks bytes that `old_string` cannot contain. Give the text next to them. Lines can be replaced by `start_line`, `end_line` and `range_sha256`.".into(),
+            );
         }
         let source = match &near {
             Some(near) => self.nearest_lines(near, is_lossy),
             None if hints.is_empty() => {
-                format!(
-                    "Nothing in {shown} is similar: read the file. To find the text in other files, use `grep`."
+                text!(
+                    "Nothing in {} is similar: read the file. To find the text in other files, use `grep`.",
+                    shown
                 )
             }
-            None => "Read the file, and take old_string from it.".to_owned(),
+            None => "Read the file, and take `old_string` from it.".into(),
         };
         hints.push(source);
-        error.suggest(hints.join(" "))
+        error.suggest(Message::sentences(hints))
     }
 
     /// Returns a sentence about the most similar lines. Advises copying them, unless they are shown lossily.
-    fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> String {
+    fn nearest_lines(&self, near: &Nearest, is_lossy: bool) -> Message {
         let (first, last) = (near.start_line, near.end_line);
         let lines = if first == last {
             format!("Line {first} of {} is", self.shown)
         } else {
             format!("Lines {first} to {last} of {} are", self.shown)
         };
-        let advice = if is_lossy { "" } else { ": take old_string from there" };
-        format!("{lines} nearest{advice}. details.nearest shows what differs.")
+        let nearest = text!("{} nearest", lines);
+        let nearest = if is_lossy { nearest } else { nearest.then(": take `old_string` from there") };
+        nearest.then(". `details.nearest` shows what differs.")
     }
 
     /// Returns the places of the text outside the lines that the edit is limited to.
@@ -279,25 +284,34 @@ impl Text<'_> {
         };
         // A tier stops its search at this number.
         let least = if tier.is_some() && count >= flexible::PLACES_MAX { "at least " } else { "" };
-        let message = format!(
-            "old_string appears {least}{count} times in {shown}{other}. Include more surrounding context to make it unique."
+        let message = text!(
+            "`old_string` appears {}{} times in {}{}. Include more surrounding context to make it unique.",
+            least,
+            count,
+            shown,
+            other
         );
         let lines = line_list(body, places).unwrap_or_default();
         let suggestion = match (tier, wanted.count) {
-            (Some(tier), _) => format!(
-                "It occurs nowhere exactly; apart from {} it occurs at {lines}: copy old_string from the place that you mean.",
-                tier.difference()
+            (Some(tier), _) => text!(
+                "It occurs nowhere exactly; apart from {} it occurs at {}: copy `old_string` from the place that you mean.",
+                tier.difference(),
+                lines
             ),
-            (None, Count::Exactly(_)) => format!(
-                "Include more of the lines around the one meant ({lines}). To change all, set expected_replacements to {count}."
+            (None, Count::Exactly(_)) => text!(
+                "Include more of the lines around the one meant ({}). To change all, set `expected_replacements` to {}.",
+                lines,
+                count
             ),
-            (None, Count::One | Count::All | Count::Nth(_)) => format!(
-                "It occurs at {lines}: include more surrounding lines. To pick one, set `occurrence` or start_line. To replace all {count}, set replace_all."
+            (None, Count::One | Count::All | Count::Nth(_)) => text!(
+                "It occurs at {}: include more surrounding lines. To pick one, set `occurrence` or `start_line`. To replace all {}, set `replace_all`.",
+                lines,
+                count
             ),
         };
         let error = self
             .named
-            .refusal(ErrorKind::AmbiguousMatch, &message, shown)
+            .refusal(ErrorKind::AmbiguousMatch, message, shown)
             .suggest(suggestion)
             .detail("count", count)
             .detail("places", listed(body, places));
@@ -316,11 +330,11 @@ impl Text<'_> {
             Count::One | Count::All | Count::Exactly(_) => 1,
         };
         let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-        let message = format!("old_string appears {times} in {shown}: there is no occurrence {number}");
+        let message = text!("`old_string` appears {} in {}: there is no occurrence {}", times, shown, number);
         let lines = line_list(body, places).unwrap_or_default();
         self.named
-            .refusal(ErrorKind::NoMatch, &message, shown)
-            .suggest(format!("Give an `occurrence` from 1 to {count}: it occurs at {lines}."))
+            .refusal(ErrorKind::NoMatch, message, shown)
+            .suggest(text!("Give an `occurrence` from 1 to {}: it occurs at {}.", count, lines))
             .detail("count", count)
             .detail("places", listed(body, places))
     }
@@ -330,12 +344,16 @@ impl Text<'_> {
         let Self { body, shown, .. } = *self;
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
         let (first, last) = lines.first().copied().unwrap_or_default();
-        let message = format!(
-            "old_string not found in {shown}. Apart from {} it occurs at lines {first} to {last}, but new_string does not fit the form of the file there: {why}.",
-            tier.difference()
+        let message = text!(
+            "`old_string` not found in {}. Apart from {} it occurs at lines {} to {}, but `new_string` does not fit the form of the file there: {}.",
+            shown,
+            tier.difference(),
+            first,
+            last,
+            why
         );
         self.named
-            .refusal(ErrorKind::NoMatch, &message, shown)
+            .refusal(ErrorKind::NoMatch, message, shown)
             .suggest(format!(
                 "Read lines {first} to {last} of {shown} and repeat the edit in exactly their form."
             ))
@@ -347,7 +365,7 @@ impl Text<'_> {
 
 /// Returns the places of the new text, which may mean that the edit was already applied. The hint is only for a text in
 /// one place that is unlikely to be there by chance.
-fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, Vec<Value>)> {
+fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<Message>, Vec<Value>)> {
     if wanted.new.trim().is_empty() {
         return None;
     }
@@ -365,8 +383,9 @@ fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, V
         return None;
     }
     let hint = (is_long && places.len() == 1).then(|| {
-        format!(
-            "new_string already occurs at line {first}: if this edit was made before, nothing is left to do."
+        text!(
+            "`new_string` already occurs at line {}: if this edit was made before, nothing is left to do.",
+            first
         )
     });
     let place = |(first, last)| json!({ "start_line": first, "end_line": last });
@@ -388,7 +407,7 @@ fn nearest_json(near: &Nearest) -> Value {
 /// Match that `match: "flexible"` would find.
 struct WouldMatch {
     /// Hint for a person or a model.
-    hint: String,
+    hint: Message,
     /// Detail for programs.
     detail: Value,
     /// Lines of the place, if there is only one.
@@ -407,14 +426,17 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
     let detail = json!({ "match": found.tier.name(), "count": count, "start_line": first, "end_line": last });
     let difference = found.tier.difference();
     let hint = match (count, &found.new_text) {
-        (1, Ok(_)) => format!(
-            "Apart from {difference} it occurs at lines {first} to {last}. To replace it there, set `match` to \"flexible\"."
+        (1, Ok(_)) => text!(
+            "Apart from {} it occurs at lines {} to {}. To replace it there, set `match` to \"flexible\".",
+            difference,
+            first,
+            last
         ),
-        (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}."),
+        (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}.").into(),
         _ if count >= flexible::PLACES_MAX => {
-            format!("Apart from {difference} it occurs in very many places.")
+            format!("Apart from {difference} it occurs in very many places.").into()
         }
-        _ => format!("Apart from {difference} it occurs in {count} places."),
+        _ => format!("Apart from {difference} it occurs in {count} places.").into(),
     };
     Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
 }
@@ -437,7 +459,7 @@ pub struct Shas {
 
 /// Returns the error for lines that do not match their SHA-256.
 pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
-    let message = format!("{lines} of {shown} do not have this range_sha256");
+    let message = text!("{} of {} do not have this `range_sha256`", lines, shown);
     let text = String::from_utf8_lossy(there);
     let cut = text.char_indices().map(|(at, _)| at).find(|&at| at >= THERE_BYTES);
     let text = match cut {
@@ -445,9 +467,11 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
         None => text.into_owned(),
     };
     named
-        .refusal(ErrorKind::StaleFile, &message, shown)
-        .suggest(format!(
-            "Read {lines} of {shown} again, and repeat the edit with the lines meant now and their range_sha256."
+        .refusal(ErrorKind::StaleFile, message, shown)
+        .suggest(text!(
+            "Read {} of {} again, and repeat the edit with the lines meant now and their `range_sha256`.",
+            lines,
+            shown
         ))
         .detail("expected_sha256", shas.expected.to_string())
         .detail("actual_sha256", shas.actual.to_hex())
@@ -485,7 +509,7 @@ pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
             part,
         )
         .detail("lines", lines.clone())
-        .suggest("Give the part more of the file's unchanged lines, or name the lines by start_line and end_line."),
+        .suggest("Give the part more of the file's unchanged lines, or name the lines by `start_line` and `end_line`."),
     }
 }
 
@@ -548,9 +572,8 @@ pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) ->
     match elsewhere.first() {
         None => error,
         Some(first) => {
-            let suggestion =
-                format!("{first} has just this text: is it the file you mean? {}", error.suggested_action());
-            error.suggest(suggestion).detail("elsewhere", elsewhere)
+            let hint = format!("{first} has just this text: is it the file you mean?");
+            error.suggest_first(hint).detail("elsewhere", elsewhere)
         }
     }
 }
@@ -562,9 +585,8 @@ fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: E
     let Some(seen) = stale else { return error };
     let stood = change.bytes_seen(path, seen).is_some_and(|bytes| has(&bytes, old));
     let what = if stood { ", and then had this text" } else { "" };
-    let suggestion =
-        format!("The file was another when this session last saw it{what}. {}", error.suggested_action());
-    error.suggest(suggestion).detail("changed_since_read", true)
+    let hint = format!("The file was another when this session last saw it{what}.");
+    error.suggest_first(hint).detail("changed_since_read", true)
 }
 
 /// Returns true if the bytes of a file contain a text.

@@ -24,7 +24,7 @@ use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Gate;
 use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::sha256::Sha256;
 use crate::text::content::View;
 use crate::text::escaped;
@@ -139,7 +139,7 @@ fn edit_file(
         must_leave_nothing_out(&file, steps, &shown)?;
     }
     let by_number = steps.iter().any(EditStep::is_by_number) && request.expected_sha256.is_none();
-    let placed = if by_number && change.gate() == Gate::Strict && !change.engine_ref().counts_lines_now {
+    let placed = if by_number && change.gate() == Gate::Strict && change.engine_ref().words.is_none() {
         rebase::placed(change, &current, &file, steps)?
     } else {
         Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
@@ -253,8 +253,9 @@ fn gate(
             }
             Ok(_) => {
                 let error = current_stale(change, &current, request).detail("rebase", true);
-                return Err(error.suggest(format!(
-                    "The change since then does not touch the edited lines: re-read {shown}, then repeat the call. With `rebase` set to true it need not be read again."
+                return Err(error.suggest(text!(
+                    "The change since then does not touch the edited lines: re-read {}, then repeat the call. With `rebase` set to true it need not be read again.",
+                    shown
                 )));
             }
             Err(why) if must_match => {
@@ -300,7 +301,7 @@ fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
     let files: Vec<_> = unread.iter().filter_map(Value::as_str).map(quoted).collect();
     let command = format!("lbx grep -F --mark -- {} {}", quoted(&wanted.old), files.join(" "));
     error.suggest_running(
-        "Search these files for that text with `mark`, which reads its lines alone".to_owned(),
+        "Search these files for that text with `mark`, which reads its lines alone",
         command,
         ", then repeat the call.",
     )
@@ -311,7 +312,7 @@ fn with_others(error: Error, others: &[usize]) -> Error {
     let numbers: Vec<String> = others.iter().map(usize::to_string).collect();
     let edits = if others.len() == 1 { "edit" } else { "edits" };
     error
-        .add_to_message(&format!(" `old_string` of {edits} {} was not found either.", numbers.join(", ")))
+        .add_to_message(text!(" `old_string` of {} {} was not found either.", edits, numbers.join(", ")))
         .detail("also_missing", others.to_vec())
 }
 

@@ -6,7 +6,7 @@ use super::step::{EditStep, What};
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
 use crate::engine::store::session::ReplacedLines;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::sha256::Sha256;
 use crate::text::content::View;
 use crate::text::lines::LineSpan;
@@ -152,9 +152,10 @@ pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Resul
                 );
                 return Err(step
                     .named
-                    .refusal(ErrorKind::InvalidRequest, &message, name)
-                    .suggest(format!(
-                        "Leave the line out, or take line {outside} into the range. To have it twice, set `allow_repeat`."
+                    .refusal(ErrorKind::InvalidRequest, message, name)
+                    .suggest(text!(
+                        "Leave the line out, or take line {} into the range. To have it twice, set `allow_repeat`.",
+                        outside
                     ))
                     .detail("field", "new_string")
                     .detail("lines", common::numbered_lines(&file.body, (span.first.min(outside).max(1), span.last.max(outside)))));

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Message, text};
 use crate::sha256::DigestStart;
 use crate::text::lines::LineSpan;
 use crate::text::replace;
@@ -193,7 +193,7 @@ impl EditItem {
     pub fn lines(&self, named: Named) -> Result<Option<LineSpan>, Error> {
         for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
             if value == Some(0) {
-                return Err(named.invalid(field, &format!("{field} counts from 1")));
+                return Err(named.invalid(field, format!("{field} counts from 1")));
             }
         }
         if self.start_line.is_none() && self.end_line.is_none() {
@@ -204,7 +204,9 @@ impl EditItem {
         }
         let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(u64::MAX));
         if last < first {
-            return Err(named.invalid("end_line", &format!("end_line {last} is before start_line {first}")));
+            return Err(
+                named.invalid("end_line", text!("`end_line` {} is before `start_line` {}", last, first))
+            );
         }
         Ok(Some(LineSpan { first, last }))
     }
@@ -237,17 +239,17 @@ pub struct Named(pub Option<(usize, usize)>);
 
 impl Named {
     /// Returns an error about the edit itself.
-    pub fn invalid(self, field: &str, message: &str) -> Error {
+    pub fn invalid(self, field: &str, message: impl Into<Message>) -> Error {
         let field = match self.0 {
             Some((number, _)) => format!("edits[{}].{field}", number - 1),
             None => field.to_owned(),
         };
-        Error::invalid(format!("{}{message}", self.prefix())).detail("field", field)
+        Error::invalid(self.prefix().then(message)).detail("field", field)
     }
 
     /// Returns an error about the content of the file.
-    pub fn refusal(self, kind: ErrorKind, message: &str, shown: &str) -> Error {
-        self.of_several(Error::new(kind, format!("{}{message}", self.prefix())).at(shown))
+    pub fn refusal(self, kind: ErrorKind, message: impl Into<Message>, shown: &str) -> Error {
+        self.of_several(Error::new(kind, self.prefix().then(message)).at(shown))
     }
 
     /// Adds the number of the edit to an error, and the state of the others.
@@ -264,24 +266,25 @@ impl Named {
     }
 
     /// Returns the number among several edits, for a message.
-    fn prefix(self) -> String {
-        self.0.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()
+    fn prefix(self) -> Message {
+        self.0.map(|(number, total)| format!("edit {number} of {total}: ").into()).unwrap_or_default()
     }
 
     /// Rejects an edit that changes nothing.
     pub fn must_change(self, old: &str, new: &str) -> Result<(), Error> {
         if old.is_empty() {
             return Err(self
-                .invalid("old_string", "old_string is empty")
+                .invalid("old_string", "`old_string` is empty")
                 .suggest("Name the text to replace. `insert` adds text. `write` creates a file."));
         }
         if old == new {
-            return Err(
-                self.invalid("new_string", "old_string and new_string are equal: there is nothing to change")
-            );
+            return Err(self.invalid(
+                "new_string",
+                "`old_string` and `new_string` are equal: there is nothing to change",
+            ));
         }
         if replace::same_but_for_endings(old.as_bytes(), new.as_bytes()) {
-            let message = "old_string and new_string differ in their line endings alone, which an edit keeps as they are";
+            let message = "`old_string` and `new_string` differ in their line endings alone, which an edit keeps as they are";
             return Err(self.invalid("new_string", message).suggest("Change line endings with `write`."));
         }
         Ok(())

@@ -271,7 +271,7 @@ impl<'e> Files<'e> {
             Ok(()) => refused,
             Err(gate) => {
                 let listed = refused.details().get("refused").cloned().unwrap_or_default();
-                common::also_refused(gate, refused.message(), "", listed)
+                common::also_refused(gate, refused.into_message(), listed)
             }
         }
     }

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Value, json};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::patch::{
     Failure, Fate, HunkFate, ParseError, PatchOptions, PlanOptions, Reason, Refusal, RefusalReason, Strip,
@@ -216,8 +216,9 @@ pub fn refused(refusals: &[Refusal]) -> Error {
     let error = Error::new(kind, message).detail("refused", listed);
     let error = if path.is_empty() { error } else { error.at(path.clone()) };
     match &first.reason {
-        RefusalReason::Conflict(_) => error.suggest(format!(
-            "Nothing was changed. Read {path}, correct the hunks that do not apply, and send the whole patch again. details.refused lists them."
+        RefusalReason::Conflict(_) => error.suggest(text!(
+            "Nothing was changed. Read {}, correct the hunks that do not apply, and send the whole patch again. `details.refused` lists them.",
+            path
         )),
         RefusalReason::NoPath => error.suggest("Name the file in the patch, or with `path`."),
         _ => error,

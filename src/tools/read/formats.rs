@@ -13,7 +13,7 @@ use super::render::{FileRead, NotebookCell, NotebookRead};
 use crate::engine::Engine;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::{self, UTF8_BOM};
@@ -96,16 +96,17 @@ pub fn read_binary(
     if is_too_large {
         return Err(Error::new(
             ErrorKind::TooLarge,
-            format!("{shown} takes {encoded_size} bytes as base64, and max_bytes is {}", room.bytes()),
+            text!("{} takes {} bytes as base64, and `max_bytes` is {}", shown, encoded_size, room.bytes()),
         )
         .at(shown)
         .detail("size", size)
         .suggest(if encoded_size > MESSAGE_BYTES {
-            format!(
-                "Set max_bytes to {encoded_size} on the command line; over MCP no response can be that long."
+            text!(
+                "Set `max_bytes` to {} on the command line; over MCP no response can be that long.",
+                encoded_size
             )
         } else {
-            format!("Set max_bytes to {encoded_size}, or to 0 for no bound.")
+            text!("Set `max_bytes` to {}, or to 0 for no bound.", encoded_size)
         }));
     }
     engine.mark_shown(place.path(), sha256, stat, &[(1, crate::text::lines::count(&bytes))]);

@@ -239,7 +239,7 @@ impl Request {
         let Some(pair) = self.view_range.take() else {
             return Ok(());
         };
-        let wrong = |message: &str| Err(Error::invalid(message).detail("field", "view_range"));
+        let wrong = |message: &'static str| Err(Error::invalid(message).detail("field", "view_range"));
         let [first, last] = pair.as_slice() else {
             return wrong("view_range: expected the first and the last line, such as [10, 20]");
         };
@@ -261,8 +261,12 @@ impl Request {
         let others = lines || self.column.is_some();
         let counts = |range: &Vec<Range>| !(1..=RANGES_MAX).contains(&range.len());
         let faults = [
-            (offset && start, "offset", "offset and start_line both say where to begin: give one of them"),
-            (limit && end, "limit", "limit and end_line both say where to end: give one of them"),
+            (
+                offset && start,
+                "offset",
+                "`offset` and `start_line` both say where to begin: give one of them",
+            ),
+            (limit && end, "limit", "`limit` and `end_line` both say where to end: give one of them"),
             (
                 self.start_line == Some(0),
                 "start_line",

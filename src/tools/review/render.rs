@@ -11,8 +11,8 @@ use super::{File, Response, ReviewedChange};
 use crate::engine::Engine;
 use crate::engine::workspace::protect::protected_component;
 use crate::error::{Error, ErrorKind};
-use crate::text::plural::plural;
 use crate::text::escaped;
+use crate::text::plural::plural;
 use crate::tools::{Paint, Text};
 
 /// Digits of an id that are shown.

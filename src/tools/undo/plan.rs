@@ -406,7 +406,7 @@ impl Conflicts {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let named: Vec<&str> = others.iter().take(NAMED).map(String::as_str).collect();
         let addition = format!(" (also conflicting: {}{more})", named.join(", "));
-        Some(first.add_to_message(&addition).detail("paths", self.paths.into_iter().collect::<Vec<_>>()))
+        Some(first.add_to_message(addition).detail("paths", self.paths.into_iter().collect::<Vec<_>>()))
     }
 
     /// Returns all conflicts, for a response.
