@@ -46,10 +46,10 @@ pub struct Settings {
     pub sandboxes: Vec<String>,
 }
 
-/// Flags that every tool takes.
+/// Options of every tool, from flags and the environment.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Options of every tool")]
-pub struct Flags {
+pub struct Options {
     /// Workspace root [env: `LBX_WORKSPACE`] [default: the nearest parent folder with .lbx or .git]
     #[arg(long, global = true, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
@@ -85,46 +85,29 @@ pub struct Flags {
     /// the command did
     #[arg(long, global = true)]
     pub exit_status: bool,
-}
-
-/// Options from flags and the environment.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Workspace root, if given.
-    pub workspace: Option<PathBuf>,
-    /// Session, if given.
-    pub session: Option<String>,
     /// True if the session comes from the call, not from the environment.
+    #[arg(skip)]
     pub is_session_named: bool,
-    /// Sandbox, if given.
-    pub sandbox: Option<String>,
     /// Sandboxes that the field of a call may name; `None` for any.
+    #[arg(skip)]
     pub sandboxes: Option<Vec<String>>,
-    /// Model family whose tools are used.
-    pub dialect: Option<String>,
-    /// True if a change without a snapshot is a failure.
-    pub require_snapshot: bool,
     /// Sources of the policy, except the workspace's own file.
+    #[arg(skip)]
     pub policy: Sources,
-    /// Whole request as JSON.
-    pub json: Option<OsString>,
-    /// True if only the payload is printed.
-    pub text: bool,
     /// True if the environment asks for JSON, even from a tool that returns text.
+    #[arg(skip)]
     pub json_output: bool,
-    /// True if list entries end in NUL.
-    pub null: bool,
-    /// True if the JSON is indented.
-    pub pretty: bool,
-    /// True if the exit status reports the result.
-    pub exit_status: bool,
     /// True if a person at a terminal reads the output.
+    #[arg(skip)]
     pub person: bool,
     /// Client that makes the call, if it gave its name.
+    #[arg(skip)]
     pub harness: Option<String>,
     /// Names of the model family whose tools call lbx's; line numbers then refer to the current file.
+    #[arg(skip)]
     pub words: Option<Arc<Vocabulary>>,
     /// Cache of file metadata for later calls of this process.
+    #[arg(skip)]
     pub kept: Arc<Kept>,
 }
 
@@ -135,13 +118,13 @@ impl Options {
     /// Returns `invalid_request`.
     pub fn from_matches(matches: &ArgMatches) -> Result<Self, Error> {
         // The flags stay among the matches: a tool may use one as a field of its own.
-        let flags = Flags::from_arg_matches(matches).map_err(|error| request::flag_error(&error))?;
+        let flags = Self::from_arg_matches(matches).map_err(|error| request::flag_error(&error))?;
         let form = std::env::var_os("LBX_OUTPUT").filter(|form| !form.is_empty());
         if let Some(form) = form.filter(|form| *form != "text" && *form != "json") {
             let message = format!("LBX_OUTPUT is {:?}: expected text or json", form.to_string_lossy());
             return Err(Error::invalid(message).suggest("Set LBX_OUTPUT to text or json, or unset it."));
         }
-        Ok(Self::from_flags(flags))
+        Ok(flags.with_environment())
     }
 
     /// Returns the options needed to report an error in arguments that could not be parsed.
@@ -150,7 +133,7 @@ impl Options {
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
         let text = has("--text") || has("-t");
         let exit_status = has("--exit-status");
-        Self::from_flags(Flags { text, pretty: has("--pretty"), exit_status, ..Flags::default() })
+        Self { text, pretty: has("--pretty"), exit_status, ..Self::default() }.with_environment()
     }
 
     /// Returns the options for a tool, which may have its own output format.
@@ -160,41 +143,26 @@ impl Options {
         Self { text, ..self.clone() }
     }
 
-    /// Returns options from flags first, then from the environment.
-    fn from_flags(flags: Flags) -> Self {
+    /// Adds what the environment says where there is no flag.
+    fn with_environment(mut self) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let is_session_named = flags.session.is_some();
+        self.is_session_named = self.session.is_some();
         // The user may resume the session of an ended client: the variable overrides what `init` wrote.
         let adopted = || variable(SESSION_VARIABLES[0]);
-        let session = match flags.session {
+        let session = match self.session.take() {
             Some(session) if is_of_client(&session) => adopted().or(Some(session)),
             Some(session) => Some(session),
             None => SESSION_VARIABLES.iter().find_map(|name| variable(name)),
         };
-        let session = session.map(resolved);
-        let workspace = flags
-            .workspace
-            .or_else(|| std::env::var_os("LBX_WORKSPACE").filter(|it| !it.is_empty()).map(PathBuf::from));
-        Self {
-            workspace,
-            session,
-            is_session_named,
-            sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
-            sandboxes: None,
-            dialect: flags.dialect.or_else(|| variable("LBX_DIALECT")),
-            require_snapshot: flags.require_snapshot,
-            policy: Sources::of_process(flags.set),
-            json: flags.json,
-            json_output: variable("LBX_OUTPUT").is_some_and(|form| form == "json"),
-            text: flags.text || variable("LBX_OUTPUT").is_some_and(|form| form == "text"),
-            null: flags.null,
-            pretty: flags.pretty,
-            exit_status: flags.exit_status,
-            person: false,
-            harness: None,
-            words: None,
-            kept: Arc::default(),
-        }
+        self.session = session.map(resolved);
+        let named = || std::env::var_os("LBX_WORKSPACE").filter(|it| !it.is_empty()).map(PathBuf::from);
+        self.workspace = self.workspace.or_else(named);
+        self.sandbox = self.sandbox.or_else(|| variable("LBX_SANDBOX"));
+        self.dialect = self.dialect.or_else(|| variable("LBX_DIALECT"));
+        self.policy = Sources::of_process(std::mem::take(&mut self.set));
+        self.json_output = variable("LBX_OUTPUT").is_some_and(|form| form == "json");
+        self.text |= variable("LBX_OUTPUT").is_some_and(|form| form == "text");
+        self
     }
 
     /// Returns the options for a process that makes many calls.

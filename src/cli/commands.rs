@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 
 use super::normalize_args::{self, DIALECT};
-use crate::app::options::{Flags, Results, Settings};
+use crate::app::options::{Options, Results, Settings};
 use crate::catalog::{TOOLS, find};
 use crate::dialect::{self, Dialect, DialectTool};
 use crate::error::Error;
@@ -128,7 +128,7 @@ pub fn tree() -> Command {
 /// Returns the `lbx` command itself.
 fn root() -> Command {
     // The flags come first: the doc comment of their type must not replace the description of lbx.
-    Flags::augment_args(Command::new("lbx"))
+    Options::augment_args(Command::new("lbx"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
         .long_about(

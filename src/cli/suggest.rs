@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args as _, Command};
 
-use crate::app::options::Flags;
+use crate::app::options::Options;
 use crate::error::Error;
 use crate::request;
 use crate::text::similarity;
@@ -64,7 +64,7 @@ fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     let refusal = Error::invalid(format!("`{flag}` needs a value"))
         .suggest(format!("Give it as {argument}."))
         .detail("flag", flag);
-    let globals = Flags::augment_args(Command::new("lbx"));
+    let globals = Options::augment_args(Command::new("lbx"));
     let shadowed = named.and_then(Arg::get_short).and_then(|short| {
         globals.get_arguments().find(|global| global.get_short() == Some(short)).map(|global| (short, global))
     });
@@ -160,7 +160,7 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
     let given = &*request::quoted(given);
     let name = given.trim_start_matches('-');
     let command = (tool.command)();
-    let globals = Flags::augment_args(Command::new("lbx"));
+    let globals = Options::augment_args(Command::new("lbx"));
     let visible = |argument: &&Arg| !argument.is_hide_set();
     let own: Vec<String> = command.get_arguments().filter(visible).filter_map(flag_of).collect();
     let common = globals.get_arguments().filter(visible).filter_map(flag_of);

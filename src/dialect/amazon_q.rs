@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{LbxClient, LinesShown, flag, list, native_request, number, shown, text, texts};
 use super::shell;
-use super::tool::{Dialect, Failure, ToolOutput, required, tool};
+use super::tool::{Dialect, ToolOutput, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Image, append, edit, grep, insert, ls, read, write};
 
@@ -38,27 +38,17 @@ pub const Q: Dialect = Dialect {
         ("append", "fs_write"),
         ("bash", "execute_bash"),
     ],
-    error_text,
+    error_texts: &[
+        (ErrorKind::NoMatch, "no occurrences of \"{old_str}\" were found. {message}"),
+        (ErrorKind::AmbiguousMatch, "{count} occurrences of old_str were found when only 1 is expected"),
+    ],
+    error_frame: "{}",
     differences: &[
         "create does not overwrite a file that was not read; str_replace and insert need a file that is as it was read.",
         "No newline is added at the end of a file.",
         "Commands are confined to the workspace, and run to their end: none runs in the background.",
     ],
 };
-
-/// Returns the error text in the form of these tools.
-fn error_text(failure: &Failure<'_>) -> String {
-    match failure.error.kind() {
-        ErrorKind::NoMatch => {
-            format!("no occurrences of \"{}\" were found. {}", failure.text("old_str"), failure.words())
-        }
-        ErrorKind::AmbiguousMatch => {
-            let count = failure.number("count").unwrap_or(2);
-            format!("{count} occurrences of old_str were found when only 1 is expected")
-        }
-        _ => failure.words(),
-    }
-}
 
 /// Kind of a read operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::{
     LbxClient, LinesShown, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
 };
-use super::tool::{Dialect, Failure, ToolOutput, refused, required, tool};
+use super::tool::{Dialect, ToolOutput, refused, required, schema_of, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{edit, insert, ls, read, undo, write};
 
@@ -24,7 +24,7 @@ pub const EDITOR: Dialect = Dialect {
             fields: &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")]
         ),
         tool!(
-            "str_replace_editor", Writes, older_editor,
+            "str_replace_editor", Writes, editor, request_schema: older_schema,
             about: Some("Views and edits text files, with `undo_edit`, under the tool's older name."),
             fields: &[("old_string", "old_str"), ("new_string", "new_str"), ("line", "insert_line")]
         ),
@@ -36,7 +36,18 @@ pub const EDITOR: Dialect = Dialect {
         ("edit", "str_replace"),
         ("insert", "insert"),
     ],
-    error_text,
+    error_texts: &[
+        (
+            ErrorKind::NoMatch,
+            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}. {message}",
+        ),
+        (
+            ErrorKind::AmbiguousMatch,
+            "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {lines}. Please ensure it is unique",
+        ),
+        (ErrorKind::NotFound, "The path {path} does not exist. Please provide a valid path."),
+    ],
+    error_frame: "{}",
     differences: &[
         "create does not overwrite a file that was not viewed; str_replace and insert need a file that is as it was viewed.",
     ],
@@ -44,27 +55,6 @@ pub const EDITOR: Dialect = Dialect {
 
 /// Levels of a directory that `view` lists.
 const VIEW_DEPTH: u64 = 2;
-
-/// Returns the error text in the form of this tool.
-fn error_text(failure: &Failure<'_>) -> String {
-    let path = failure.text("path");
-    match failure.error.kind() {
-        ErrorKind::NoMatch => format!(
-            "No replacement was performed, old_str `{}` did not appear verbatim in {path}. {}",
-            failure.text("old_str"),
-            failure.words()
-        ),
-        ErrorKind::AmbiguousMatch => format!(
-            "No replacement was performed. Multiple occurrences of old_str `{}` in lines: {}. Please ensure it is unique",
-            failure.text("old_str"),
-            failure.lines()
-        ),
-        ErrorKind::NotFound if failure.said().is_none() => {
-            format!("The path {path} does not exist. Please provide a valid path.")
-        }
-        _ => failure.words(),
-    }
-}
 
 /// Operation of the editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -91,9 +81,9 @@ enum Command {
 /// View a file before you change it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct EditorRequest<C> {
+struct EditorRequest {
     /// Operation
-    command: C,
+    command: Command,
     /// The file or directory
     path: String,
     /// First and last line to view; -1 as the last is the end of the file
@@ -110,18 +100,9 @@ struct EditorRequest<C> {
     insert_text: Option<String>,
 }
 
-/// Runs `str_replace_based_edit_tool`.
-fn editor(lbx: &mut LbxClient<'_>, request: EditorRequest<Command>) -> Result<ToolOutput, Error> {
-    run(lbx, request.command, &request)
-}
-
 /// Runs a request of either editor.
-fn run<C>(
-    lbx: &mut LbxClient<'_>,
-    command: Command,
-    request: &EditorRequest<C>,
-) -> Result<ToolOutput, Error> {
-    let EditorRequest { path, new_str, insert_text, .. } = request;
+fn editor(lbx: &mut LbxClient<'_>, request: EditorRequest) -> Result<ToolOutput, Error> {
+    let EditorRequest { command, path, new_str, insert_text, .. } = &request;
     match command {
         Command::UndoEdit => undo(lbx, path),
         Command::View => view(lbx, path, request.view_range.as_deref()),
@@ -139,32 +120,12 @@ fn run<C>(
     }
 }
 
-/// Operation of the older editor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum OlderCommand {
-    /// Show a file with line numbers, or list a directory
-    View,
-    /// Replace text that occurs exactly once
-    StrReplace,
-    /// Create a file
-    Create,
-    /// Insert text after a line
-    Insert,
-    /// Undo the last change of the file
-    UndoEdit,
-}
-
-/// Runs `str_replace_editor`.
-fn older_editor(lbx: &mut LbxClient<'_>, request: EditorRequest<OlderCommand>) -> Result<ToolOutput, Error> {
-    let command = match request.command {
-        OlderCommand::UndoEdit => Command::UndoEdit,
-        OlderCommand::View => Command::View,
-        OlderCommand::StrReplace => Command::StrReplace,
-        OlderCommand::Create => Command::Create,
-        OlderCommand::Insert => Command::Insert,
-    };
-    run(lbx, command, &request)
+/// Returns the schema of the older editor, which shows `undo_edit`.
+fn older_schema() -> Value {
+    let mut schema = schema_of(editor);
+    let commands = schema.pointer_mut("/properties/command/enum").and_then(Value::as_array_mut);
+    commands.into_iter().for_each(|commands| commands.push("undo_edit".into()));
+    schema
 }
 
 /// Returns a parameter that the command needs.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{LbxClient, cat_n, first_replacement, list, number, shown_path, text};
-use super::tool::{Dialect, Failure, ToolOutput, refused, required, tool};
+use super::tool::{Dialect, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{delete, edit, insert, ls, r#move, read, write};
 
@@ -31,7 +31,29 @@ pub const MEMORY: Dialect = Dialect {
         ("delete", "delete"),
         ("move", "rename"),
     ],
-    error_text,
+    error_texts: &[
+        (
+            ErrorKind::NoMatch,
+            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.",
+        ),
+        (
+            ErrorKind::AmbiguousMatch,
+            "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {lines}. Please ensure it is unique",
+        ),
+        (ErrorKind::NotFound, "The path {path} does not exist. Please provide a valid path."),
+        (ErrorKind::AlreadyExists, "File {path} already exists"),
+        (ErrorKind::IsADirectory, "The path {path} is not a file."),
+        (ErrorKind::OutsideWorkspace, "Path {path} would escape /memories directory"),
+        (
+            ErrorKind::NotRead,
+            "The file {path} must be viewed before it is changed. View it, then repeat the command.",
+        ),
+        (
+            ErrorKind::StaleFile,
+            "The file {path} must be viewed before it is changed. View it, then repeat the command.",
+        ),
+    ],
+    error_frame: "{}",
     differences: &[
         "/memories is the workspace: --workspace DIR puts it into any folder.",
         "str_replace and insert need a file that was viewed and has not changed since.",
@@ -48,40 +70,6 @@ const ROOT: &str = "/memories";
 const VIEW_DEPTH: u64 = 2;
 /// Lines to show before and after a change.
 const SNIPPET_CONTEXT: u64 = 2;
-
-/// Returns the error text in the form of this tool.
-fn error_text(failure: &Failure<'_>) -> String {
-    let (path, old) = (failure.text("path"), failure.text("old_str"));
-    match failure.error.kind() {
-        ErrorKind::NoMatch => {
-            format!("No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
-        }
-        ErrorKind::AmbiguousMatch => format!(
-            "No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {}. Please ensure it is unique",
-            failure.lines()
-        ),
-        ErrorKind::NotFound => match failure.text("command") {
-            "delete" => format!("The path {path} does not exist"),
-            "rename" => format!("The path {} does not exist", failure.text("old_path")),
-            _ => format!("The path {path} does not exist. Please provide a valid path."),
-        },
-        ErrorKind::AlreadyExists if failure.text("command") == "rename" => {
-            format!("The destination {} already exists", failure.text("new_path"))
-        }
-        ErrorKind::AlreadyExists => format!("File {path} already exists"),
-        ErrorKind::IsADirectory => format!("The path {path} is not a file."),
-        ErrorKind::OutsideWorkspace if failure.said().is_none() => escapes(path),
-        ErrorKind::NotRead | ErrorKind::StaleFile => {
-            format!("The file {path} must be viewed before it is changed. View it, then repeat the command.")
-        }
-        _ => failure.words(),
-    }
-}
-
-/// Returns the message for a path outside the memory.
-fn escapes(path: &str) -> String {
-    format!("Path {path} would escape {ROOT} directory")
-}
 
 /// Operation on the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -287,7 +275,7 @@ fn delete(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     let deleted = lbx.call::<delete::Delete>(json!({ "path": real, "recursive": true }))?;
     if deleted.get("already_applied").is_some() {
         // In this family, a missing path is an error, whoever deleted it.
-        return Err(Error::new(ErrorKind::NotFound, format!("no such file or folder: {path}")).at(path));
+        return Err(refused(ErrorKind::NotFound, path, format!("The path {path} does not exist")));
     }
     Ok(format!("Successfully deleted {path}").into())
 }
@@ -301,7 +289,11 @@ fn rename(lbx: &mut LbxClient<'_>, old: &str, new: &str) -> Result<ToolOutput, E
     lbx.call::<r#move::Move>(json!({ "from": from, "to": to })).map_err(|error| match error.kind() {
         ErrorKind::OutsideWorkspace => {
             let path = if lbx.exists(&from).is_err() { old } else { new };
-            refused(ErrorKind::OutsideWorkspace, path, escapes(path))
+            refused(ErrorKind::OutsideWorkspace, path, format!("Path {path} would escape {ROOT} directory"))
+        }
+        ErrorKind::NotFound => refused(error.kind(), old, format!("The path {old} does not exist")),
+        ErrorKind::AlreadyExists => {
+            refused(error.kind(), new, format!("The destination {new} already exists"))
         }
         _ => error,
     })?;

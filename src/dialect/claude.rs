@@ -13,10 +13,10 @@ use super::client::{
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
-use super::tool::{Dialect, Failure, ToolOutput, tool};
+use super::tool::{Dialect, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
-use crate::tools::{edit, glob, grep, read, write};
+use crate::tools::{edit, glob, grep, write};
 
 /// Dialect `claude`.
 pub const CLAUDE: Dialect = Dialect {
@@ -53,7 +53,21 @@ pub const CLAUDE: Dialect = Dialect {
         ("ls", "LS"),
         ("bash", "Bash"),
     ],
-    error_text,
+    error_texts: &[
+        (ErrorKind::NotRead, "File has not been read yet. Read it first before writing to it. {advice}"),
+        (
+            ErrorKind::StaleFile,
+            "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it.",
+        ),
+        (ErrorKind::NoMatch, "String to replace not found in file.\nString: {old_string}\n{message}"),
+        (
+            ErrorKind::AmbiguousMatch,
+            "Found {count} matches of the string to replace, but replace_all is false. To replace all occurrences, set replace_all to true. To replace only one occurrence, please provide more context to uniquely identify the instance.\nString: {old_string}",
+        ),
+        (ErrorKind::NotFound, "File does not exist. {advice}"),
+        (ErrorKind::BinaryFile, "This tool cannot read binary files, images excepted. {advice}"),
+    ],
+    error_frame: "<tool_use_error>{}</tool_use_error>",
     differences: &[
         "Whether a file has changed since it was read is decided by its bytes, not by its time.",
         "Edit with an empty old_string creates a file and never overwrites one.",
@@ -70,48 +84,6 @@ const GLOB_LIMIT: u64 = 100;
 const GREP_LIMIT: u64 = 250;
 /// Largest number of entries that `LS` returns.
 const LS_LIMIT: u64 = 1000;
-
-/// Returns the error text in the form of these tools.
-fn error_text(failure: &Failure<'_>) -> String {
-    let said = match failure.error.kind() {
-        ErrorKind::NotRead => {
-            format!(
-                "File has not been read yet. Read it first before writing to it. {}",
-                failure.error.suggested_action()
-            )
-        }
-        ErrorKind::StaleFile => {
-            "File has been modified since read, either by the user or by a linter. Read it \
-                                 again before attempting to write it."
-                .to_owned()
-        }
-        ErrorKind::NoMatch => {
-            format!(
-                "String to replace not found in file.\nString: {}\n{}",
-                old_string(failure),
-                failure.words()
-            )
-        }
-        ErrorKind::AmbiguousMatch => format!(
-            "Found {} matches of the string to replace, but replace_all is false. To replace all occurrences, set \
-             replace_all to true. To replace only one occurrence, please provide more context to uniquely identify \
-             the instance.\nString: {}",
-            failure.number("count").unwrap_or(2),
-            old_string(failure)
-        ),
-        ErrorKind::NotFound => format!("File does not exist. {}", failure.error.suggested_action()),
-        _ => failure.words(),
-    };
-    format!("<tool_use_error>{said}</tool_use_error>")
-}
-
-/// Returns the text to replace, from the failing item if there are several.
-fn old_string<'f>(failure: &'f Failure<'_>) -> &'f str {
-    let item = failure.number("edit").and_then(|number| number.checked_sub(1)).unwrap_or(0);
-    let edits = list(failure.request, "edits");
-    let item = usize::try_from(item).ok().and_then(|at| edits.get(at));
-    item.map_or_else(|| failure.text("old_string"), |item| text(item, "old_string"))
-}
 
 /// Reads a file from the local filesystem.
 ///
@@ -152,9 +124,9 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
         "path": request.file_path, "start_line": start, "limit": request.limit,
         "max_bytes": request.allow_large.then_some(0)
     };
-    let data = match lbx.call::<read::Read>(asked) {
-        Err(error) if error.kind() == ErrorKind::BinaryFile => return image(lbx, &request.file_path),
-        data => data?,
+    let data = match lbx.text_or_images(&request.file_path, asked)? {
+        Ok(data) => data,
+        Err(images) => return Ok(ToolOutput { images, ..ToolOutput::default() }),
     };
     let total = number(&data, "total_lines");
     if text(&data, "content").is_empty() {
@@ -175,16 +147,6 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     let left_out = shown.left_out(asked, "Use offset and limit").map(|note| note + whole);
     said.extend(left_out.map(|note| format!("\n<system-reminder>{note}</system-reminder>")));
     Ok(said.into())
-}
-
-/// Returns an image as an MCP image block; rejects other binary files.
-fn image(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
-    let images = lbx.image(path)?;
-    if images.is_empty() {
-        let message = "This tool cannot read binary files, images excepted";
-        return Err(Error::new(ErrorKind::BinaryFile, message).at(path));
-    }
-    Ok(ToolOutput { images, ..ToolOutput::default() })
 }
 
 /// Writes a file to the local filesystem.

@@ -131,6 +131,20 @@ impl<'a> LbxClient<'a> {
         Ok(std::mem::take(&mut self.images))
     }
 
+    /// Returns the data of `read`, or the images if it is the file of an image.
+    ///
+    /// # Errors
+    /// Returns the error of `read`, for binary files that are no images too.
+    pub fn text_or_images(&mut self, path: &str, request: Value) -> Result<Result<Value, Vec<Image>>, Error> {
+        match self.call::<read::Read>(request) {
+            Err(error) if error.kind() == ErrorKind::BinaryFile => {
+                let images = self.image(path)?;
+                if images.is_empty() { Err(error) } else { Ok(Err(images)) }
+            }
+            data => data.map(Ok),
+        }
+    }
+
     /// Returns the bytes of a file in base64, whatever they are.
     ///
     /// # Errors

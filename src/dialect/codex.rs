@@ -44,7 +44,8 @@ pub const CODEX: Dialect = Dialect {
         ("ls", "list_dir"),
         ("bash", "shell_command"),
     ],
-    error_text: |failure| failure.words(),
+    error_texts: &[],
+    error_frame: "{}",
     differences: &[
         "A patch applies whole or not at all, never overwrites a file by Add or Move to, and refuses old lines that occur more than once.",
         "Commands are confined to the workspace, and run to their end: exec_command has no sessions, and there is no write_stdin.",

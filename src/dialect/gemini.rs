@@ -14,7 +14,7 @@ use super::client::{
     says_past_end, shown, shown_lines, shown_path, snippet, text, texts,
 };
 use super::shell;
-use super::tool::{Dialect, Failure, ToolOutput, tool};
+use super::tool::{Dialect, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::text::escaped;
@@ -54,7 +54,16 @@ pub const GEMINI: Dialect = Dialect {
         ("ls", "list_directory"),
         ("bash", "run_shell_command"),
     ],
-    error_text,
+    error_texts: &[
+        (ErrorKind::NoMatch, "Failed to edit, 0 occurrences found for old_string in {file_path}. {message}"),
+        (
+            ErrorKind::AmbiguousMatch,
+            "Failed to edit, Expected 1 occurrence but found {count} for old_string in file: {file_path}. If you intended to replace multiple occurrences, set 'allow_multiple' to true.",
+        ),
+        (ErrorKind::NotFound, "File not found: {message}"),
+        (ErrorKind::BinaryFile, "Cannot display content of binary file: {file_path}"),
+    ],
+    error_frame: "{}",
     differences: &[
         "A file must have been read in this session, and be unchanged since, before it is edited or overwritten.",
         "Line endings stay as they are, and old text is never corrected by similarity.",
@@ -72,24 +81,6 @@ const FILE_BYTES_MIN: usize = 1024;
 const ESCAPES_PART: usize = 4;
 /// Bytes of the heading of each file besides its path.
 const HEADING_BYTES: usize = 16;
-
-/// Returns the error text in the form of these tools.
-fn error_text(failure: &Failure<'_>) -> String {
-    let path = failure.text("file_path");
-    match failure.error.kind() {
-        ErrorKind::NoMatch => {
-            format!("Failed to edit, 0 occurrences found for old_string in {path}. {}", failure.words())
-        }
-        ErrorKind::AmbiguousMatch => format!(
-            "Failed to edit, Expected 1 occurrence but found {} for old_string in file: {path}. If you intended to \
-             replace multiple occurrences, set 'allow_multiple' to true.",
-            failure.number("count").unwrap_or(2)
-        ),
-        ErrorKind::NotFound => format!("File not found: {}", failure.words()),
-        ErrorKind::BinaryFile => format!("Cannot display content of binary file: {path}"),
-        _ => failure.words(),
-    }
-}
 
 /// Reads a file. A long file is cut, and the result says where to continue.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -117,16 +108,9 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     let asked = native_request! {
         "path": request.file_path, "start_line": start, "end_line": request.end_line, "limit": request.limit
     };
-    let data = match lbx.call::<read::Read>(asked) {
-        Err(error) if error.kind() == ErrorKind::BinaryFile => {
-            let images = lbx.image(&request.file_path)?;
-            return if images.is_empty() {
-                Err(error)
-            } else {
-                Ok(ToolOutput { images, ..ToolOutput::default() })
-            };
-        }
-        data => data?,
+    let data = match lbx.text_or_images(&request.file_path, asked)? {
+        Ok(data) => data,
+        Err(images) => return Ok(ToolOutput { images, ..ToolOutput::default() }),
     };
     says_past_end(lbx, &data);
     let (content, shown) = (text(&data, "content"), LinesShown::of(&data));

@@ -11,11 +11,11 @@ use super::client::{
     shown_path, text, texts, tree,
 };
 use super::shell;
-use super::tool::{Dialect, Failure, ToolOutput, tool};
+use super::tool::{Dialect, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::text::escaped;
-use crate::tools::{edit, glob, grep, ls, read, write};
+use crate::tools::{edit, glob, grep, ls, write};
 
 /// Dialect `opencode`.
 pub const OPENCODE: Dialect = Dialect {
@@ -49,7 +49,24 @@ pub const OPENCODE: Dialect = Dialect {
         ("ls", "list"),
         ("bash", "bash"),
     ],
-    error_text,
+    error_texts: &[
+        (ErrorKind::NoMatch, "Could not find oldString in the file. It must match exactly. {message}"),
+        (
+            ErrorKind::AmbiguousMatch,
+            "Found multiple matches for oldString. Provide more surrounding context to make the match unique.",
+        ),
+        (ErrorKind::NotFound, "File not found: {filePath}\n\n{message}"),
+        (ErrorKind::BinaryFile, "Cannot read binary file: {filePath}"),
+        (
+            ErrorKind::StaleFile,
+            "File {filePath} has been modified since it was last read. Please read the file again before modifying it.",
+        ),
+        (
+            ErrorKind::NotRead,
+            "You must read file {filePath} before overwriting it. Use the read tool first. {advice}",
+        ),
+    ],
+    error_frame: "{}",
     differences: &[
         "A file must have been read in this session, and be unchanged since, before it is edited or overwritten.",
         "An empty oldString creates a file and never overwrites one; old text is matched exactly.",
@@ -59,34 +76,6 @@ pub const OPENCODE: Dialect = Dialect {
 
 /// Largest number of paths and matches that `grep`, `glob` and `list` return.
 const LIMIT: u64 = 100;
-
-/// Returns the error text in the form of these tools.
-fn error_text(failure: &Failure<'_>) -> String {
-    let path = failure.text("filePath");
-    match failure.error.kind() {
-        ErrorKind::NoMatch => {
-            format!("Could not find oldString in the file. It must match exactly. {}", failure.words())
-        }
-        ErrorKind::AmbiguousMatch => {
-            "Found multiple matches for oldString. Provide more surrounding context to make the match unique."
-                .to_owned()
-        }
-        ErrorKind::NotFound => format!("File not found: {path}\n\n{}", failure.words()),
-        ErrorKind::BinaryFile => format!("Cannot read binary file: {path}"),
-        ErrorKind::StaleFile => {
-            format!(
-                "File {path} has been modified since it was last read. Please read the file again before modifying it."
-            )
-        }
-        ErrorKind::NotRead => {
-            format!(
-                "You must read file {path} before overwriting it. Use the read tool first. {}",
-                failure.error.suggested_action()
-            )
-        }
-        _ => failure.words(),
-    }
-}
 
 /// Reads a file or lists a directory. Each line of the result begins with its number and a colon.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -109,16 +98,12 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
         return read_folder(lbx, path, start, request.limit);
     }
     let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
-    let data = match lbx.call::<read::Read>(asked) {
-        Err(error) if error.kind() == ErrorKind::BinaryFile => {
-            let images = lbx.image(path)?;
-            return if images.is_empty() {
-                Err(error)
-            } else {
-                Ok(ToolOutput { text: "Image read successfully".to_owned(), images, ..ToolOutput::default() })
-            };
+    let data = match lbx.text_or_images(path, asked)? {
+        Ok(data) => data,
+        Err(images) => {
+            let text = "Image read successfully".to_owned();
+            return Ok(ToolOutput { text, images, ..ToolOutput::default() });
         }
-        data => data?,
     };
     says_past_end(lbx, &data);
     let shown = LinesShown::of(&data);

@@ -20,8 +20,10 @@ pub struct Dialect {
     pub tools: &'static [DialectTool],
     /// Native tools that errors and warnings name, each with the family's tool.
     pub(super) names: &'static [Pair],
-    /// Function that returns the text of an error, as the family's own tool writes it.
-    pub(super) error_text: fn(&Failure<'_>) -> String,
+    /// Texts of errors, as the family's own tools write them; names in braces are parts of the error and the request.
+    pub(super) error_texts: &'static [(ErrorKind, &'static str)],
+    /// Frame of each text, which `{}` stands for.
+    pub(super) error_frame: &'static str,
     /// Differences from the family's own tools, one sentence each.
     pub differences: &'static [&'static str],
 }
@@ -60,7 +62,13 @@ impl Dialect {
     /// Returns an error with the family's text. Such a text repeats parts of the request, which can be very long.
     #[must_use]
     pub fn words_of(&self, error: &Error, request: &Value) -> String {
-        bounded((self.error_text)(&Failure { error, request }))
+        let own = error.details().get(SAID).and_then(Value::as_str);
+        let listed = self.error_texts.iter().find(|(kind, _)| *kind == error.kind());
+        let said = own.map_or_else(
+            || filled(listed.map_or("{message}", |(_, text)| text), |part| part_of(error, request, part)),
+            str::to_owned,
+        );
+        bounded(self.error_frame.replace("{}", &said))
     }
 
     /// Returns the tool of this name.
@@ -70,49 +78,38 @@ impl Dialect {
     }
 }
 
-/// Error with the request that caused it.
-pub(super) struct Failure<'a> {
-    /// Error of the native call.
-    pub error: &'a Error,
-    /// Request to the tool of the family.
-    pub request: &'a Value,
+/// Returns a template with `value` of each name in braces in its place.
+fn filled(template: &str, value: impl Fn(&str) -> String) -> String {
+    let (mut said, mut rest) = (String::new(), template);
+    while let Some((before, (name, after))) =
+        rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+    {
+        said.extend([before, &value(name)]);
+        rest = after;
+    }
+    said + rest
 }
 
-impl Failure<'_> {
-    /// Returns a string field of the request.
-    #[must_use]
-    pub fn text(&self, field: &str) -> &str {
-        self.request.get(field).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    /// Returns a number in the details.
-    #[must_use]
-    pub fn number(&self, detail: &str) -> Option<u64> {
-        self.error.details().get(detail)?.as_u64()
-    }
-
-    /// Returns the line numbers of the matches, as a list in a sentence.
-    #[must_use]
-    pub fn lines(&self) -> String {
-        let places = self.error.details().get("places").and_then(Value::as_array);
-        let lines = places.into_iter().flatten().filter_map(|place| place.get("line"));
-        lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Returns the text of the family's own tool if the error has it, else the native message with its suggested
-    /// action.
-    #[must_use]
-    pub fn words(&self) -> String {
-        self.said().map_or_else(
-            || format!("{}. {}", self.error.message().trim_end_matches('.'), self.error.suggested_action()),
-            str::to_owned,
-        )
-    }
-
-    /// Returns the text of the family's own tool, if the error has it.
-    #[must_use]
-    pub fn said(&self) -> Option<&str> {
-        self.error.details().get(SAID).and_then(Value::as_str)
+/// Returns a part of the text of an error: `message` with the suggested action, `advice` alone, `count` and `lines` of
+/// the matches, or a field of the request; among several edits that of the one that failed.
+fn part_of(error: &Error, request: &Value, part: &str) -> String {
+    let detail = |name: &str| error.details().get(name);
+    match part {
+        "message" => format!("{}. {}", error.message().trim_end_matches('.'), error.suggested_action()),
+        "advice" => error.suggested_action().to_owned(),
+        "count" => detail("count").map_or_else(|| "2".to_owned(), Value::to_string),
+        "lines" => {
+            let places = detail("places").and_then(Value::as_array).into_iter().flatten();
+            let lines = places.filter_map(|place| place.get("line"));
+            lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
+        field => {
+            let number =
+                detail("edit").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
+            let edits = request.get("edits").and_then(Value::as_array);
+            let edit = edits.and_then(|edits| edits.get(number.unwrap_or(1).saturating_sub(1))?.get(field));
+            edit.or_else(|| request.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned()
+        }
     }
 }
 

@@ -47,7 +47,7 @@ fn stale_file_is_cured_by_reading_again() {
     let error = ws.lbx(&["write", "a.txt", "--content", "x\n"]).error("stale_file");
     assert_eq!(
         error["suggested_action"],
-        "Re-read the file to obtain the current sha256 and re-apply your edit."
+        "Re-read the file to obtain the current `sha256` and re-apply your edit."
     );
     let sha = ws.lbx(&["read", "a.txt"]).ok()["sha256"].as_str().unwrap().to_owned();
     ws.lbx(&["write", "a.txt", "--content", "x\n", "--expected-sha256", &sha]).ok();

@@ -5,7 +5,7 @@
 mod texts;
 mod tools;
 
-use super::tool::{Dialect, Failure, tool};
+use super::tool::{Dialect, tool};
 use crate::error::ErrorKind;
 
 /// Dialect `mcp-filesystem`.
@@ -55,7 +55,11 @@ pub const FILESYSTEM: Dialect = Dialect {
         ("move", "move_file"),
         ("mkdir", "create_directory"),
     ],
-    error_text,
+    error_texts: &[(
+        ErrorKind::AmbiguousMatch,
+        "oldText appears {count} times in {path}, at lines {lines}. Include more surrounding text to make it unique.",
+    )],
+    error_frame: "{}",
     differences: &[
         "write_file refuses to overwrite, and edit_file to edit, a file that this session has not read, or that has changed since.",
         "edit_file refuses an oldText that occurs more than once (the reference server replaces the first), is empty, or equals newText, and an empty list of edits.",
@@ -69,16 +73,3 @@ pub const FILESYSTEM: Dialect = Dialect {
         "Globs have no extended patterns such as !(a), and none begins with ! or #; one that cannot be read is an error.",
     ],
 };
-
-/// Returns the error text in the form of the reference server.
-fn error_text(failure: &Failure<'_>) -> String {
-    match failure.error.kind() {
-        ErrorKind::AmbiguousMatch => format!(
-            "oldText appears {} times in {}, at lines {}. Include more surrounding text to make it unique.",
-            failure.number("count").unwrap_or(2),
-            failure.text("path"),
-            failure.lines()
-        ),
-        _ => failure.words(),
-    }
-}
