@@ -214,6 +214,14 @@ impl Message {
         text
     }
 
+    /// Returns the name of a field, a tool or a detail.
+    #[must_use]
+    pub fn name(name: &'static str) -> Self {
+        let mut message = Self::from(name.to_owned());
+        message.names.push(0..name.len());
+        message
+    }
+
     /// Returns the text followed by another, which continues its last sentence.
     #[must_use]
     pub fn then(mut self, next: impl Into<Self>) -> Self {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgMatches, Args, FromArgMatches};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Permission;
@@ -34,15 +35,25 @@ pub enum Results {
 }
 
 /// Settings of a server from the command line.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Settings {
     /// Format of results.
+    #[arg(
+        long,
+        value_name = "FORM",
+        value_enum,
+        default_value = "json",
+        help = "What a result holds: structured content and the same JSON as text, or the text of --text"
+    )]
     pub results: Results,
-    /// Tools to offer; `None` for all.
+    /// Tools to serve: all, core, read-only, or names separated by commas [default: all]
+    #[arg(long, value_name = "WHICH")]
     pub tools: Option<String>,
-    /// True if a person must agree to each change.
+    /// Show each change to the person at the client, and make it only if they agree (elicitation)
+    #[arg(long)]
     pub confirm: bool,
-    /// Sandboxes that calls may name if the command line sets the workspace.
+    /// Sandboxes that calls may name where --workspace or --sandbox settles the workspace; without it, none
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub sandboxes: Vec<String>,
 }
 
@@ -213,18 +224,19 @@ impl Options {
             }
             match name.as_str() {
                 "workspace" => {
-                    options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace);
+                    options.workspace =
+                        field_of::<String>(&name, "string", value)?.map(PathBuf::from).or(options.workspace);
                 }
                 "session" => {
                     options.is_session_named |= !value.is_null();
-                    options.session = text_of(&name, value)?.or(options.session);
+                    options.session = field_of::<String>(&name, "string", value)?.or(options.session);
                 }
                 "sandbox" => {
-                    let named = text_of(&name, value)?.filter(|named| !named.is_empty());
+                    let named = field_of::<String>(&name, "string", value)?.filter(|named| !named.is_empty());
                     options.must_serve(named.as_deref())?;
                     options.sandbox = named.or(options.sandbox);
                 }
-                _ => options.require_snapshot |= flag_of(&name, &value)?,
+                _ => options.require_snapshot |= field_of(&name, "boolean", value)?.unwrap_or(false),
             }
             taken.push(name);
         }
@@ -344,31 +356,13 @@ fn current_folder() -> Result<PathBuf, Error> {
     std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))
 }
 
-/// Returns a field that is a string or null.
-fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
-    match value {
-        Value::Null => Ok(None),
-        Value::String(text) => Ok(Some(text)),
-        other => {
-            let got = request::shortened(&other);
-            Err(Error::invalid(format!("field `{name}`: expected a text, got {got}")).detail("field", name))
-        }
+/// Returns a common field as its JSON type; `None` for null.
+fn field_of<T: DeserializeOwned>(name: &str, kind: &str, value: Value) -> Result<Option<T>, Error> {
+    if value.is_null() {
+        return Ok(None);
     }
-}
-
-/// Returns a field that is a boolean or null.
-fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
-    match value {
-        Value::Null => Ok(false),
-        Value::Bool(flag) => Ok(*flag),
-        Value::String(text) if text == "true" => Ok(true),
-        Value::String(text) if text == "false" => Ok(false),
-        other => {
-            let got = request::shortened(other);
-            Err(Error::invalid(format!("field `{name}`: expected true or false, got {got}"))
-                .detail("field", name))
-        }
-    }
+    let value = request::in_form(value, &json!({ "type": kind }), name)?;
+    serde_json::from_value(value).map(Some).map_err(|error| Error::internal(error.to_string()))
 }
 
 /// Suffix of a session name that is replaced by the client's process.

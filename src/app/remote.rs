@@ -1,7 +1,9 @@
 //! Calls in a container: lbx runs inside, on the files inside, and its response is returned.
 
 use std::ffi::OsString;
-use std::io::{self, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -330,9 +332,6 @@ impl Reply for Answer {
     }
 }
 
-/// Bytes that are copied at once.
-const PIECE_BYTES: usize = 64 << 10;
-
 /// Stdin of the call inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
@@ -359,10 +358,10 @@ pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
     let mut child = programs::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let mut stdin = child.stdin.take();
     if input == Input::Own
-        && let Some(stdin) = stdin.take()
+        && let Some(mut stdin) = stdin.take()
     {
         // The thread ends with this process at the latest.
-        std::thread::spawn(move || pass_in(stdin));
+        std::thread::spawn(move || io::copy(&mut io::stdin().lock(), &mut stdin));
     }
     let has_answered = pass_out(&mut child);
     let status = child.wait()?;
@@ -370,42 +369,12 @@ pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
     Ok(Relayed { status, has_answered })
 }
 
-/// Copies stdin until it ends or nobody reads the copy.
-fn pass_in(mut to: ChildStdin) {
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut from = io::stdin().lock();
-    loop {
-        match from.read(&mut piece) {
-            Ok(bytes) if bytes > 0 => {
-                if to.write_all(piece.get(..bytes).unwrap_or_default()).is_err() {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return,
-        }
-    }
-}
-
 /// Copies the output until it ends or nobody reads it; returns true if there was any.
 fn pass_out(child: &mut Child) -> bool {
     let Some(mut from) = child.stdout.take() else { return false };
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut to = io::stdout().lock();
-    let mut has_answered = false;
-    loop {
-        match from.read(&mut piece) {
-            Ok(bytes) if bytes > 0 => {
-                has_answered = true;
-                let written = to.write_all(piece.get(..bytes).unwrap_or_default());
-                if written.and_then(|()| to.flush()).is_err() {
-                    return true;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return has_answered,
-        }
-    }
+    // Without the buffer of stdout, each part is shown at once.
+    let Ok(to) = io::stdout().as_fd().try_clone_to_owned() else { return false };
+    io::copy(&mut from, &mut File::from(to)).map_or(true, |bytes| bytes > 0)
 }
 
 /// Finished call.

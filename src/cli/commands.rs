@@ -2,27 +2,16 @@
 
 use std::ffi::OsString;
 
-use clap::builder::EnumValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 
 use super::normalize_args::{self, DIALECT};
-use crate::app::options::{Options, Results, Settings};
+use crate::app::options::{Options, Settings};
 use crate::catalog::{TOOLS, find};
 use crate::dialect::{self, Dialect, DialectTool};
 use crate::error::Error;
 use crate::request;
 use crate::tools::{Stdin, ToolEntry};
-
-/// Option of `mcp` for the format of results.
-const RESULTS: &str = "results";
-/// Option of `mcp` for the tools that it offers.
-const SERVED: &str = "tools";
-/// Option of `mcp` that asks a person to confirm each change.
-const CONFIRM: &str = "confirm";
-
-/// Option of `mcp` for the sandboxes that calls may name.
-const SANDBOXES: &str = "sandboxes";
 
 /// Meaning of the first argument.
 #[derive(Clone, Copy)]
@@ -222,52 +211,14 @@ fn batch() -> Command {
 
 /// Returns the `mcp` command.
 fn mcp() -> Command {
-    Command::new("mcp")
+    // The settings come first: the doc comment of their type must not replace the description.
+    Settings::augment_args(Command::new("mcp"))
         .about("Serve the tools over MCP on stdin and stdout")
         .long_about(
             "Serve the tools over MCP on stdin and stdout\n\nThe server ends with stdin. Workspace and session are \
              fixed at the start; without --session (or its environment variables) the process has a session of its own. Paths \
              count from the workspace root.",
         )
-        .arg(
-            Arg::new(RESULTS)
-                .long(RESULTS)
-                .value_name("FORM")
-                .value_parser(EnumValueParser::<Results>::new())
-                .default_value("json")
-                .help("What a result holds: structured content and the same JSON as text, or the text of --text"),
-        )
-        .arg(
-            Arg::new(SERVED)
-                .long(SERVED)
-                .value_name("WHICH")
-                .help("Tools to serve: all, core, read-only, or names separated by commas [default: all]"),
-        )
-        .arg(
-            Arg::new(CONFIRM)
-                .long(CONFIRM)
-                .action(clap::ArgAction::SetTrue)
-                .help("Show each change to the person at the client, and make it only if they agree (elicitation)"),
-        )
-        .arg(
-            Arg::new(SANDBOXES)
-                .long(SANDBOXES)
-                .value_name("NAMES")
-                .value_delimiter(',')
-                .action(clap::ArgAction::Append)
-                .help("Sandboxes that calls may name where --workspace or --sandbox settles the workspace; without it, none"),
-        )
-}
-
-/// Returns the settings for `mcp`.
-#[must_use]
-pub fn settings(matches: &mut ArgMatches) -> Settings {
-    Settings {
-        results: matches.remove_one(RESULTS).unwrap_or_default(),
-        tools: matches.remove_one(SERVED),
-        confirm: matches.get_flag(CONFIRM),
-        sandboxes: matches.remove_many(SANDBOXES).into_iter().flatten().collect(),
-    }
 }
 
 /// Returns true if any argument of the tool itself was given; `parser` has parsed them.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, FromArgMatches as _};
 use serde_json::Value;
 
 use crate::app::call::Call;
@@ -184,11 +184,16 @@ fn dispatch(
             Ok(foreign::run(dialect, tool, words.collect(), &options))
         }
         Named::Batch => Ok(input::run(&options)),
-        Named::Mcp => Ok(match serve(&options, &commands::settings(&mut matches)) {
-            Ok(()) => 0,
-            // Only MCP may use stdout.
-            Err(error) => output::refuse("mcp", &Options { text: true, ..options }, &error),
-        }),
+        Named::Mcp => Ok(
+            match serve(
+                &options,
+                &Settings::from_arg_matches(&matches).map_err(|error| request::flag_error(&error))?,
+            ) {
+                Ok(()) => 0,
+                // Only MCP may use stdout.
+                Err(error) => output::refuse("mcp", &Options { text: true, ..options }, &error),
+            },
+        ),
         Named::Nothing => Err(nothing()),
     }
 }

@@ -492,7 +492,7 @@ pub(super) fn tree(
 pub(super) fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
     let forms = patterns.iter().flat_map(|pattern| {
         let bare = pattern.trim_end_matches('/');
-        [bare.to_owned(), format!("**/{bare}"), format!("**/{bare}/**")].map(|form| (form, pattern.clone()))
+        [bare.to_owned(), format!("**/{bare}"), format!("**/{bare}/**")]
     });
     glob_set(forms, false)
 }
@@ -502,20 +502,18 @@ pub(super) fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
 /// # Errors
 /// Returns `invalid_request` if a pattern is not a glob.
 pub(super) fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
-    glob_set(patterns.into_iter().map(|pattern| (pattern.clone(), pattern)), true)
+    glob_set(patterns, true)
 }
 
-/// Compiles globs, each with the pattern to name in an error.
+/// Compiles globs.
 fn glob_set(
-    globs: impl Iterator<Item = (String, String)>,
+    globs: impl IntoIterator<Item = String>,
     is_literal_separator: bool,
 ) -> Result<globset::GlobSet, Error> {
     let mut set = globset::GlobSetBuilder::new();
-    for (glob, pattern) in globs {
-        let glob = globset::GlobBuilder::new(&glob).literal_separator(is_literal_separator).build();
-        set.add(
-            glob.map_err(|error| Error::invalid(format!("{pattern:?} is not a glob: {}", error.kind())))?,
-        );
+    for glob in globs {
+        let built = globset::GlobBuilder::new(&glob).literal_separator(is_literal_separator).build();
+        set.add(built.map_err(|error| Error::invalid(format!("{glob:?} is not a glob: {}", error.kind())))?);
     }
     set.build()
         .map_err(|error| Error::invalid(format!("the globs cannot be used together: {}", error.kind())))

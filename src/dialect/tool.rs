@@ -22,7 +22,7 @@ pub struct Dialect {
     pub(super) names: &'static [Pair],
     /// Texts of errors, as the family's own tools write them; names in braces are parts of the error and the request.
     pub(super) error_texts: &'static [(ErrorKind, &'static str)],
-    /// Frame of each text, which `{}` stands for.
+    /// Frame of each text, with `{}` in its place.
     pub(super) error_frame: &'static str,
     /// Differences from the family's own tools, one sentence each.
     pub differences: &'static [&'static str],

@@ -61,7 +61,10 @@ fn known_schema(id: TypeId, schema: fn() -> Value) -> Arc<Value> {
 }
 
 /// Converts a request, or a part of it, to the form of its schema.
-fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
+///
+/// # Errors
+/// Returns `invalid_request` that names the field and the expected value.
+pub fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
         let others = schema.get(VALUES).and_then(Value::as_array);
         let is_taken = allowed.contains(&value) || others.is_some_and(|others| others.contains(&value));

@@ -83,11 +83,9 @@ pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(map) => {
-                map.remove(ALIASES);
-                map.remove(VALUES);
-                map.remove(IGNORED);
-                map.remove(WORDS);
-                map.remove(NOT_ZERO);
+                for keyword in [ALIASES, VALUES, IGNORED, WORDS, NOT_ZERO] {
+                    map.remove(keyword);
+                }
                 if let Some(Value::Array(kinds)) = map.get("type") {
                     let shown =
                         ["array", "string"].into_iter().find(|kind| kinds.iter().any(|known| known == kind));

@@ -227,17 +227,16 @@ pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<
 ///
 /// # Errors
 /// Returns `invalid_request` that names the line.
-pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) -> Result<(), Error> {
+pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &'static str, shown: &str) -> Result<(), Error> {
     let Some((line, text)) = omission::first_omission(new, old) else {
         return Ok(());
     };
     let text = String::from_utf8_lossy(text).into_owned();
-    let message = text!(
-        "line {} of the new text is a placeholder for omitted text, `{}`: it would replace that text in {}",
-        line,
+    let message = text!("line {} of ", line).then(Message::name(field)).then(text!(
+        " is a placeholder for omitted text, `{}`: it would replace that text in {}",
         text,
         shown
-    );
+    ));
     Err(Error::invalid(message)
         .at(shown)
         .detail("field", field)

@@ -15,6 +15,7 @@ use crate::dialect::client::{Facts, LbxClient};
 use crate::dialect::tool::{ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
 use crate::text::checked::peek;
+use crate::text::patch::{self, PatchOptions};
 use crate::text::{content, escaped, line_diff, lines};
 
 /// Lines of context around a change in a diff.
@@ -259,41 +260,12 @@ pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
 
 /// Returns a text with the hunks of its unified diff applied.
 fn applied(before: &str, diff: &str) -> String {
-    let lines: Vec<&str> = before.split_inclusive('\n').collect();
-    let (mut after, mut at) = (String::new(), 0);
-    let (mut is_within, mut sign) = (false, "");
-    for line in diff.split_inclusive('\n') {
-        if let Some(start) = line.strip_prefix("@@ -") {
-            let number = start.split([',', ' ']).next().and_then(|number| number.parse::<usize>().ok());
-            let has_none = start.split(' ').next().is_some_and(|range| range.ends_with(",0"));
-            let start = number.unwrap_or(0).saturating_sub(usize::from(!has_none));
-            after.extend(lines.get(at..start).unwrap_or_default().iter().copied());
-            at = at.max(start);
-            is_within = true;
-            continue;
-        }
-        if !is_within {
-            continue;
-        }
-        let last = std::mem::replace(&mut sign, line.get(..1).unwrap_or_default());
-        match line.split_at_checked(1) {
-            Some((" ", text)) => {
-                after.push_str(text);
-                at += 1;
-            }
-            Some(("-", _)) => at += 1,
-            Some(("+", text)) => after.push_str(text),
-            // The previous line has no newline at its end.
-            Some(("\\", _)) => {
-                if last != "-" && after.ends_with('\n') {
-                    after.pop();
-                }
-            }
-            _ => is_within = false,
-        }
-    }
-    after.extend(lines.get(at..).unwrap_or_default().iter().copied());
-    after
+    let hunks = diff.find("@@ -").and_then(|start| diff.get(start..)).unwrap_or_default();
+    let patch = format!("--- a\n+++ b\n{hunks}");
+    let parsed = patch::parse(patch.as_bytes()).ok();
+    let file = parsed.as_ref().and_then(|patch| patch.files.first());
+    let applied = file.and_then(|file| patch::apply(file, before.as_bytes(), &PatchOptions::default()).ok());
+    applied.map_or_else(|| before.to_owned(), |applied| String::from_utf8_lossy(&applied.after).into_owned())
 }
 
 /// File or directory, for tools with no other parameter.

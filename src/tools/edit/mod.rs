@@ -278,8 +278,7 @@ fn gate(
         Err(miss) => {
             let missed = miss.named.number().unwrap_or(usize::MAX);
             let others = apply::also_missing(&file.body, steps, missed);
-            let error = error::explained(change, seen.current(), &miss);
-            return Err(if others.is_empty() { error } else { with_others(error, &others) });
+            return Err(with_others(error::explained(change, seen.current(), &miss), &others));
         }
     };
     let seen = if edited.removed.is_empty() {
@@ -309,6 +308,9 @@ fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
 
 /// Adds the numbers of the other edits whose text was not found to an error.
 fn with_others(error: Error, others: &[usize]) -> Error {
+    if others.is_empty() {
+        return error;
+    }
     let numbers: Vec<String> = others.iter().map(usize::to_string).collect();
     let edits = if others.len() == 1 { "edit" } else { "edits" };
     error

@@ -215,13 +215,7 @@ impl Request {
             ("expected_replacements", self.expected_replacements.is_some()),
             ("occurrence", self.occurrence.is_some()),
         ];
-        match others.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((field, _)) => {
-                Err(Error::invalid(format!("sketch cannot be combined with {field}: give one of them"))
-                    .detail("field", *field))
-            }
-        }
+        must_be_absent(&others, |field| format!("sketch cannot be combined with {field}: give one of them"))
     }
 
     /// Rejects fields of one edit together with a list of edits.
@@ -232,11 +226,7 @@ impl Request {
             ("range_sha256", self.range_sha256.is_some()),
             ("occurrence", self.occurrence.is_some()),
         ];
-        match fields.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((field, _)) => Err(Error::invalid(format!("{field} belongs to one edit: give it in edits"))
-                .detail("field", *field)),
-        }
+        must_be_absent(&fields, |field| format!("{field} belongs to one edit: give it in edits"))
     }
 
     /// Returns the fields for place and match, without the texts.
@@ -323,6 +313,14 @@ impl Request {
             ));
         }
         Ok(files)
+    }
+}
+
+/// Rejects a request that gives any of these fields, each with true if it is given.
+fn must_be_absent(fields: &[(&str, bool)], message: impl Fn(&str) -> String) -> Result<(), Error> {
+    match fields.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((field, _)) => Err(Error::invalid(message(field)).detail("field", *field)),
     }
 }
 
