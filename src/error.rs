@@ -2,16 +2,15 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt::{self, Display, Write as _};
-use std::io;
-use std::ops::Range;
-use std::sync::LazyLock;
+use std::{fmt, io};
 
 use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+pub(crate) use crate::message::text;
+pub use crate::message::{Message, Vocabulary};
 
 /// Defines the kinds from one table: name, wire name, exit status, meaning, and the step most likely to make the next
 /// try succeed.
@@ -168,157 +167,7 @@ pub fn bounded(text: String) -> String {
 
 /// Returns the text, or its start and its end if it is very long.
 fn bounded_text(text: Message) -> Message {
-    if text.plain.len() > TEXT_BYTES_MAX { bounded(text.plain).into() } else { text }
-}
-
-/// Message in which the names of lbx's fields and tools are known, so that each caller reads its own names.
-///
-/// A literal is code: the words in its backticks are names, and its sentences end where it says so. What fills it is
-/// data, and stays as it is, whatever it holds.
-#[derive(Debug, Clone, Default)]
-pub struct Message {
-    /// Message with lbx's own names.
-    plain: String,
-    /// Places of the names.
-    names: Vec<Range<usize>>,
-    /// Ends of the sentences, except the last.
-    ends: Vec<usize>,
-}
-
-impl Message {
-    /// Returns a literal with `data` in the place of each `{}`; see [`text!`](crate::error::text).
-    #[must_use]
-    pub fn of(literal: &'static str, data: &[&dyn Display]) -> Self {
-        let (mut text, mut data) = (Self::default(), data.iter().peekable());
-        for (place, part) in literal.split('`').enumerate() {
-            if place > 0 {
-                text.plain.push('`');
-            }
-            let start = text.plain.len();
-            for (gap, piece) in part.split("{}").enumerate() {
-                if let Some(value) = data.next_if(|_| gap > 0) {
-                    // Writing to a string cannot fail.
-                    let _ = write!(text.plain, "{value}");
-                }
-                let blanks = piece.match_indices(' ').map(|(blank, _)| blank + 1);
-                let ends = blanks.filter(|&end| {
-                    [". ", "? "].iter().any(|mark| piece.get(..end).is_some_and(|it| it.ends_with(mark)))
-                });
-                text.ends.extend(ends.map(|end| text.plain.len() + end));
-                text.plain.push_str(piece);
-            }
-            if place % 2 == 1 && is_name(part) {
-                text.names.push(start..text.plain.len());
-            }
-        }
-        text
-    }
-
-    /// Returns the name of a field, a tool or a detail.
-    #[must_use]
-    pub fn name(name: &'static str) -> Self {
-        let mut message = Self::from(name.to_owned());
-        message.names.push(0..name.len());
-        message
-    }
-
-    /// Returns the text followed by another, which continues its last sentence.
-    #[must_use]
-    pub fn then(mut self, next: impl Into<Self>) -> Self {
-        let (next, start) = (next.into(), self.plain.len());
-        self.names.extend(next.names.iter().map(|name| name.start + start..name.end + start));
-        self.ends.extend(next.ends.iter().map(|end| end + start));
-        self.plain.push_str(&next.plain);
-        self
-    }
-
-    /// Returns texts as sentences, one after the other.
-    pub fn sentences(texts: impl IntoIterator<Item = Self>) -> Self {
-        let join = |before: Self, next| {
-            let mut before = before.then(" ".to_owned());
-            before.ends.push(before.plain.len());
-            before.then(next)
-        };
-        texts.into_iter().reduce(join).unwrap_or_default()
-    }
-
-    /// Returns each sentence in the names of a family, and true if it has all names of the sentence.
-    fn in_words_of(&self, family: &Vocabulary) -> Vec<(String, bool)> {
-        let (mut from, mut names) = (0, self.names.iter().peekable());
-        let ends = self.ends.iter().copied().chain([self.plain.len()]);
-        let sentence = |end: usize| {
-            let (mut said, mut is_known) = (String::new(), true);
-            let plain = |range: Range<usize>| self.plain.get(range).unwrap_or_default();
-            while let Some(name) = names.next_if(|name| name.end <= end) {
-                let own = family.0.get(plain(name.clone()));
-                is_known &= own.is_some();
-                said.push_str(plain(from..name.start));
-                said.push_str(own.map_or(plain(name.clone()), String::as_str));
-                from = name.end;
-            }
-            said.push_str(plain(from..end));
-            from = end;
-            (said, is_known)
-        };
-        ends.map(sentence).collect()
-    }
-
-    /// Returns the sentences that a family has the names for; `None` if there are none.
-    #[must_use]
-    pub fn known_to(&self, family: &Vocabulary) -> Option<String> {
-        let known =
-            self.in_words_of(family).into_iter().filter_map(|(said, is_known)| is_known.then_some(said));
-        Some(known.collect::<String>().trim_end().to_owned()).filter(|known| !known.is_empty())
-    }
-
-    /// Returns the text with lbx's own names.
-    #[must_use]
-    pub fn into_plain(self) -> String {
-        self.plain
-    }
-}
-
-/// Returns true if a word in backticks names a field, a tool or a detail.
-fn is_name(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_lowercase())
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(&byte))
-}
-
-impl From<&'static str> for Message {
-    fn from(literal: &'static str) -> Self {
-        Self::of(literal, &[])
-    }
-}
-
-impl From<String> for Message {
-    /// Returns data: a text without names.
-    fn from(plain: String) -> Self {
-        Self { plain, ..Self::default() }
-    }
-}
-
-/// Makes a [`Message`] from a literal and the data for each `{}`.
-macro_rules! text {
-    ($literal:literal $(, $data:expr)* $(,)?) => {
-        $crate::error::Message::of($literal, &[$(&$data as &dyn std::fmt::Display),*])
-    };
-}
-pub(crate) use text;
-
-/// Names of a model family for lbx's fields and tools.
-type FamilyNames = BTreeMap<String, String>;
-
-/// Names of a model family for lbx's fields and tools, listed once they are needed.
-#[derive(Debug)]
-pub struct Vocabulary(LazyLock<FamilyNames, Box<dyn FnOnce() -> FamilyNames + Send>>);
-
-impl Vocabulary {
-    /// Returns the names that `list` lists.
-    pub fn new(list: impl FnOnce() -> FamilyNames + Send + 'static) -> Self {
-        Self(LazyLock::new(Box::new(list)))
-    }
+    if text.as_str().len() > TEXT_BYTES_MAX { bounded(text.into_plain()).into() } else { text }
 }
 
 /// An error: kind, message, path and suggested action.
@@ -428,7 +277,7 @@ impl Error {
         then: impl Into<Message>,
     ) -> Self {
         let step = step.into();
-        self.0.command = Some((step.plain.len(), command));
+        self.0.command = Some((step.as_str().len(), command));
         self.suggest(step.then(then))
     }
 
@@ -508,7 +357,7 @@ impl Error {
     /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
-        &self.0.message.plain
+        self.0.message.as_str()
     }
 
     /// Returns the message as it was built.
@@ -526,7 +375,7 @@ impl Error {
     /// Returns the suggested action.
     #[must_use]
     pub fn suggested_action(&self) -> &str {
-        self.0.suggested_action.as_ref().map_or(self.0.kind.suggested_action(), |action| &action.plain)
+        self.0.suggested_action.as_ref().map_or(self.0.kind.suggested_action(), Message::as_str)
     }
 
     /// Returns the next step as a command line, if it has one.

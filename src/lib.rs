@@ -23,6 +23,7 @@ pub mod engine;
 pub mod envelope;
 pub mod error;
 pub mod mcp;
+pub mod message;
 #[cfg(test)]
 mod random;
 pub mod request;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 /// The parts of the crate, each of which uses only those before it.
 const PARTS: [&str; 16] = [
-    "apart", "buffer", "sha256", "error", "control", "text", "engine", "request", "envelope", "search",
-    "tools", "app", "dialect", "catalog", "cli", "mcp",
+    "apart", "buffer", "sha256", "message", "error", "control", "text", "engine", "request", "envelope",
+    "search", "tools", "app", "dialect", "catalog", "cli", "mcp",
 ];
 
 /// Layers of the engine; each uses only those before it.
