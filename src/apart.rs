@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_went_apart_may_run_everywhere() {
+    fn moved_thread_may_still_run_on_all_cpus() {
         let all = sched_getaffinity(None).unwrap();
         let apart = Apart::from_here();
         let (before, after) = std::thread::spawn(move || {

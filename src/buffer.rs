@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_and_large_ones_are_alike() {
+    fn small_and_large_buffers_behave_alike() {
         for length in [0, 1, LARGE_BYTES - 1, LARGE_BYTES, LARGE_BYTES + 4097] {
             let mut buffer = Buffer::zeroed(length);
             assert!(buffer.len() == length && buffer.iter().all(|&byte| byte == 0));

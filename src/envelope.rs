@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_layouts_are_those_of_serde_json() {
+    fn both_json_layouts_equal_serde_json() {
         let value = json!({ "a": [1, { "b": [] }, {}, "x\n\u{1}\""], "c": { "d": null, "e": 0.5 }, "f": -1 });
         let written = |layout| {
             let mut text = Vec::new();

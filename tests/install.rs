@@ -83,7 +83,7 @@ fn walk(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn what_is_installed_works_and_is_removed_to_the_last_folder() {
+fn uninstall_removes_everything_that_was_installed() {
     let place = Place::new();
     let text = place.install(&["--binary", LBX, "--links"]);
     assert!(text.contains("Installed lbx "), "{text}");
@@ -124,7 +124,7 @@ fn what_is_installed_works_and_is_removed_to_the_last_folder() {
 }
 
 #[test]
-fn what_others_put_there_or_changed_is_kept() {
+fn uninstall_keeps_foreign_and_changed_files() {
     let place = Place::new();
     fs::create_dir_all(place.prefix.join("bin")).unwrap();
     fs::write(place.prefix.join("bin/other"), "theirs").unwrap();
@@ -137,7 +137,7 @@ fn what_others_put_there_or_changed_is_kept() {
 }
 
 #[test]
-fn a_page_that_a_new_release_no_longer_has_goes() {
+fn update_removes_pages_missing_in_the_new_release() {
     let place = Place::new();
     let archive = archive(&place);
     let prefix = place.prefix.to_str().unwrap();
@@ -165,7 +165,7 @@ fn archive(place: &Place) -> PathBuf {
 }
 
 #[test]
-fn the_demo_runs_from_an_archive_and_ends_with_a_next_step() {
+fn demo_runs_from_an_archive_and_suggests_the_next_step() {
     if !is_installed("git") {
         return;
     }
@@ -181,7 +181,7 @@ fn the_demo_runs_from_an_archive_and_ends_with_a_next_step() {
 }
 
 #[test]
-fn the_links_do_not_replace_what_is_there() {
+fn install_links_do_not_replace_existing_files() {
     let place = Place::new();
     fs::create_dir_all(place.prefix.join("lib/lbx/links")).unwrap();
     fs::write(place.prefix.join("lib/lbx/links/ls"), "theirs").unwrap();
@@ -192,7 +192,7 @@ fn the_links_do_not_replace_what_is_there() {
 }
 
 #[test]
-fn an_odd_request_is_refused_and_nothing_is_made() {
+fn invalid_install_arguments_are_errors_and_install_nothing() {
     let place = Place::new();
     fs::write(place.folder.path().join("file"), "").unwrap();
     fs::write(place.folder.path().join("other"), "#!/bin/sh\necho other 1\n").unwrap();
@@ -219,7 +219,7 @@ fn an_odd_request_is_refused_and_nothing_is_made() {
 }
 
 #[test]
-fn what_a_run_that_failed_has_installed_can_be_removed() {
+fn uninstall_removes_files_of_a_failed_install() {
     let place = Place::new();
     let archive = archive(&place);
     fs::remove_file(archive.join("completions/lbx.fish")).unwrap();
@@ -234,7 +234,7 @@ fn what_a_run_that_failed_has_installed_can_be_removed() {
 /// Linux maps code in large pages only if its offsets in the file and in memory are equal modulo the page size.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64", target_endian = "little"))]
-fn the_program_can_be_held_in_large_pages() {
+fn binary_segments_are_aligned_for_large_pages() {
     const LARGE_PAGE: u64 = 2 << 20;
     const LOADED: u32 = 1;
     let program = fs::read(LBX).unwrap();
@@ -253,7 +253,7 @@ fn the_program_can_be_held_in_large_pages() {
 /// The output of `.ci/order` is in the form that a linker reads, and it names existing functions.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn the_linker_takes_the_order_of_functions() {
+fn linker_accepts_the_function_order_file() {
     let order = ".cargo/order.ld";
     for script in ["install.sh", ".ci/release"] {
         let script = fs::read_to_string(Path::new(PACKAGE).join(script)).unwrap();

@@ -31,7 +31,7 @@ fn data(output: &Output) -> Value {
 }
 
 #[test]
-fn flags_and_json_are_one_request() {
+fn search_flags_and_json_give_the_same_request() {
     let tree = tree();
     let by_flags = data(&lbx(tree.path(), &["grep", "-iA1", "FOO", "sub", "-t", "rust"]));
     let request = r#"{"pattern":"FOO","path":"sub","-i":true,"-A":"1","type":"rust","-n":true}"#;
@@ -44,7 +44,7 @@ fn flags_and_json_are_one_request() {
 }
 
 #[test]
-fn text_is_the_payload_alone() {
+fn search_text_output_contains_only_the_payload() {
     let tree = tree();
     let text = |args: &[&str]| String::from_utf8(lbx(tree.path(), args).stdout).unwrap();
     assert_eq!(text(&["grep", "--text", "-rn", "foo", "."]), "b.txt\n1:foo\n\nsub/a.rs\n1:fn foo() {}\n");
@@ -53,7 +53,7 @@ fn text_is_the_payload_alone() {
 }
 
 #[test]
-fn the_exit_status_tells_whether_anything_matched() {
+fn exit_status_flag_reports_whether_anything_matched() {
     let tree = tree();
     for (args, status) in [
         (&["grep", "--exit-status", "foo"][..], 0),
@@ -69,7 +69,7 @@ fn the_exit_status_tells_whether_anything_matched() {
 }
 
 #[test]
-fn lines_that_a_marking_search_showed_may_be_edited() {
+fn edit_accepts_lines_shown_by_grep_with_mark() {
     let tree = tree();
     let edit = ["edit", "b.txt", "--old-string", "foo", "--new-string", "new"];
     assert_eq!(lbx(tree.path(), &edit).status.code(), Some(5));
@@ -81,7 +81,7 @@ fn lines_that_a_marking_search_showed_may_be_edited() {
 }
 
 #[test]
-fn short_flags_are_those_of_rg_and_ls() {
+fn short_flags_of_rg_and_ls_are_accepted() {
     let tree = tree();
     std::fs::write(tree.path().join(".hidden"), "foo foo\n").unwrap();
     std::fs::write(tree.path().join("c.bin"), "foo\0\n").unwrap();
@@ -106,7 +106,7 @@ fn short_flags_are_those_of_rg_and_ls() {
 }
 
 #[test]
-fn a_listing_by_time_has_the_newest_first() {
+fn ls_sorted_by_mtime_lists_the_newest_first() {
     let tree = tree();
     let time = |path: &str, seconds: u64| {
         let file = std::fs::File::options().write(true).open(tree.path().join(path)).unwrap();
@@ -146,7 +146,7 @@ fn warnings(output: &Output) -> String {
 }
 
 #[test]
-fn a_pattern_that_names_the_carriage_return_matches_it() {
+fn pattern_with_a_carriage_return_matches_it() {
     let tree = with(&[("crlf", b"a needle\r\nb\r\n"), ("lf", b"a needle\nb\n")]);
     for (pattern, crlf, lf) in [
         (r"needle\r?$", 1, 1),
@@ -174,7 +174,7 @@ fn a_pattern_that_names_the_carriage_return_matches_it() {
 }
 
 #[test]
-fn an_alternative_of_the_basic_syntax_is_pointed_out() {
+fn basic_regex_alternation_is_a_warning() {
     let tree = with(&[("a.txt", b"alpha\nbeta\ncalled()\nxx\n")]);
     let said = |pattern: &str| warnings(&lbx(tree.path(), &["grep", pattern]));
     assert!(said(r"alpha\|beta").contains("did you mean `alpha|beta`?"), "{}", said(r"alpha\|beta"));
@@ -186,7 +186,7 @@ fn an_alternative_of_the_basic_syntax_is_pointed_out() {
 }
 
 #[test]
-fn what_is_not_supported_gets_advice_that_helps() {
+fn unsupported_patterns_get_a_suggested_fix() {
     let tree = with(&[("a.txt", b"x\n")]);
     let advice = |pattern: &str| {
         let output = lbx(tree.path(), &["grep", pattern]);
@@ -201,7 +201,7 @@ fn what_is_not_supported_gets_advice_that_helps() {
 }
 
 #[test]
-fn what_was_left_out_is_told_only_where_it_explains_the_miss() {
+fn skipped_files_are_reported_only_if_they_would_match() {
     let tree = with(&[
         (".gitignore", b"/out/\n"),
         (".config/a.yml", b"needle\n"),
@@ -220,7 +220,7 @@ fn what_was_left_out_is_told_only_where_it_explains_the_miss() {
 }
 
 #[test]
-fn no_list_shows_a_tracked_file_that_an_ignore_file_hides() {
+fn dot_ignore_hides_tracked_files_from_listings() {
     let tree = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| {
         assert!(Command::new("git").args(args).current_dir(tree.path()).output().unwrap().status.success());
@@ -241,7 +241,7 @@ fn no_list_shows_a_tracked_file_that_an_ignore_file_hides() {
 }
 
 #[test]
-fn no_answer_of_a_search_passes_its_bound() {
+fn grep_responses_stay_within_max_bytes() {
     let long = [b"start\n".to_vec(), b"line \x01 of text\n".repeat(100_000), b"end\n".to_vec()].concat();
     let wide = [b"needle".to_vec(), b"\x01\"\\".repeat(100_000)].concat();
     let tree = with(&[("long.txt", &long), ("wide.txt", &wide)]);
@@ -262,7 +262,7 @@ fn no_answer_of_a_search_passes_its_bound() {
 }
 
 #[test]
-fn a_file_of_too_many_ignore_rules_is_not_used() {
+fn oversized_ignore_file_is_skipped_with_a_warning() {
     let many: String = (0..200_000).map(|number| format!("*{number}*x?\n")).collect();
     let tree = with(&[
         (".gitignore", many.as_bytes()),
@@ -285,7 +285,7 @@ fn a_file_of_too_many_ignore_rules_is_not_used() {
 }
 
 #[test]
-fn what_hands_reach_for_is_there() {
+fn common_rg_flags_are_accepted() {
     let tree = tree();
     let text = |args: &[&str]| String::from_utf8(lbx(tree.path(), args).stdout).unwrap();
     assert_eq!(text(&["glob", "-t", "*", "--exclude", "*.rs"]), "b.txt\n");
@@ -311,7 +311,7 @@ fn what_hands_reach_for_is_there() {
 }
 
 #[test]
-fn lines_that_do_not_match_across_lines_are_counted_as_they_are_shown() {
+fn inverted_multiline_matches_are_counted_as_shown() {
     let tree = with(&[("f", b"a\nb\n\n\nc\nd\ne\n"), ("x", b"x\nx\n")]);
     let shown = |args: &[&str]| {
         let found = data(&lbx(tree.path(), &[&["grep", "-U", "-v"], args].concat()));
@@ -329,7 +329,7 @@ fn lines_that_do_not_match_across_lines_are_counted_as_they_are_shown() {
 }
 
 #[test]
-fn a_pattern_that_only_a_folder_matches_says_so() {
+fn glob_that_matches_only_a_directory_is_a_warning() {
     let tree = tree();
     let answer = |call: &[&str]| -> Value { serde_json::from_slice(&lbx(tree.path(), call).stdout).unwrap() };
     let empty = answer(&["glob", "su*"]);

@@ -31,7 +31,7 @@ fn joined(key: &str, call: impl Fn(&str) -> Answer) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn pages_joined_are_the_whole() {
+fn joined_search_pages_equal_the_whole_result() {
     let tree = messy();
     let whole = tree.grep(&["foo", "-C1", "--limit", "0", "--max-bytes", "0"]);
     for bounds in [["--limit", "7"], ["--limit", "1000"], ["--max-bytes", "300"], ["--max-bytes", "1"]] {
@@ -60,7 +60,7 @@ fn pages_joined_are_the_whole() {
 }
 
 #[test]
-fn twenty_runs_give_one_order() {
+fn grep_order_is_deterministic() {
     let tree = Tree::new();
     for number in 0..400 {
         tree.write(&format!("d{}/e{}/f{number}.txt", number % 7, number % 11), b"foo\nbar\nfoo\n");
@@ -77,7 +77,7 @@ fn twenty_runs_give_one_order() {
 }
 
 #[test]
-fn totals_count_on_and_page_ends_do_not() {
+fn total_counts_beyond_the_page() {
     let tree = Tree::with(&[("a", "x\nx\nx\n"), ("b", "x\n"), ("c", "y\n")]);
     let short = tree.grep(&["x", "--limit", "2"]).data;
     assert_eq!(
@@ -99,7 +99,7 @@ fn totals_count_on_and_page_ends_do_not() {
 }
 
 #[test]
-fn state_folders_are_entered_by_name_alone() {
+fn git_and_lbx_directories_are_searched_only_by_name() {
     let tree = Tree::with(&[
         (".git/config", "foo\n"),
         (".lbx/log", "foo\n"),
@@ -117,7 +117,7 @@ fn state_folders_are_entered_by_name_alone() {
 }
 
 #[test]
-fn a_path_inside_another_is_searched_once_and_in_its_place() {
+fn nested_search_paths_are_searched_once_in_order() {
     let tree = Tree::with(&[
         (".gitignore", "ignored\n"),
         ("a/x", "foo\n"),
@@ -130,7 +130,7 @@ fn a_path_inside_another_is_searched_once_and_in_its_place() {
 }
 
 #[test]
-fn an_answer_of_nothing_says_what_was_left_out() {
+fn empty_result_reports_skipped_files() {
     let tree = Tree::with(&[(".gitignore", "/*\n"), ("a.rs", "foo\n"), (".b", "foo\n")]);
     let answer = tree.grep(&["foo"]);
     assert_eq!((answer.status, &answer.data["matched"]), (1, &0.into()));
@@ -141,7 +141,7 @@ fn an_answer_of_nothing_says_what_was_left_out() {
 }
 
 #[test]
-fn a_listing_says_which_folder_hides_how_many() {
+fn ls_reports_ignored_directories_with_counts() {
     let tree = Tree::with(&[(".gitignore", "node_modules\n")]);
     for number in 0..50 {
         tree.write(&format!("node_modules/p{}/f{number}.js", number % 5), b"");
@@ -157,7 +157,7 @@ fn a_listing_says_which_folder_hides_how_many() {
 }
 
 #[test]
-fn a_listing_sums_up_its_folders_where_it_is_asked_to() {
+fn ls_sums_reports_directory_sizes() {
     let tree = Tree::with(&[
         (".gitignore", "*.o\n"),
         ("src/a/deep/x", "12345"),
@@ -192,7 +192,7 @@ fn a_listing_sums_up_its_folders_where_it_is_asked_to() {
 }
 
 #[test]
-fn a_tree_is_listed_as_deep_as_it_is_asked_for() {
+fn ls_depth_limits_the_listing() {
     let tree = Tree::with(&[("a/b/c/d", ""), ("a/e", ""), ("f", "")]);
     let paths = |args: &[&str]| field(&tree.ls(args).data["entries"], "path");
     assert_eq!(paths(&[]), ["a", "f"]);
@@ -203,7 +203,7 @@ fn a_tree_is_listed_as_deep_as_it_is_asked_for() {
 }
 
 #[test]
-fn long_lines_are_cut_round_the_match() {
+fn grep_cuts_long_lines_to_show_the_match() {
     let tree = Tree::new();
     let line = format!("{}needle{}\nshort\n", "é".repeat(4000), "y".repeat(9000));
     tree.write("a", line.as_bytes());
@@ -216,7 +216,7 @@ fn long_lines_are_cut_round_the_match() {
 }
 
 #[test]
-fn marks_name_the_files_and_their_bytes() {
+fn grep_mark_returns_paths_and_hashes() {
     let tree = Tree::with(&[("a", "foo\n"), ("b", "bar\n")]);
     let answer = tree.grep(&["foo", "--mark"]);
     assert_eq!(answer.data["marked"][0]["path"], "a");
@@ -238,7 +238,7 @@ fn marked_lines(tree: &Tree, args: &[&str], path: &str) -> Option<Vec<(u64, u64)
 }
 
 #[test]
-fn a_mark_covers_the_lines_that_were_shown_whole_and_no_others() {
+fn grep_mark_covers_only_lines_shown_completely() {
     let tree = Tree::new();
     let wide = "x".repeat(600);
     tree.write("a", format!("one\nfoo two\nthree {wide}\nfoo four {wide}\nfive\nsix\nfoo seven").as_bytes());
@@ -256,7 +256,7 @@ fn a_mark_covers_the_lines_that_were_shown_whole_and_no_others() {
 }
 
 #[test]
-fn a_marking_search_names_the_bytes_where_they_are_found() {
+fn grep_mark_states_the_hash_at_the_first_match() {
     let tree = Tree::with(&[("a", "foo\nfoo\n"), ("b", "foo\n")]);
     let sha256 = lbx::sha256::Sha256::of(b"foo\nfoo\n").to_hex();
     let flat = tree.grep(&["foo", "--mark"]).data;
@@ -298,7 +298,7 @@ fn as_nobody(tree: &Tree, args: &[&str]) -> Option<serde_json::Value> {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_warning() {
+fn unreadable_paths_are_search_warnings() {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt;
     let tree = Tree::with(&[("a/shut/x", "foo\n"), ("a/open", "foo\n"), ("secret", "foo\n")]);
@@ -320,7 +320,7 @@ fn what_cannot_be_read_is_a_warning() {
 }
 
 #[test]
-fn what_git_tracks_is_listed_though_a_rule_names_it() {
+fn tracked_files_are_listed_despite_gitignore() {
     if !is_installed("git") {
         return;
     }
@@ -347,7 +347,7 @@ fn what_git_tracks_is_listed_though_a_rule_names_it() {
 }
 
 #[test]
-fn the_newest_file_comes_first() {
+fn search_sorted_by_mtime_lists_the_newest_first() {
     let tree = Tree::with(&[("a", "foo\n"), ("b", "foo\n"), ("c", "foo\n")]);
     for (name, age) in [("a", 10), ("b", 5), ("c", 10)] {
         let file = std::fs::File::open(tree.path().join(name)).unwrap();
@@ -358,7 +358,7 @@ fn the_newest_file_comes_first() {
 }
 
 #[test]
-fn a_fifo_never_blocks() {
+fn fifo_never_blocks_a_search() {
     let tree = Tree::with(&[("a", "foo\n")]);
     std::process::Command::new("mkfifo").arg(tree.path().join("pipe")).status().unwrap();
     assert_eq!(field(&tree.grep(&["foo"]).data["matches"], "path"), ["a"]);
@@ -367,7 +367,7 @@ fn a_fifo_never_blocks() {
 }
 
 #[test]
-fn links_are_followed_where_they_are_named_and_nowhere_else() {
+fn search_follows_only_symlinks_named_as_paths() {
     let tree = Tree::with(&[("real/a", "foo\n")]);
     tree.link("real", "link");
     tree.link("..", "real/up");
@@ -382,7 +382,7 @@ fn links_are_followed_where_they_are_named_and_nowhere_else() {
 }
 
 #[test]
-fn a_name_that_is_not_utf8_is_shown_with_a_warning() {
+fn non_utf8_file_name_is_a_warning() {
     let tree = Tree::new();
     let name = std::ffi::OsStr::from_bytes(b"bad\xff.txt");
     std::fs::write(tree.path().join(name), "foo\n").unwrap();
@@ -392,7 +392,7 @@ fn a_name_that_is_not_utf8_is_shown_with_a_warning() {
 }
 
 #[test]
-fn a_million_matches_and_a_line_of_64_megabytes() {
+fn grep_handles_a_million_matches_and_huge_lines() {
     let tree = Tree::new();
     tree.write("many", &b"foo\n".repeat(1_000_000));
     let answer = tree.grep(&["foo", "--total"]);
@@ -414,7 +414,7 @@ fn a_million_matches_and_a_line_of_64_megabytes() {
 }
 
 #[test]
-fn a_tree_of_1500_levels_is_walked() {
+fn search_walks_1500_nested_directories() {
     let tree = Tree::new();
     let mut folder =
         rustix::fs::open(tree.path(), lbx::engine::workspace::fs::FOLDER, rustix::fs::Mode::empty()).unwrap();
@@ -438,7 +438,7 @@ fn a_tree_of_1500_levels_is_walked() {
 }
 
 #[test]
-fn a_search_ends_where_it_is_cancelled_or_out_of_time() {
+fn cancelled_or_slow_search_is_a_timeout() {
     let tree = Tree::with(&[("a", "foo\n")]);
     let control = Control::default();
     control.cancel();
@@ -457,7 +457,7 @@ fn a_search_ends_where_it_is_cancelled_or_out_of_time() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused() {
+fn invalid_search_arguments_are_errors() {
     let tree = Tree::with(&[("a", "foo\n")]);
     for args in
         [&["("][..], &["(\\w{250}){250}"], &["foo", "-g", "a["], &["foo", "-t", "pyton"], &[""], &["a\\nb"]]
@@ -476,7 +476,7 @@ fn what_cannot_be_understood_is_refused() {
 }
 
 #[test]
-fn short_flags_are_those_of_rg_and_ls() {
+fn combined_short_flags_of_rg_and_ls_are_accepted() {
     let tree = Tree::with(&[("sub/a", "FOO\nx\ny\nz\n"), (".h", "")]);
     let answer = tree.grep(&["-rniA3", "foo", "sub"]);
     assert_eq!(texts(&answer.data["matches"][0]["after"]), ["x", "y", "z"]);

@@ -66,24 +66,24 @@ fn fault(root: &Path, query: &[&str]) -> Option<String> {
 }
 
 /// Compares with `rg` on one tree.
-fn queries_agree(root: &Path, queries: &[&[&str]]) {
+fn must_equal_rg(root: &Path, queries: &[&[&str]]) {
     let there = queries.iter().filter(|query| has_paths(root, query));
     let faults: Vec<String> = there.filter_map(|query| fault(root, query)).collect();
     assert!(faults.is_empty(), "{}: {} differ\n{}", root.display(), faults.len(), faults.join("\n"));
 }
 
 #[test]
-fn matches_are_those_of_rg() {
+fn grep_matches_equal_rg() {
     assert!(EVERYWHERE.len() >= 150);
     if is_installed("rg") {
         let tree = messy();
-        queries_agree(tree.path(), EVERYWHERE);
-        queries_agree(tree.path(), SMALL);
+        must_equal_rg(tree.path(), EVERYWHERE);
+        must_equal_rg(tree.path(), SMALL);
     }
 }
 
 #[test]
-fn matches_are_those_of_rg_on_repositories() {
+fn grep_matches_equal_rg_on_repositories() {
     if !is_installed("rg") {
         return;
     }
@@ -101,12 +101,12 @@ fn matches_are_those_of_rg_on_repositories() {
         }
         let queries: Vec<&[&str]> =
             EVERYWHERE.iter().copied().filter(|query| !skips || !changed(query)).collect();
-        queries_agree(root, &queries);
+        must_equal_rg(root, &queries);
     }
 }
 
 #[test]
-fn files_are_those_of_rg_and_git_on_repositories() {
+fn glob_paths_equal_rg_and_git_on_repositories() {
     if !is_installed("rg") || !is_installed("git") {
         return;
     }
@@ -143,7 +143,7 @@ fn listed_by_git(root: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn files_and_counts_are_those_of_rg() {
+fn grep_files_and_counts_equal_rg() {
     if !is_installed("rg") {
         return;
     }
@@ -173,7 +173,7 @@ fn files_and_counts_are_those_of_rg() {
 }
 
 #[test]
-fn text_is_that_of_rg() {
+fn grep_text_output_equals_rg() {
     if !is_installed("rg") {
         return;
     }
@@ -199,7 +199,7 @@ fn text_is_that_of_rg() {
 }
 
 #[test]
-fn paths_are_those_of_rg_files() {
+fn glob_paths_equal_rg_files() {
     if !is_installed("rg") {
         return;
     }
@@ -233,7 +233,7 @@ fn paths_are_those_of_rg_files() {
 }
 
 #[test]
-fn hidden_listings_are_those_of_git() {
+fn hidden_listings_equal_git_ls_files() {
     if !is_installed("git") {
         return;
     }
@@ -260,7 +260,7 @@ fn hidden_listings_are_those_of_git() {
 }
 
 #[test]
-fn what_is_found_does_not_depend_on_where_one_stands() {
+fn search_results_are_the_same_from_a_subdirectory() {
     let tree = messy();
     let from_root = call::<Grep>(tree.path(), &["foo", "sub"]).unwrap();
     let from_sub = call::<Grep>(&tree.path().join("sub"), &["foo"]).unwrap();

@@ -73,7 +73,7 @@ fn metadata() -> Vec<Value> {
 }
 
 #[test]
-fn the_count_of_packages_is_bounded_and_stated() {
+fn package_count_is_bounded_and_documented() {
     let count = built_from().len();
     assert!(count <= PACKAGES_MAX, "{count}");
     let stated = format!("{count} packages");
@@ -81,7 +81,7 @@ fn the_count_of_packages_is_bounded_and_stated() {
 }
 
 #[test]
-fn every_licence_is_one_that_is_allowed() {
+fn every_license_is_allowed() {
     let allowed = ruled("licenses", "allow", None);
     let allowed: BTreeSet<&str> = allowed.iter().map(String::as_str).collect();
     let refused: Vec<_> =
@@ -100,7 +100,7 @@ fn may_be_used(expression: &str, allowed: &BTreeSet<&str>) -> bool {
 }
 
 #[test]
-fn an_expression_of_licences_is_met_by_one_choice_of_each_part() {
+fn license_expressions_with_and_or_are_evaluated() {
     let allowed = BTreeSet::from(["MIT", "Unicode-3.0"]);
     for (expression, met) in [
         ("MIT", true),
@@ -116,7 +116,7 @@ fn an_expression_of_licences_is_met_by_one_choice_of_each_part() {
 }
 
 #[test]
-fn nothing_builds_c_or_is_there_twice_without_a_reason() {
+fn banned_and_duplicate_packages_need_an_exception() {
     let packages = built_from();
     for banned in ruled("bans", "deny", Some("crate")) {
         assert!(!packages.keys().any(|(name, _)| *name == banned), "{banned}");
@@ -137,7 +137,7 @@ fn nothing_builds_c_or_is_there_twice_without_a_reason() {
 }
 
 #[test]
-fn packages_come_from_one_registry_and_lbx_runs_nothing_to_be_built() {
+fn packages_share_one_registry_and_lbx_has_no_build_script() {
     for package in metadata() {
         let name = package["name"].as_str().unwrap();
         if name == "lbx" {
@@ -158,7 +158,7 @@ fn packages_come_from_one_registry_and_lbx_runs_nothing_to_be_built() {
 }
 
 #[test]
-fn no_package_needs_a_newer_compiler_than_lbx_says() {
+fn packages_need_no_newer_compiler_than_stated() {
     let numbers =
         |version: &str| -> Vec<u32> { version.split('.').map(|part| part.parse().unwrap()).collect() };
     let packages = metadata();

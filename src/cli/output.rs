@@ -412,7 +412,7 @@ mod tests {
     use super::{Progress, text};
 
     #[test]
-    fn the_line_is_short_and_has_no_control_characters() {
+    fn progress_line_is_short_and_has_no_control_characters() {
         let of = |total| text("grep", Progress { done: 1200, total }, "");
         assert_eq!(of(None), "lbx: grep: 1200");
         assert_eq!(of(Some(5000)), "lbx: grep: 1200 of 5000");

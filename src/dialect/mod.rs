@@ -73,7 +73,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn no_kind_of_error_suggests_what_a_family_does_not_have() {
+    fn suggested_actions_name_only_tools_and_fields_of_the_dialect() {
         for dialect in DIALECTS {
             for tool in dialect.tools {
                 let words = dialect.vocabulary(tool);

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_replaced_and_every_other_byte_stays() {
+    fn notebook_edit_replaces_a_cell_and_keeps_all_other_bytes() {
         let (value, text, _) =
             after(NOTEBOOK, &json!({ "cell_id": "bb", "new_source": "x = 1\nprint(x)\n" })).unwrap();
         let cell = &value["cells"][1];
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_inserted_behind_another_or_first_and_deleted() {
+    fn notebook_edit_inserts_and_deletes_cells() {
         let code = json!({ "cell_id": "aa", "cell_type": "code", "edit_mode": "insert", "new_source": "2" });
         let (value, text, id) = after(NOTEBOOK, &code).unwrap();
         assert_eq!(value["cells"][1]["source"], json!(["2"]));
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notebook_on_one_line_and_one_without_cells_or_ids_are_edited_too() {
+    fn notebook_edit_accepts_one_line_notebooks_and_missing_ids() {
         let short = "{\"cells\":[{\"cell_type\":\"code\",\"metadata\":{},\"source\":\"1\"}],\"nbformat\":4,\"nbformat_minor\":2}";
         let (value, text, _) = after(short, &json!({ "cell_id": "cell-0", "new_source": "2" })).unwrap();
         assert_eq!((&value["cells"][0]["source"], text.lines().count()), (&json!("2"), 1));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_edited_is_refused_in_the_words_of_the_family() {
+    fn notebook_errors_use_the_words_of_claude_code() {
         for (request, words) in [
             (json!({ "cell_id": "zz" }), "Cell with ID \"zz\" not found in notebook."),
             (json!({ "cell_id": "cell-2" }), "Cell with ID \"cell-2\" not found in notebook."),

@@ -471,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_script_that_is_one_call_is_a_patch() {
+    fn shell_script_with_only_apply_patch_is_a_patch() {
         let patch = "*** Begin Patch\n*** Add File: a\n+b\n*** End Patch";
         for call in ["apply_patch <<'EOF'", "applypatch << EOF", "apply_patch <<\"EOF\" "] {
             assert_eq!(patch_of_script(&format!("{call}\n{patch}\nEOF\n")), Some(patch), "{call}");

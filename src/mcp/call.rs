@@ -515,7 +515,7 @@ mod tests {
     use super::{Count, Progress};
 
     #[test]
-    fn numbers_grow_from_part_to_part() {
+    fn progress_numbers_never_decrease() {
         let mut count = Count::default();
         let steps = [(1, None), (5, None), (4, None), (2, Some(3)), (3, Some(3)), (1, None)];
         let told = steps.map(|(done, total)| count.add(Progress { done, total }));

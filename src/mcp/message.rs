@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_found_wherever_it_stands() {
+    fn request_id_is_found_at_any_position() {
         for size in [1, 3, 1000] {
             for text in [
                 r#"{"jsonrpc":"2.0","id":7,"params":{"id":8}}"#,
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_what_the_library_takes_it_for() {
+    fn messages_parse_as_the_mcp_library_parses_them() {
         for mut message in messages() {
             let ours = by_lbx(&message);
             // A notification with odd parameters is taken without them, and gets no response either way.

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_the_changes_before_it_and_a_change_for_the_reads() {
+    fn calls_wait_for_earlier_changes_and_changes_for_earlier_reads() {
         let read = turn("read", &json!({ "path": "./src/a.rs", "limit": 5 }));
         let edit = turn("edit", &json!({ "path": "src/a.rs", "old_string": "x", "new_string": "y" }));
         let undo = turn("undo", &json!({ "sandbox": "" }));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_answered_by_one_list() {
+    fn batch_gets_one_list_of_responses() {
         let mut batches = Batches::default();
         waiting(&mut batches, &[1, 2]);
         waiting(&mut batches, &[3, 4]);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_no_client_would_take_is_sent_in_parts() {
+    fn oversized_batch_response_is_sent_in_parts() {
         let mut batches = Batches::default();
         waiting(&mut batches, &[1, 2, 3]);
         let long = vec![b'1'; LIST_BYTES_MAX / 2];

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_field_and_what_was_expected() {
+    fn field_error_names_the_field_and_the_expected_value() {
         let cases = [
             (json!([]), ".: invalid type: sequence, expected struct Request"),
             (json!({}), ".: missing field `pairs`"),

@@ -412,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_is_cut_round_the_match() {
+    fn long_line_is_cut_to_show_the_match() {
         let line = [b"x".repeat(1000), b"needle".to_vec(), b"y".repeat(1000)].concat();
         let cut = clip(&line, 1000, 100);
         assert_eq!(cut.text.len(), 100);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_stay_whole() {
+    fn cut_line_keeps_characters_whole() {
         let line = "é".repeat(100);
         for start in 0..100 {
             assert!(!clip(line.as_bytes(), start, 31).text.contains('\u{fffd}'), "{start}");

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_the_order_of_the_batches() {
+    fn parallel_results_are_in_input_order() {
         let mut numbers = 0..1000;
         let mut results = Vec::new();
         run_in_order(
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn work_ends_early_where_nothing_more_is_wanted() {
+    fn parallel_work_stops_when_the_receiver_has_enough() {
         let mut results = Vec::new();
         let mut fed = 0;
         run_in_order(

@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_tells_where_its_matches_can_lie() {
+    fn glob_prunes_directories_that_cannot_match() {
         let glob = PathGlob::new("src/engine/**/*.rs", false).unwrap();
         assert!(glob.may_lie_below(b"src") && glob.may_lie_below(b"src/engine/deep"));
         assert!(!glob.may_lie_below(b"tests") && !glob.may_lie_below(b"src/tools"));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn several_globs_in_one_text_are_parted() {
+    fn glob_list_splits_at_commas_and_spaces() {
         for (text, globs) in [
             ("*.go,*.ts", &["*.go", "*.ts"][..]),
             (" *.{go, ts}  src/** ", &["*.{go, ts}", "src/**"]),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_glob_is_refused_with_its_place() {
+    fn invalid_glob_is_an_error_with_a_column() {
         for (glob, column) in [("a[b", 2), ("{a,b", 1), ("a}b", 2)] {
             let error = PathGlob::new(glob, false).unwrap_err();
             assert_eq!(error.details().get("column"), Some(&column.into()), "{glob}: {error}");

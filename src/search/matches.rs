@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_is_read_again() {
+    fn packed_matches_round_trip() {
         let mut packer = Packer::default();
         packer.before("a", false);
         packer.before("b", true);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_entry_stays_open_for_what_comes_after_it() {
+    fn last_match_accepts_lines_after_it() {
         let mut packer = Packer::default();
         packer.after("nobody's", false);
         packer.push(&head(1), "one");
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_ends_and_never_panics() {
+    fn truncated_packed_matches_never_panic() {
         let mut packer = Packer::default();
         packer.before("some text", false);
         packer.push(&head(u64::MAX), "match");

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_joined_are_the_whole() {
+    fn joined_pages_equal_the_whole_list() {
         let entries = ["a", "bb", "a very long entry that is larger than any budget", "d", "e", "\"\n"];
         for limit in 0..7 {
             for bytes_max in 0..20 {

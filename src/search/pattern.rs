@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carriage_return_is_named_in_every_spelling() {
+    fn all_spellings_of_a_carriage_return_are_recognized() {
         for pattern in
             ["a\\r", "[\\r\\t]", "\\x0d", "\\x0D?", "\\x{d}", "\\u000d", "\\u{00D}", "\\U0000000d", "\r"]
         {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_fits_the_fault() {
+    fn suggested_action_matches_the_pattern_error() {
         assert!(refused("(?<=fn )main").suggested_action().contains("`(?:fn )main`"));
         assert!(refused("(?<!fn )main").suggested_action().contains("Look-around"));
         assert!(refused(r"(a)\1").suggested_action().contains("Backreferences"));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_is_refused_with_its_column() {
+    fn invalid_pattern_is_an_error_with_a_column() {
         assert_eq!(refused("abc(d").details().get("column"), Some(&4.into()));
         assert_eq!(refused("a{2,1}").details().get("column"), Some(&2.into()));
         assert!(refused("(\\w{200}){200}").message().contains("bytes"));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_change_sides() {
+    fn basic_regex_operators_are_translated() {
         assert_eq!(as_extended(r"a\|b").as_deref(), Some("a|b"));
         assert_eq!(as_extended(r"fn main(\|\(pub\)\+").as_deref(), Some(r"fn main\(|(pub)+"));
         assert_eq!(as_extended(r"[\|(]\|x").as_deref(), Some(r"[\|(]|x"));

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_json_adds_is_counted_as_json_writes_it() {
+    fn size_of_json_escapes_equals_serde_json() {
         for byte in 0..=127_u8 {
             let written = serde_json::to_string(&char::from(byte)).unwrap();
             assert_eq!(usize::from(escape_of(byte)), written.len() - 3, "{byte}");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_room_fits() {
+    fn cut_text_fits_into_the_response_limit() {
         for text in
             ["\u{1}\"x\n".repeat(5000).into_bytes(), b"\xff".repeat(20_000), "é".repeat(20_000).into()]
         {

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_text_is_taken_by_one_of_the_doors() {
+    fn sources_of_text_never_hide_an_invalid_range() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/text");
         for (file, code) in sources(&folder) {
             // `.get(a..b)` whose failure turns into an empty text.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_range_is_a_fault() {
+    fn slice_rejects_an_out_of_range_index() {
         assert_eq!(slice(b"abc", 1..3), Ok(&b"bc"[..]));
         assert_eq!(slice(b"abc", 3..), Ok(&b""[..]));
         assert_eq!(slice(b"abc", 2..4), Err(Fault::OutOfRange));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_has_the_kind_of_the_contract() {
+    fn faults_map_to_error_kinds() {
         assert_eq!(Fault::OutOfRange.error("f").kind(), ErrorKind::Internal);
         let too_large = Fault::TooLarge { bytes: 5, bytes_max: 4 };
         assert_eq!(too_large.error("f").kind(), ErrorKind::TooLarge);

@@ -419,7 +419,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_encoding_comes_back_byte_for_byte() {
+    fn all_encodings_round_trip() {
         let utf16 = |text: &str, big| utf8_to_utf16(text.as_bytes(), big);
         for (bytes, encoding, bom) in [
             (b"".to_vec(), Encoding::Utf8, false),
@@ -448,14 +448,14 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_restored_is_refused() {
+    fn text_that_cannot_round_trip_is_rejected() {
         for bytes in [&b"\xff\xfe\0\0a\0\0\0"[..], b"\xff\xfea", b"\xfe\xff\xd8\x00\x00a"] {
             assert!(Content::decode(bytes.to_vec()).is_err(), "{bytes:?}");
         }
     }
 
     #[test]
-    fn binaries_are_told_from_text() {
+    fn binary_files_are_distinguished_from_text() {
         for bytes in [&b"a\0b"[..], b"\x89PNG\r\n\x1a\n", b"%PDF-1.4\n"] {
             assert!(looks_binary(bytes), "{bytes:?}");
         }

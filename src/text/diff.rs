@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_those_of_a_line_diff() {
+    fn added_and_removed_counts_equal_a_line_diff() {
         for (old, new, added, removed) in [
             ("", "", 0, 0),
             ("", "a\nb\n", 2, 0),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_is_cut_at_a_line_and_says_so() {
+    fn long_diff_is_cut_at_a_line_with_a_notice() {
         let old: String = (0..100).map(|line| format!("line {line}\n")).collect();
         let new = old.replace("line", "Line");
         let diff = unified("a/f", "b/f", old.as_bytes(), new.as_bytes(), 300);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hunk_is_taken_out() {
+    fn single_hunk_can_be_reverted() {
         let old: String = (1..=30).map(|number| format!("{number}\n")).collect();
         let new = old.replace("\n2\n", "\ntwo\n").replace("\n15\n", "\n").replace("\n30\n", "\n30\nend");
         let without = |number| {
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_those_of_git() {
+    fn diff_headers_equal_git_headers() {
         let old = side("a b", "100644", "1111111111111", "one\ntwo");
         let new = side("a b", "100755", "2222222222222", "one\nTWO\n");
         assert_eq!(

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_active_is_escaped_and_nothing_else() {
+    fn only_control_and_bidi_characters_are_escaped() {
         for (text, as_name, as_line) in [
             ("src/a b.rs", "src/a b.rs", "src/a b.rs"),
             ("h\u{e9}llo \"x\"\\", "h\u{e9}llo \"x\"\\", "h\u{e9}llo \"x\"\\"),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_very_long_path_the_middle_is_left_out() {
+    fn very_long_path_is_shortened_in_the_middle() {
         let whole = "ä/".repeat(60);
         assert_eq!(short_path(&whole), whole);
         let longer = format!("start/{whole}end");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_shown() {
+    fn invisible_characters_are_made_visible() {
         for (text, seen) in [
             (&b"\ta b \t\r\n"[..], "→a b·→␍\n"),
             (b"a\rb\n", "a␍b\n"),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_is_named_once_and_only_where_it_is_new() {
+    fn new_odd_characters_are_reported_once() {
         let found = |old: &str, new: &str| {
             let all = odd_characters(old.as_bytes(), new.as_bytes(), 9).into_iter();
             all.map(|odd| (odd.character, odd.line)).collect::<Vec<_>>()
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn other_line_endings_are_told() {
+    fn changed_line_endings_are_reported() {
         for (old, new, is_told) in [
             (Some("a\nb\n"), "a\r\nb\r\n", true),
             (Some("a\nb\n"), "a\r\nb\n", false),

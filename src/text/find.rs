@@ -109,7 +109,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn places_are_those_of_a_search_at_every_byte() {
+    fn occurrences_equal_a_naive_search() {
         let mut numbers = Random::new(1);
         let mut random = |below| numbers.below(below);
         for _ in 0..20_000 {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_needle_that_repeats_itself_is_found_everywhere() {
+    fn long_periodic_needle_is_found_everywhere() {
         let text = vec![b'x'; 1_000_000];
         assert_eq!(Occurrences::of(&text, &text[..100_000]).count(), 900_001);
     }

@@ -452,7 +452,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_set_is_removed_again_and_nothing_else_changes() {
+    fn setting_and_removing_a_key_restores_the_text() {
         let value = json!({ "command": "lbx", "args": ["mcp"] });
         for text in [
             "{\n  // mine\n  \"servers\": {\n    \"other\": { \"command\": \"x\" } // stays\n  },\n  \"x\": [1, 2,],\n}\n",
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_becomes_an_object_and_ends_as_one() {
+    fn set_in_an_empty_text_creates_an_object() {
         let value = json!("v");
         let with = set("", &["a", "b"], &value).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&with).unwrap(), json!({ "a": { "b": "v" } }));
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_added_once_and_removed_alone() {
+    fn list_item_is_added_once_and_removed_alone() {
         let item = json!({ "command": "lbx session compact" });
         let text = "{\n  \"hooks\": { \"Start\": [ { \"command\": \"mine\" } ] }\n}\n";
         let path = ["hooks", "Start"];
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_json_is_refused_with_its_line() {
+    fn invalid_json_is_an_error_with_a_line() {
         for (text, line) in
             [("{\n\"a\" 1}", 2), ("[1]", 1), ("{\"a\": {}\n\"b\": 1}", 2), ("{\"a\": tru}", 1), ("{} x", 1)]
         {

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_differences_lead_from_one_text_to_the_other() {
+    fn diff_ops_turn_one_text_into_the_other() {
         let mut random = random(0x9e37_79b9);
         let words: [&[u8]; 9] = [b"a", b"b", b"c", b"", b"}", b"d", b"e", b"f", b"g"];
         for _ in 0..3000 {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn sixty_thousand_lines_in_another_order_are_compared_whole() {
+    fn diff_of_60000_shuffled_lines_is_not_coarse() {
         let texts: Vec<String> = (0..60_000).map(|line| format!("line {line}")).collect();
         let old: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
         let mut new = old.clone();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_replaced_whole() {
+    fn oversized_diff_is_coarse() {
         let old = vec![&b"a"[..]; LINES_MAX];
         let mut new = old.clone();
         new.insert(3, b"b");

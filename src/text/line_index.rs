@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_found_in_order_and_within_the_window() {
+    fn hunk_matches_are_ordered_and_within_the_window() {
         let keys = |texts: &'static [&[u8]]| texts.iter().map(|text| Cow::Borrowed(*text));
         let index = LineIndex::new(keys(&[b"a", b"b", b"a", b"b", b"c", b"a", b"b"]));
         let needle = index.needle(keys(&[b"a", b"b"])).unwrap();

@@ -421,7 +421,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings_are_told_apart_in_any_pieces() {
+    fn line_ending_style_is_detected_across_chunks() {
         for (text, style, count_of_lines) in [
             (&b""[..], LineEnding::None, 0),
             (b"a", LineEnding::None, 1),
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_in_common_are_counted_from_both_ends() {
+    fn common_lines_are_counted_from_both_ends() {
         let long = "x".repeat(3 * 4096);
         for (one, other, common) in [
             ("a\nb\n", "a\nb\n", (2, 0)),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_converted() {
+    fn line_endings_are_converted() {
         assert_eq!(with_ending(b"a\nb\r\n\nc", b"\r\n"), b"a\r\nb\r\n\r\nc");
         assert_eq!(with_ending(b"a\rb", b"\n"), b"a\nb");
         assert_eq!(ending_of(b"a\r\n"), b"\r\n");
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_ends_as_it_did() {
+    fn replaced_last_line_keeps_its_ending() {
         for (new, old, wanted) in [
             ("x", "a\n", "x\n"),
             ("x\n", "a", "x"),
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_round_a_line_is_that_of_its_indentation() {
+    fn enclosing_block_is_found_by_indentation() {
         let rust = "use x;\n\n/// Adds.\n#[inline]\nfn add() {\n    one();\n\n    if two {\n        three();\n    }\n}\n\nfn b() {}\n";
         for (line, wanted) in [
             (1, (1, 1)),

@@ -273,7 +273,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn changes_in_different_lines_are_both_made() {
+    fn merge_combines_changes_in_different_lines() {
         for (base, one, other, merged) in [
             ("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", Ok("A\nb\nC\n")),
             ("a\nb\nc\n", "a\nb\nc\n", "a\nb\nC\n", Ok("a\nb\nC\n")),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_is_shown_where_it_is() {
+    fn conflict_is_shown_with_its_line_and_markers() {
         let (base, one, other) = ("a\nb\nc\nd\ne\n", "a\nB\nnew\nc\nd\ne\n", "a\nx\nc\nd\nE\n");
         let labels = Labels { base: "base", one: "now", other: "back" };
         let shown = conflicts(base.as_bytes(), one.as_bytes(), other.as_bytes(), labels, 1000);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_made_twice_is_made_once_or_a_conflict() {
+    fn identical_changes_merge_once_or_conflict() {
         let (base, new) = (b"a\nb\nc\n", b"a\nB\nc\n");
         assert_eq!(merge(base, new, new, Alike::Once), Ok(new.to_vec()));
         assert_eq!(merge(base, new, new, Alike::Conflict), Err(Conflict::SameLines));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_is_the_one_that_diffy_makes() {
+    fn merge_equals_diffy() {
         let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
         let (mut merged, mut conflicts) = (0, 0);
         for _ in 0..2_000 {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn others_changes_stay_and_ones_own_are_taken_back() {
+    fn revert_undoes_own_lines_and_keeps_those_of_others() {
         for (base, mine, theirs, wanted) in [
             ("1\n2\n3\n4\n", "1\nB\n3\n4\n", "1\nB\n3\nD\n", "1\n2\n3\nD\n"),
             ("1\n2\n3\n", "1\nB\n3\n", "1\nB\n3\n", "1\n2\n3\n"),

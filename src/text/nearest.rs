@@ -482,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_region_is_found_and_its_difference_shown() {
+    fn nearest_region_is_found_with_a_diff() {
         let body = b"fn a() {\n\tlet x = 1;\n}\n\nfn b() {\n\tlet y = 2;\n\treturn y;\n}\n";
         let near = nearest(body, b"fn b() {\n    let y = 2;\n    return y;\n}").unwrap();
         assert_eq!((near.start_line, near.end_line), (5, 8));
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_alone_is_found_by_its_likeness() {
+    fn single_line_is_found_by_similarity() {
         let body = b"alpha\nlet total = compute_sum(a, b);\nomega\n";
         let near = nearest(body, b"let total = computeSum(a, b);").unwrap();
         assert_eq!((near.start_line, near.end_line), (2, 2));
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_region_is_as_long_as_what_is_there() {
+    fn nearest_region_covers_missing_and_extra_lines() {
         let body: String = (1..=40).map(|line| format!("statement_number_{line}();\n")).collect();
         let lines = |from: usize, to: usize| -> Vec<String> {
             (from..=to).map(|line| format!("statement_number_{line}();\n")).collect()
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn many_near_lines_are_few_votes() {
+    fn diff_of_many_similar_lines_stays_short() {
         let body = "let value = compute(a, b);\n".repeat(20_000);
         let wanted = "let value = compute(a, b);\n".repeat(3_000) + "let other = compute(a, b);\n";
         let near = nearest(body.as_bytes(), wanted.as_bytes()).unwrap();
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn line_endings_alone_are_no_difference() {
+    fn line_endings_alone_are_not_a_difference() {
         let near = nearest(b"one\rtwo\rthree\r", b"one\ntwx\nthree\n").unwrap();
         assert_eq!((near.difference.as_str(), near.first_difference), (" one\n-twx\n+two\n three\n", (2, 3)));
         // But a missing line ending is.
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_is_made_visible() {
+    fn difference_makes_whitespace_visible() {
         assert_eq!(visible(b"a\tb  \n"), "a→b··");
         assert_eq!(visible(b"a\r\n"), "a");
         assert_eq!(visible(b"a\r"), "a␍");

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers_are_known_in_any_comment() {
+    fn omission_markers_are_recognized_in_any_comment_style() {
         for line in [
             "// ... existing code ...",
             "    # ... rest unchanged",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn code_and_prose_are_no_markers() {
+    fn code_and_prose_are_not_omission_markers() {
         for line in [
             "",
             "x = ...",
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_markers_that_are_new_count() {
+    fn only_new_omission_markers_are_reported() {
         let new = b"a\n    // ... existing code ...\n";
         assert_eq!(first_omission(new, b"b\n"), Some((2, &b"// ... existing code ..."[..])));
         assert_eq!(first_omission(new, b"// ... existing code ...\r\n"), None);

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_singular_and_all_else_plural() {
+    fn count_of_one_is_singular_and_others_are_plural() {
         assert_eq!(plural(1_u64, "file"), "1 file");
         assert_eq!(plural(0_usize, "file"), "0 files");
         assert_eq!(plural(2_u64, "entry"), "2 entries");

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_new_text_takes_the_endings_of_the_lines_it_replaces() {
+    fn new_string_takes_the_endings_of_the_replaced_lines() {
         for (body, old, new, after) in [
             ("a\nb\nc\n", "b", "B", "a\nB\nc\n"),
             ("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\nc\r\n"),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_too_large_is_not_made() {
+    fn replacement_beyond_the_size_limit_is_rejected() {
         let body = vec![b'x'; 1 << 20];
         let flat = Flat::of(&body);
         let new = vec![b'y'; 100_000];
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_those_of_the_same_character() {
+    fn flattened_and_original_offsets_correspond() {
         let flat = Flat::of(b"a\r\nb\r\n\r\nc\n");
         assert_eq!(flat.text.as_ref(), b"a\nb\n\nc\n");
         for (flattened, original) in [(0, 0), (1, 1), (2, 3), (3, 4), (4, 6), (5, 8), (6, 9), (7, 10)] {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_as_they_are() {
+    fn old_string_matches_words_and_overlapping_text() {
         let starts = |body: &[u8], needle: &[u8], word| -> Vec<usize> {
             places(body, needle, word).into_iter().map(|place| place.start).collect()
         };
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_outside_the_places_never_change() {
+    fn replacement_never_changes_other_bytes() {
         let mut numbers = Random::new(1);
         let mut random = |below| numbers.below(below);
         let alphabet: [&[u8]; 8] = [b"a", b"b", b"\n", b"\r\n", b"\r", b"\xff", b"\0", "é".as_bytes()];

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_words_is_one_command() {
+    fn argument_list_becomes_one_quoted_command() {
         for (words, command) in [
             (
                 &["git", "log", "--format=%h", "a b", "it's", ""][..],

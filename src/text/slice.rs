@@ -451,7 +451,7 @@ mod tests {
         SliceBounds { offset: 0, lines_max: u64::MAX, skip_bytes: 0, room: NO_BOUND, clips_first: false };
 
     #[test]
-    fn slices_are_the_same_in_any_pieces() {
+    fn slices_are_independent_of_the_chunk_size() {
         let text = "one\ntwö\r\nthree\n\nfive".as_bytes();
         for size in 1..=text.len() {
             let whole = slice(text, ALL, size);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_between_characters_and_goes_on_there() {
+    fn long_line_is_cut_and_continued_between_characters() {
         let text = "ääääääää\nb\n".as_bytes();
         for size in 1..=text.len() {
             let first = slice(text, SliceBounds { room: AnswerRoom::new(5), ..ALL }, size);
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_line_among_others_is_clipped_in_any_pieces() {
+    fn very_long_line_among_others_is_clipped() {
         let long = "é".repeat(1500);
         let text = format!("a\n{long}\r\nb\r\n{long}");
         let wanted = SliceBounds { room: AnswerRoom::new(800), ..ALL };
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_adds_counts() {
+    fn invalid_bytes_count_by_their_size_in_the_response() {
         let text = [0xe9; 4000];
         for size in 1..5 {
             let cut = slice(&text, SliceBounds { room: AnswerRoom::new(3000), ..ALL }, size);
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_told_in_any_pieces() {
+    fn encoding_is_detected_across_chunks() {
         let utf16: Vec<u8> = std::iter::once(0xfeff)
             .chain("a\u{1f600}\nb".encode_utf16())
             .flat_map(u16::to_le_bytes)

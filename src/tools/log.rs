@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_short_and_have_units() {
+    fn durations_need_a_unit() {
         for (text, seconds) in [
             ("2h", Some(7200)),
             ("1h30m", Some(5400)),

@@ -6,7 +6,7 @@ use crate::common::Workspace;
 use crate::support::{backends, output, with};
 
 #[test]
-fn as_text_the_exit_status_is_that_of_the_command() {
+fn text_output_exits_with_the_status_of_the_command() {
     let ws = Workspace::with(&[]);
     for (command, status) in [("exit 7", 7), ("true", 0), ("kill -9 $$", 137), ("sleep 60", 124)] {
         let words = ["bash", "--timeout-ms", "400", command];
@@ -19,7 +19,7 @@ fn as_text_the_exit_status_is_that_of_the_command() {
 }
 
 #[test]
-fn as_text_the_exit_status_of_several_paths_is_that_of_the_first_failure() {
+fn text_read_of_several_paths_exits_with_the_first_error() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
     let of = |words: &[&str]| ws.call(words).arguments(&["--text"]).run().status();
     let missing = of(&["read", "none"]);
@@ -31,7 +31,7 @@ fn as_text_the_exit_status_of_several_paths_is_that_of_the_first_failure() {
 }
 
 #[test]
-fn network_takes_its_value_only_after_an_equals_sign() {
+fn network_flag_takes_a_value_only_after_an_equals_sign() {
     let ws = Workspace::with(&[]);
     let setting = "bash.network=allow";
     let answer = ws.lbx(&["bash", "--set", setting, "--network", "echo out"]).ok();
@@ -41,7 +41,7 @@ fn network_takes_its_value_only_after_an_equals_sign() {
 }
 
 #[test]
-fn a_command_may_be_a_list_and_may_have_the_line_ends_of_windows() {
+fn bash_accepts_command_lists_and_crlf() {
     let ws = Workspace::with(&[]);
     for (command, stdout) in [
         (json!("echo a\r\necho b\r\n"), "a\nb\n"),
@@ -60,7 +60,7 @@ fn a_command_may_be_a_list_and_may_have_the_line_ends_of_windows() {
 }
 
 #[test]
-fn an_environment_that_is_too_large_is_named() {
+fn oversized_env_field_is_an_invalid_request() {
     let ws = Workspace::with(&[]);
     for backend in backends() {
         let of = |bytes: usize| json!({ "command": "echo ${#BIG}", "env": { "BIG": "x".repeat(bytes) } });
@@ -72,7 +72,7 @@ fn an_environment_that_is_too_large_is_named() {
 }
 
 #[test]
-fn a_time_limit_of_some_milliseconds_is_a_warning() {
+fn tiny_timeout_ms_is_a_warning() {
     let ws = Workspace::with(&[]);
     let answer = ws.json("bash", &json!({ "command": "sleep 9", "timeout_ms": 30 })).success();
     assert_eq!(answer["data"]["timed_out"], true);
@@ -84,7 +84,7 @@ fn a_time_limit_of_some_milliseconds_is_a_warning() {
 }
 
 #[test]
-fn no_program_waits_for_an_answer_unless_the_caller_says_so() {
+fn commands_run_without_prompts_unless_overridden() {
     let ws = Workspace::with(&[]);
     let command = "echo $CI,$DEBIAN_FRONTEND,$GIT_EDITOR,$GIT_PAGER,$PIP_NO_INPUT,$MAKEFLAGS";
     for backend in backends() {

@@ -49,7 +49,7 @@ fn everything(home: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_session_writes_caches_that_only_it_sees() {
+fn cache_writes_are_private_to_the_session() {
     if !has_backend("namespaces") {
         return;
     }
@@ -91,7 +91,7 @@ fn a_session_writes_caches_that_only_it_sees() {
 }
 
 #[test]
-fn without_a_layer_a_command_with_network_has_empty_caches() {
+fn networked_commands_without_overlay_get_empty_caches() {
     if !has_backend("bubblewrap") {
         return;
     }
@@ -116,7 +116,7 @@ fn without_a_layer_a_command_with_network_has_empty_caches() {
 }
 
 #[test]
-fn a_cache_may_be_a_link() {
+fn cache_may_be_a_symlink() {
     for backend in backends() {
         let ws = guarded();
         let (home, other) = (ws.outside.join("home"), ws.outside.join("disk"));
@@ -137,7 +137,7 @@ fn a_cache_may_be_a_link() {
 }
 
 #[test]
-fn two_commands_at_once_never_write_one_cache() {
+fn concurrent_commands_never_share_a_writable_cache() {
     if !has_backend("namespaces") {
         return;
     }
@@ -162,7 +162,7 @@ fn two_commands_at_once_never_write_one_cache() {
 }
 
 #[test]
-fn the_policy_says_which_caches_there_are() {
+fn bash_caches_setting_selects_the_caches() {
     if !has_backend("namespaces") {
         return;
     }
@@ -184,7 +184,7 @@ fn the_policy_says_which_caches_there_are() {
 }
 
 #[test]
-fn go_builds_and_tests_with_nothing_set() {
+fn go_test_runs_with_default_settings() {
     if !has_backend("namespaces") {
         return;
     }

@@ -59,7 +59,7 @@ pub fn outside_guarded() -> (Workspace, PathBuf) {
 }
 
 #[test]
-fn nothing_outside_is_written() {
+fn commands_cannot_write_outside_the_workspace() {
     for backend in backends() {
         let (ws, guarded) = outside_guarded();
         let before = standing(&guarded);
@@ -88,7 +88,7 @@ fn nothing_outside_is_written() {
 }
 
 #[test]
-fn the_history_and_the_state_cannot_be_written() {
+fn commands_cannot_write_git_repositories_or_lbx_state() {
     for backend in backends() {
         let ws = guarded();
         ws.git(&["init", "-q", "sub/nested"]);
@@ -138,7 +138,7 @@ fn the_history_and_the_state_cannot_be_written() {
 }
 
 #[test]
-fn a_worktree_and_a_workspace_without_a_repository_are_protected_too() {
+fn worktrees_and_plain_directories_are_protected() {
     for backend in backends() {
         let ws = guarded();
         ws.git(&["worktree", "add", "-q", "../tree"]);
@@ -164,7 +164,7 @@ fn a_worktree_and_a_workspace_without_a_repository_are_protected_too() {
 const SHUT: [u32; 3] = [0, 0o300, 0o600];
 
 #[test]
-fn what_is_protected_stays_so_in_a_folder_that_is_opened() {
+fn protected_files_in_an_unreadable_directory_stay_protected() {
     for (backend, mode) in backends().into_iter().flat_map(|backend| SHUT.map(|mode| (backend, mode))) {
         let ws = guarded();
         ws.write(".lbx/config.toml", "protect = ['/sub/b.txt']\n");
@@ -191,7 +191,7 @@ fn what_is_protected_stays_so_in_a_folder_that_is_opened() {
 }
 
 #[test]
-fn what_the_policy_protects_is_read_only() {
+fn protected_paths_are_read_only_for_commands() {
     for backend in backends() {
         let ws = guarded();
         ws.write(".lbx/config.toml", "protect = ['/sub', '*.key', '/conf/x/p.json']\n");
@@ -224,7 +224,7 @@ fn what_the_policy_protects_is_read_only() {
 }
 
 #[test]
-fn secrets_are_not_seen() {
+fn commands_cannot_read_secrets() {
     for backend in backends() {
         let ws = guarded();
         fs::create_dir(ws.outside.join("home/mine")).unwrap();
@@ -252,7 +252,7 @@ fn secrets_are_not_seen() {
 }
 
 #[test]
-fn there_is_no_network() {
+fn commands_have_no_network_by_default() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_nonblocking(true).unwrap();
@@ -300,7 +300,7 @@ print(socket.create_connection(server.getsockname()).recv(9))'";
 }
 
 #[test]
-fn other_processes_are_out_of_reach() {
+fn commands_cannot_reach_other_processes() {
     for backend in backends() {
         let ws = guarded();
         let mut other = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
@@ -320,7 +320,7 @@ fn other_processes_are_out_of_reach() {
 }
 
 #[test]
-fn work_inside_goes_on() {
+fn ordinary_commands_work_in_the_sandbox() {
     for backend in backends() {
         let ws = guarded();
         ws.write("Makefile", "all:\n\tcp a.txt made\n");
@@ -353,7 +353,7 @@ fn work_inside_goes_on() {
 }
 
 #[test]
-fn writable_folders_are_those_of_the_users_own_policy() {
+fn only_the_user_policy_adds_writable_directories() {
     for backend in backends() {
         let ws = guarded();
         let cache = ws.outside.join("cache");
@@ -391,7 +391,7 @@ fn writable_folders_are_those_of_the_users_own_policy() {
 }
 
 /// Runs a command as an account that owns the workspace and nothing else; `None` without root.
-pub fn as_ordinary_account(ws: &Workspace, backend: &str, command: &str) -> Option<serde_json::Value> {
+pub fn as_unprivileged_user(ws: &Workspace, backend: &str, command: &str) -> Option<serde_json::Value> {
     if !is_root() {
         return None;
     }
@@ -411,11 +411,11 @@ pub fn as_ordinary_account(ws: &Workspace, backend: &str, command: &str) -> Opti
 }
 
 #[test]
-fn a_user_without_power_is_confined_as_well() {
+fn unprivileged_user_is_sandboxed() {
     for backend in backends() {
         let ws = guarded();
         let command = "id -u; touch new && ls new; touch .git/x ../x; ls ~/.ssh; rm new";
-        let Some(answer) = as_ordinary_account(&ws, backend, command) else { return };
+        let Some(answer) = as_unprivileged_user(&ws, backend, command) else { return };
         assert_eq!(answer["data"]["stdout"], "65534\nnew\n", "{backend}: {answer:#}");
         let stderr = answer["data"]["stderr"].as_str().unwrap();
         assert!(stderr.contains(".git/x") && stderr.contains("../x"), "{backend}: {answer:#}");
@@ -423,7 +423,7 @@ fn a_user_without_power_is_confined_as_well() {
 }
 
 #[test]
-fn limits_hold() {
+fn file_memory_and_process_limits_apply() {
     for backend in backends() {
         let ws = guarded();
         let call = |setting: &str, command: &str| {
@@ -471,7 +471,7 @@ fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
 }
 
 #[test]
-fn a_crate_is_built_and_run() {
+fn cargo_builds_and_runs_a_crate() {
     for backend in all_backends() {
         // cargo looks for its files in parent folders, and under Landlock fails if it may not read one.
         let ws = if *backend == "landlock" { Workspace::with(&[]) } else { guarded() };
@@ -492,7 +492,7 @@ fn a_crate_is_built_and_run() {
 }
 
 #[test]
-fn calls_that_lead_out_of_a_sandbox_are_refused() {
+fn dangerous_system_calls_are_denied() {
     let calls = [
         ("add_key", libc_number("add_key")),
         ("keyctl", libc_number("keyctl")),
@@ -535,7 +535,7 @@ fn libc_number(name: &str) -> i64 {
 }
 
 #[test]
-fn a_command_cannot_replace_the_users_own_files_of_lbx() {
+fn commands_cannot_replace_the_user_config_and_state() {
     for backend in backends() {
         let ws = guarded();
         ws.write(".config/lbx/config.toml", "gate = 'strict'\n");
@@ -588,7 +588,7 @@ fn a_command_cannot_replace_the_users_own_files_of_lbx() {
 }
 
 #[test]
-fn a_masked_proc_is_kept_and_gives_nothing_away() {
+fn masked_proc_stays_masked_and_leaks_nothing() {
     if !has_backend("namespaces") || !is_root() {
         return;
     }
@@ -623,7 +623,7 @@ fn a_masked_proc_is_kept_and_gives_nothing_away() {
 }
 
 #[test]
-fn commands_that_run_at_once_keep_the_place_of_a_repository() {
+fn concurrent_commands_share_the_git_placeholder() {
     for backend in backends() {
         let ws = Workspace::bare(&[("a.txt", "one\n")]);
         let setting = format!("bash.backend={backend}");
@@ -658,7 +658,7 @@ fn commands_that_run_at_once_keep_the_place_of_a_repository() {
 }
 
 #[test]
-fn bwrap_is_never_taken_from_a_folder_that_an_agent_can_write() {
+fn bwrap_in_a_writable_directory_is_never_used() {
     let ws = guarded();
     let evil = ws.outside.join("evil");
     let link = ws.outside.join("link");

@@ -43,7 +43,7 @@ fn is_repository(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_new_repository_is_moved_aside_and_named() {
+fn new_repository_is_disabled_and_reported() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "build/\n"), ("src/x", "x\n")]);
         let command = format!(
@@ -74,7 +74,7 @@ fn a_new_repository_is_moved_aside_and_named() {
 }
 
 #[test]
-fn a_root_that_becomes_a_repository_is_none() {
+fn repository_created_in_the_root_is_disabled() {
     for backend in backends() {
         let ws = Workspace::bare(&[("a.txt", "one\n")]);
         let answer = direct(&ws, backend, MAKE).success();
@@ -87,7 +87,7 @@ fn a_root_that_becomes_a_repository_is_none() {
 }
 
 #[test]
-fn a_repository_that_is_replaced_is_moved_aside() {
+fn replaced_repository_is_disabled() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "build/\nsub/\n"), ("build/x", "")]);
         ws.write("sub/file", "x\n");
@@ -108,7 +108,7 @@ fn a_repository_that_is_replaced_is_moved_aside() {
 }
 
 #[test]
-fn a_state_that_a_command_makes_is_moved_aside() {
+fn lbx_state_created_by_a_command_is_disabled() {
     for backend in backends() {
         let ws = Workspace::with(&[("sub/a.txt", "one\n")]);
         let answer = direct(&ws, backend, "mkdir -p sub/.lbx/state; echo x > sub/.lbx/config.toml").success();
@@ -123,7 +123,7 @@ fn a_state_that_a_command_makes_is_moved_aside() {
 }
 
 #[test]
-fn what_git_itself_changes_in_its_repository_is_only_told() {
+fn external_change_of_git_config_is_a_warning() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let call =
         ws.call(&["bash", "--direct", "touch started; while [ ! -e go ]; do sleep 0.02; done"]).spawn();
@@ -141,7 +141,7 @@ fn what_git_itself_changes_in_its_repository_is_only_told() {
 }
 
 #[test]
-fn a_workspace_that_cannot_be_searched_runs_no_direct_command() {
+fn failed_repository_search_blocks_direct_commands() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["bash", "--direct", "true"]).success();
     // With one descriptor too few, the search fails and nothing runs. The number needed depends on the descriptors that
@@ -166,7 +166,7 @@ fn a_workspace_that_cannot_be_searched_runs_no_direct_command() {
 }
 
 #[test]
-fn a_change_under_the_same_size_and_time_is_recorded() {
+fn change_with_the_same_size_and_mtime_is_recorded() {
     for backend in backends() {
         let ws = Workspace::with(&[("f", "public\n"), ("g", "same\n"), (".gitignore", "*.env\n")]);
         ws.write("x.env", "KEY=1\n");
@@ -183,7 +183,7 @@ fn a_change_under_the_same_size_and_time_is_recorded() {
 }
 
 #[test]
-fn a_folder_that_a_command_closes_hides_no_repository() {
+fn repository_in_an_unreadable_directory_is_disabled() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let Some(call) = ws.call_unprivileged(&["bash", "--direct", "git init -q d/e; chmod 0 d"]) else {
         return;
@@ -196,7 +196,7 @@ fn a_folder_that_a_command_closes_hides_no_repository() {
 }
 
 #[test]
-fn small_ignored_files_are_recorded_and_come_back() {
+fn undo_restores_small_ignored_files() {
     for backend in backends() {
         let ws =
             Workspace::with(&[("a.txt", "one\n"), (".gitignore", ".env\ndist/\nnode_modules/\n*.big\n")]);
@@ -231,7 +231,7 @@ fn small_ignored_files_are_recorded_and_come_back() {
 }
 
 #[test]
-fn redo_replaces_an_empty_ignored_folder_by_the_file_of_a_later_command() {
+fn redo_replaces_an_empty_ignored_directory_with_a_file() {
     for backend in backends() {
         let ws = Workspace::with(&[("d2/y", "y\n"), (".gitignore", "d2/\n")]);
         let first = ws.tree();
@@ -257,7 +257,7 @@ fn redo_replaces_an_empty_ignored_folder_by_the_file_of_a_later_command() {
 }
 
 #[test]
-fn six_sessions_at_once_own_exactly_their_own_files() {
+fn concurrent_direct_sessions_own_exactly_their_files() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("shared.txt", "s\n")]);
     let names: Vec<String> = (0..6).map(|number| format!("s{number}")).collect();
     let calls: Vec<_> = names
@@ -285,7 +285,7 @@ fn six_sessions_at_once_own_exactly_their_own_files() {
 }
 
 #[test]
-fn files_of_a_job_that_runs_are_its_own() {
+fn files_of_a_running_job_belong_to_it() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("c.txt", "c\n")]);
     let command = "echo two >> a.txt; echo j > of-job; touch started; while [ ! -e go ]; do sleep 0.02; done; rm started go; echo end >> of-job";
     let started = ws.lbx(&["bash", "--background", command]).ok();
@@ -318,7 +318,7 @@ fn files_of_a_job_that_runs_are_its_own() {
 }
 
 #[test]
-fn a_job_is_stopped_when_a_repository_appears() {
+fn job_stops_when_a_repository_appears() {
     for (folder, has_git) in [("y", true), (".", false)] {
         let ws = if has_git {
             Workspace::with(&[("a.txt", "one\n")])
@@ -349,7 +349,7 @@ fn a_job_is_stopped_when_a_repository_appears() {
 }
 
 #[test]
-fn a_job_that_makes_no_repository_runs_on() {
+fn job_without_a_new_repository_keeps_running() {
     let ws = Workspace::bare(&[("a.txt", "one\n"), ("src/objects/x", "x\n")]);
     let command = "mkdir -p new/deep/.github src/refs; touch new/deep/.gitignore HEAD; sleep 0.3; echo done";
     let started = ws.lbx(&["bash", "--background", command]).ok();
@@ -361,7 +361,7 @@ fn a_job_that_makes_no_repository_runs_on() {
 }
 
 #[test]
-fn a_repository_of_a_command_that_was_killed_is_moved_aside_by_the_next() {
+fn repository_of_a_killed_command_is_disabled_by_the_next() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let command = "git init -q new; touch started; sleep 1000";
     let call = ws.call(&["bash", "--direct", command]).spawn();
@@ -379,7 +379,7 @@ fn a_repository_of_a_command_that_was_killed_is_moved_aside_by_the_next() {
 }
 
 #[test]
-fn folders_above_a_repository_stay_in_their_places() {
+fn commands_cannot_move_parents_of_a_repository() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n"), ("deep/er/sub/x", "x\n"), (".gitignore", "build/\n")]);
         ws.git(&["init", "-q", "deep/er/sub"]);
@@ -399,7 +399,7 @@ fn folders_above_a_repository_stay_in_their_places() {
 }
 
 #[test]
-fn a_repository_behind_a_link_is_protected_with_every_link() {
+fn symlinked_repository_is_protected_with_its_symlinks() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("x/keep", "")]);
     std::fs::rename(ws.path(".git"), ws.path("x/real")).unwrap();
     ws.link(Path::new("x"), "way");
@@ -437,7 +437,7 @@ fn a_repository_behind_a_link_is_protected_with_every_link() {
 }
 
 #[test]
-fn a_protected_link_and_its_target_hold() {
+fn protected_symlink_and_its_target_are_read_only() {
     let ws = Workspace::with(&[("conf/mcp.json", "{}\n"), ("a.txt", "one\n")]);
     ws.link(Path::new("conf/mcp.json"), ".mcp.json");
     ws.write(".lbx/config.toml", "protect = ['.mcp.json']\n");

@@ -33,7 +33,7 @@ pub fn marked(mark: &str) -> Vec<String> {
 }
 
 /// Waits until no process has the mark: the kernel may take a moment to end them.
-pub fn none_left(mark: &str, why: &str) {
+pub fn wait_until_no_process_is_left(mark: &str, why: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !marked(mark).is_empty() {
         assert!(Instant::now() < deadline, "{why}: {:?}", marked(mark));
@@ -47,7 +47,7 @@ pub fn mark(of: &str) -> String {
 }
 
 #[test]
-fn what_a_command_leaves_behind_is_ended() {
+fn background_processes_of_a_command_are_killed() {
     for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("left-{backend}"));
@@ -60,7 +60,7 @@ fn what_a_command_leaves_behind_is_ended() {
 }
 
 #[test]
-fn the_time_limit_ends_every_process() {
+fn timeout_kills_every_process() {
     for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("time-{backend}"));
@@ -100,7 +100,7 @@ fn forking(ws: &Workspace, backend: &str, mark: &str) -> Child {
 }
 
 #[test]
-fn nothing_outlives_a_call_that_is_killed() {
+fn killing_a_call_kills_all_its_processes() {
     for backend in all_backends() {
         let ws = Workspace::with(&[]);
         // LBX_TEST_RUNS=200 measures it.
@@ -110,7 +110,7 @@ fn nothing_outlives_a_call_that_is_killed() {
             let mut call = forking(&ws, backend, &mark);
             kill(call.id());
             call.wait().unwrap();
-            none_left(&mark, &format!("{backend}, run {run}"));
+            wait_until_no_process_is_left(&mark, &format!("{backend}, run {run}"));
         }
         // The next call works.
         bash(&ws, backend, "true").success();
@@ -118,7 +118,7 @@ fn nothing_outlives_a_call_that_is_killed() {
 }
 
 #[test]
-fn a_cancelled_call_ends_its_command() {
+fn cancelled_mcp_call_kills_its_command() {
     for backend in backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("cancelled-{backend}"));
@@ -148,21 +148,21 @@ fn a_cancelled_call_ends_its_command() {
         let answer = from.next().unwrap().unwrap();
         assert!(answer.contains("meanwhile"), "{backend}: {answer}");
         send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } }));
-        none_left(&mark, backend);
+        wait_until_no_process_is_left(&mark, backend);
         drop(to);
         server.wait().unwrap();
     }
 }
 
 #[test]
-fn a_terminal_is_not_the_commands() {
+fn commands_cannot_open_the_terminal() {
     let ws = Workspace::with(&[]);
     let answer = bash(&ws, "auto", "echo x > /dev/tty; ps -o sid= -p $$ | tr -d ' '").success();
     assert!(answer["data"]["stderr"].as_str().unwrap().contains("/dev/tty"), "{answer:#}");
 }
 
 #[test]
-fn a_caller_that_ignores_the_end_of_its_children_gets_its_answer() {
+fn caller_that_ignores_sigchld_gets_a_response() {
     for backend in all_backends() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let (ignoring, setting) = (["--ignore-signal=CHLD"], format!("bash.backend={backend}"));

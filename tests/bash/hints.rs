@@ -11,7 +11,7 @@ fn warnings(answer: &serde_json::Value) -> String {
 }
 
 #[test]
-fn a_commit_is_refused_with_the_way_to_make_one() {
+fn git_commit_in_a_command_gets_a_hint_about_squash() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let answer = bash(&ws, backend, "echo two > a.txt; git commit -qam two").success();
@@ -24,7 +24,7 @@ fn a_commit_is_refused_with_the_way_to_make_one() {
 }
 
 #[test]
-fn a_command_without_network_is_told_so() {
+fn network_failure_gets_a_hint_about_bash_network() {
     for backend in backends() {
         let ws = Workspace::with(&[]);
         let answer = bash(
@@ -51,7 +51,7 @@ fn a_command_without_network_is_told_so() {
 }
 
 #[test]
-fn a_write_outside_names_the_setting() {
+fn write_outside_the_workspace_gets_a_hint_about_bash_writable() {
     for backend in backends() {
         let ws = Workspace::with(&[]);
         let answer = bash(&ws, backend, "touch /usr/new").success();
@@ -61,7 +61,7 @@ fn a_write_outside_names_the_setting() {
 }
 
 #[test]
-fn a_protected_file_names_the_setting() {
+fn write_to_a_protected_file_gets_a_hint_about_protect() {
     for backend in backends() {
         let ws = Workspace::with(&[("deploy.yml", "one\n")]);
         let request = json!({ "command": "echo two > deploy.yml", "direct": true });
@@ -93,7 +93,7 @@ fn other_failures_and_success_have_no_hint() {
 }
 
 #[test]
-fn a_job_tells_it_too() {
+fn job_output_gets_hints() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     // A job that ends at once already has the hint in the first response.
     let job = ws.lbx(&["bash", "--background", "git commit --allow-empty -m x"]).success();
@@ -103,7 +103,7 @@ fn a_job_tells_it_too() {
 }
 
 #[test]
-fn npm_fails_at_once_without_network_and_works_offline() {
+fn npm_works_offline_and_install_fails_fast() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     if ws.lbx(&["bash", "command -v npm"]).success()["data"]["exit_code"] != 0 {
         return skipped("no npm");

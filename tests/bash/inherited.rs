@@ -68,7 +68,7 @@ fn data(output: &str) -> Value {
 }
 
 #[test]
-fn a_command_has_three_descriptors_in_every_backend() {
+fn commands_inherit_only_stdin_stdout_and_stderr() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for backend in all_backends() {
         let setting = format!("bash.backend={backend}");
@@ -83,7 +83,7 @@ fn a_command_has_three_descriptors_in_every_backend() {
 }
 
 #[test]
-fn no_process_in_the_sandbox_has_what_the_caller_left_open() {
+fn sandbox_processes_inherit_no_open_files_of_the_caller() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let command = "readlink /proc/[0-9]*/fd/* | grep -cE 'held$' || true";
     for backend in crate::support::backends() {
@@ -96,7 +96,7 @@ fn no_process_in_the_sandbox_has_what_the_caller_left_open() {
 }
 
 #[test]
-fn a_job_keeps_no_lock_and_no_pipe_of_its_caller() {
+fn job_inherits_no_lock_and_no_pipe() {
     for backend in all_backends() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let setting = format!("bash.backend={backend}");
@@ -112,7 +112,7 @@ fn a_job_keeps_no_lock_and_no_pipe_of_its_caller() {
 }
 
 #[test]
-fn a_command_of_a_server_has_three_descriptors() {
+fn mcp_commands_inherit_only_stdin_stdout_and_stderr() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let client = json!({ "name": "t", "version": "1" });
     let start = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });

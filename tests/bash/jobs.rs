@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, kill, state};
-use crate::ended::{FORKS, mark, marked, none_left};
+use crate::ended::{FORKS, mark, marked, wait_until_no_process_is_left};
 use crate::server::Server;
 use crate::support::{all_backends, first_backend, with};
 
@@ -34,7 +34,7 @@ fn wait_for(ws: &Workspace, path: &str) {
 }
 
 #[test]
-fn a_job_runs_on_and_is_read_from_an_offset() {
+fn job_output_is_read_from_an_offset_while_it_runs() {
     for backend in all_backends() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let command = "echo first; echo two >> a.txt; touch started; while [ ! -e go ]; do sleep 0.02; done; echo last; exit 3";
@@ -69,7 +69,7 @@ fn a_job_runs_on_and_is_read_from_an_offset() {
 }
 
 #[test]
-fn a_job_that_is_stopped_leaves_no_process() {
+fn stopped_job_leaves_no_process() {
     for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("job-{backend}"));
@@ -89,7 +89,7 @@ fn a_job_that_is_stopped_leaves_no_process() {
 }
 
 #[test]
-fn a_job_ends_at_its_time_limit_and_keeps_so_much_output() {
+fn job_output_is_bounded_and_the_timeout_applies() {
     let ws = Workspace::with(&[]);
     let call = ws.lbx(&["bash", "--set", "bash.output_bytes=1048576", "-b", "--timeout-ms", "1500", "yes"]);
     let job = call.ok()["job"].as_str().unwrap().to_owned();
@@ -131,7 +131,7 @@ fn jobs_belong_to_their_session() {
 }
 
 #[test]
-fn what_hinders_the_start_of_a_job_is_answered_at_once() {
+fn job_start_errors_are_returned_immediately() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["bash", "-b", "--workdir", "none", "true"]).error("not_found");
     ws.lbx(&["bash", "-b", "--network=true", "true"]).error("command_denied");
@@ -140,7 +140,7 @@ fn what_hinders_the_start_of_a_job_is_answered_at_once() {
 }
 
 #[test]
-fn a_job_whose_supervisor_is_killed_ends_and_is_lost() {
+fn job_with_a_killed_supervisor_is_lost() {
     for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("lost-{backend}"));
@@ -157,7 +157,7 @@ fn a_job_whose_supervisor_is_killed_ends_and_is_lost() {
             .collect();
         assert_eq!(supervisors.len(), 1, "{backend}: {supervisors:?}");
         supervisors.into_iter().for_each(kill);
-        none_left(&mark, backend);
+        wait_until_no_process_is_left(&mark, backend);
         // The kernel removes the supervisor's watch before it frees its lock.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
         while look(&ws, &["--job", &job])["state"] == "running" && std::time::Instant::now() < until {}
@@ -176,7 +176,7 @@ fn is_supervisor(pid: u32, root: &str) -> bool {
 }
 
 #[test]
-fn a_job_over_mcp_runs_on_and_belongs_to_the_session() {
+fn mcp_job_outlives_the_server_and_belongs_to_its_session() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let mut server = Server::start(ws.call(&["mcp", "--session", "mine"]));
     let command = "echo first; while [ ! -e go ]; do sleep 0.02; done; echo last; exit 3";
@@ -207,7 +207,7 @@ fn a_job_over_mcp_runs_on_and_belongs_to_the_session() {
     let mut server = Server::start(ws.call(&["mcp", "--session", "mine"]));
     let end = server.ok("bash", &json!({ "job": job, "stop": true }));
     assert_eq!((&end["state"], &end["stopped"]), (&json!("ended"), &json!(true)), "{end:#}");
-    none_left(&mark, "mcp");
+    wait_until_no_process_is_left(&mark, "mcp");
     server.close();
 }
 
@@ -229,7 +229,7 @@ fn listed(ws: &Workspace) -> Vec<Value> {
 }
 
 #[test]
-fn the_output_of_a_job_stays_until_it_was_read() {
+fn unread_job_output_is_kept() {
     let Some(backend) = first_backend() else { return };
     let ws = Workspace::with(&[]);
     let long = format!("touch started; sleep 0.1; echo out; : {}", "x".repeat(500));

@@ -26,7 +26,7 @@ fn refused(ws: &Workspace, command: &str) {
 }
 
 #[test]
-fn landlock_keeps_files_outside_and_secrets_from_a_command() {
+fn landlock_denies_writes_outside_and_secrets() {
     if !works() {
         return;
     }
@@ -52,7 +52,7 @@ fn landlock_keeps_files_outside_and_secrets_from_a_command() {
 }
 
 #[test]
-fn landlock_keeps_the_network_and_other_processes_from_a_command() {
+fn landlock_denies_network_and_other_processes() {
     if !works() {
         return;
     }
@@ -78,7 +78,7 @@ fn landlock_keeps_the_network_and_other_processes_from_a_command() {
 }
 
 #[test]
-fn landlock_says_what_it_leaves_open_and_is_only_used_where_the_policy_names_it() {
+fn landlock_reports_its_gaps_and_needs_permission_of_the_policy() {
     if !works() {
         return;
     }
@@ -102,7 +102,7 @@ fn landlock_says_what_it_leaves_open_and_is_only_used_where_the_policy_names_it(
 }
 
 #[test]
-fn work_goes_on_under_landlock() {
+fn ordinary_commands_work_under_landlock() {
     if !works() {
         return;
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, skipped};
 use crate::support::with;
-use crate::transactions::are_possible;
+use crate::transactions::has_overlays;
 
 /// A folder that both the command and the test write.
 struct Meeting {
@@ -44,8 +44,8 @@ impl Meeting {
 }
 
 #[test]
-fn redo_makes_and_deletes_a_folder_whose_inner_folder_came_from_the_trash() {
-    if !are_possible() {
+fn redo_handles_a_directory_restored_from_the_trash() {
+    if !has_overlays() {
         return;
     }
     let ws = Workspace::with(&[("d/y", "y\n"), (".gitignore", "d/\n")]);
@@ -61,8 +61,8 @@ fn redo_makes_and_deletes_a_folder_whose_inner_folder_came_from_the_trash() {
 }
 
 #[test]
-fn a_clean_merge_keeps_the_lines_of_both() {
-    if !are_possible() {
+fn clean_merge_keeps_both_changes() {
+    if !has_overlays() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n")]);
@@ -77,8 +77,8 @@ fn a_clean_merge_keeps_the_lines_of_both() {
 }
 
 #[test]
-fn a_conflict_is_kept_aside_and_the_rest_is_applied() {
-    if !are_possible() {
+fn conflicts_stay_in_the_layer_and_other_changes_apply() {
+    if !has_overlays() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "1\n"), ("gone.txt", "g\n"), ("b.txt", "b\n")]);
@@ -114,8 +114,8 @@ fn a_conflict_is_kept_aside_and_the_rest_is_applied() {
 }
 
 #[test]
-fn a_repository_that_a_command_makes_stays_in_the_layer() {
-    if !are_possible() {
+fn repository_created_by_a_command_stays_in_the_layer() {
+    if !has_overlays() {
         return;
     }
     for command in ["git init -q sub; echo x > sub/f", "git init -q --bare sub/bare; echo x > sub/f"] {
@@ -138,8 +138,8 @@ fn a_repository_that_a_command_makes_stays_in_the_layer() {
 }
 
 #[test]
-fn ignored_files_are_one_entry_a_folder_and_undo_restores_them() {
-    if !are_possible() {
+fn ignored_files_are_grouped_by_directory_and_undoable() {
+    if !has_overlays() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "target/\n.env\n")]);
@@ -166,8 +166,8 @@ fn ignored_files_are_one_entry_a_folder_and_undo_restores_them() {
 }
 
 #[test]
-fn what_is_beyond_the_limit_is_counted_and_not_kept() {
-    if !are_possible() {
+fn oversized_ignored_files_are_counted_as_lost() {
+    if !has_overlays() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "target/\n")]);
@@ -194,8 +194,8 @@ fn what_is_beyond_the_limit_is_counted_and_not_kept() {
 }
 
 #[test]
-fn six_sessions_at_once_own_exactly_their_own_files() {
-    if !are_possible() {
+fn concurrent_layered_sessions_own_exactly_their_files() {
+    if !has_overlays() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -261,8 +261,8 @@ const TOOLCHAINS: [Toolchain; 3] = [
 ];
 
 #[test]
-fn a_second_build_of_a_toolchain_builds_nothing() {
-    if !are_possible() {
+fn second_build_rebuilds_nothing() {
+    if !has_overlays() {
         return;
     }
     for (tool, files, command, word) in TOOLCHAINS {
@@ -284,8 +284,8 @@ fn a_second_build_of_a_toolchain_builds_nothing() {
 }
 
 #[test]
-fn a_second_make_builds_nothing() {
-    if !are_possible() {
+fn second_make_rebuilds_nothing() {
+    if !has_overlays() {
         return;
     }
     let ws = Workspace::with(&[

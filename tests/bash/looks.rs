@@ -3,7 +3,7 @@
 use crate::common::{Call, Workspace, can_trace};
 
 #[test]
-fn a_direct_command_looks_at_each_file_once_before_and_once_after() {
+fn direct_command_stats_each_file_once_before_and_after() {
     if !can_trace() {
         return;
     }

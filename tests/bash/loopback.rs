@@ -47,7 +47,7 @@ fn fetch(ws: &Workspace, session: &str, network: &str, port: u16, more: &Value) 
 }
 
 #[test]
-fn the_server_of_a_job_answers_commands_of_its_session_alone() {
+fn job_server_is_reachable_only_from_its_session() {
     if !has_backend("namespaces") {
         return;
     }
@@ -74,7 +74,7 @@ fn the_server_of_a_job_answers_commands_of_its_session_alone() {
 }
 
 #[test]
-fn a_command_beside_a_job_is_confined_as_any_other() {
+fn command_next_to_a_job_is_sandboxed() {
     if !has_backend("namespaces") {
         return;
     }

@@ -57,7 +57,7 @@ fn run(ws: &Workspace, backend: &str, network: &str, request: &Value) -> Value {
 }
 
 #[test]
-fn nothing_leads_past_the_list_of_hosts() {
+fn host_list_cannot_be_bypassed() {
     for backend in backends() {
         for is_direct in [false, true] {
             let ws = guarded();
@@ -128,7 +128,7 @@ fn nothing_leads_past_the_list_of_hosts() {
 }
 
 #[test]
-fn what_the_list_names_is_reached_by_programs_that_know_a_proxy() {
+fn proxy_connects_only_to_listed_hosts() {
     for backend in backends() {
         let ws = guarded();
         let server = Greeter::start();
@@ -155,7 +155,7 @@ fn what_the_list_names_is_reached_by_programs_that_know_a_proxy() {
 }
 
 #[test]
-fn the_list_holds_for_jobs_and_over_text() {
+fn host_list_applies_to_jobs_and_text_output() {
     for backend in backends() {
         let ws = guarded();
         let other = Greeter::start();
@@ -177,7 +177,7 @@ fn the_list_holds_for_jobs_and_over_text() {
 }
 
 #[test]
-fn a_request_makes_the_network_only_smaller() {
+fn network_field_can_only_restrict_the_policy() {
     for backend in backends() {
         let ws = guarded();
         let server = Greeter::start();
@@ -201,7 +201,7 @@ fn a_request_makes_the_network_only_smaller() {
 }
 
 #[test]
-fn a_list_of_hosts_is_checked_and_only_the_user_makes_it() {
+fn host_list_is_validated_and_only_the_user_sets_it() {
     let ws = guarded();
     for (entry, part) in [
         ("https://example.org", "name the host alone"),
@@ -226,7 +226,7 @@ fn a_list_of_hosts_is_checked_and_only_the_user_makes_it() {
 }
 
 #[test]
-fn landlock_takes_no_list_of_hosts() {
+fn landlock_rejects_a_host_list() {
     if !has_backend("landlock") {
         return;
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::common::{Answer, PATH_FIXED, Workspace};
-use crate::confined::{as_ordinary_account, guarded};
+use crate::confined::{as_unprivileged_user, guarded};
 use crate::support::{all_backends, backends, bash, with};
 
 /// Connects to the socket given as the last argument.
@@ -38,7 +38,7 @@ fn refused(answer: &Answer, what: &str) {
 }
 
 #[test]
-fn the_rest_of_the_disk_is_empty() {
+fn rest_of_the_disk_is_hidden_from_commands() {
     for backend in confining() {
         let ws = guarded();
         let home = ws.outside.join("home");
@@ -77,7 +77,7 @@ fn the_rest_of_the_disk_is_empty() {
 }
 
 #[test]
-fn toolchains_of_the_home_are_read_only() {
+fn toolchains_in_the_home_are_read_only() {
     for backend in confining() {
         let ws = guarded();
         let home = ws.outside.join("home");
@@ -111,7 +111,7 @@ fn toolchains_of_the_home_are_read_only() {
 }
 
 #[test]
-fn the_caller_names_folders_of_programs_but_never_its_home() {
+fn environment_variables_show_toolchains_but_never_the_home() {
     for backend in confining() {
         let ws = guarded();
         let tool = ws.outside.join("venv");
@@ -149,7 +149,7 @@ fn the_caller_names_folders_of_programs_but_never_its_home() {
 }
 
 #[test]
-fn the_users_policy_shows_folders_and_single_files() {
+fn bash_readable_shows_directories_and_single_files() {
     for backend in confining() {
         let ws = guarded();
         let home = ws.outside.join("home");
@@ -187,7 +187,7 @@ fn the_users_policy_shows_folders_and_single_files() {
 }
 
 #[test]
-fn sockets_and_fifos_of_the_host_are_out_of_reach() {
+fn commands_cannot_reach_host_sockets_and_fifos() {
     for backend in backends() {
         let ws = guarded();
         let home = ws.outside.join("home");
@@ -229,7 +229,7 @@ fn sockets_and_fifos_of_the_host_are_out_of_reach() {
 }
 
 #[test]
-fn more_fifos_than_can_be_covered_stop_a_direct_command() {
+fn too_many_fifos_block_a_direct_command() {
     for backend in backends() {
         let ws = guarded();
         let make = "import os; os.mkdir('f'); [os.mkfifo(f'f/{n}') for n in range(4097)]";
@@ -240,7 +240,7 @@ fn more_fifos_than_can_be_covered_stop_a_direct_command() {
 }
 
 #[test]
-fn file_systems_in_memory_are_bounded() {
+fn tmpfs_of_commands_is_bounded() {
     for backend in backends() {
         let ws = guarded();
         let command = "df --output=size,target -B1M | awk '$2 == \"/dev/shm\" { print $1 }'";
@@ -249,7 +249,7 @@ fn file_systems_in_memory_are_bounded() {
 }
 
 #[test]
-fn git_works_in_a_linked_worktree_a_submodule_and_a_clone_with_shared_objects() {
+fn git_works_in_worktrees_submodules_and_shared_clones() {
     for backend in confining() {
         let ws = guarded();
         ws.git(&["worktree", "add", "-q", "../linked"]);
@@ -272,13 +272,13 @@ fn git_works_in_a_linked_worktree_a_submodule_and_a_clone_with_shared_objects() 
 }
 
 #[test]
-fn an_ordinary_account_sees_no_more() {
+fn unprivileged_commands_see_no_more_of_the_disk() {
     for backend in confining() {
         let ws = guarded();
         fs::write(ws.outside.join("home/mine"), "SECRET\n").unwrap();
         let command =
             "cat ../home/mine ../guarded; cat /etc/machine-id; ls /var/log; git log --format=%s; sort a.txt";
-        let Some(answer) = as_ordinary_account(&ws, backend, command) else { return };
+        let Some(answer) = as_unprivileged_user(&ws, backend, command) else { return };
         assert_eq!(answer["data"]["stdout"], "first\none\n", "{backend}: {answer:#}");
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::common::{Call, PATH_FIXED, Workspace, kill, skipped};
-use crate::ended::{FORKS, mark, none_left};
+use crate::ended::{FORKS, mark, wait_until_no_process_is_left};
 use crate::server::Server;
 
 /// Options of podman for hosts with both kinds of control groups.
@@ -133,7 +133,7 @@ fn found(program: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn all_tools_work_in_a_container_of_podman() {
+fn all_tools_work_in_a_podman_container() {
     let Some(container) = Container::start() else { return };
     let create = ["sandbox", "create", "Box", "--container", &format!("podman:{}", container.id)];
     let made = container.call(&create).run().ok();
@@ -179,7 +179,7 @@ fn all_tools_work_in_a_container_of_podman() {
 }
 
 #[test]
-fn commands_are_confined_in_a_container_too() {
+fn commands_are_sandboxed_in_a_container() {
     let Some(container) = Container::start() else { return };
     container
         .call(&["sandbox", "create", "box", "--container", &format!("podman:{}", container.id)])
@@ -213,7 +213,7 @@ fn commands_are_confined_in_a_container_too() {
     });
     let ran = container.call(&["bash", "--json", &request.to_string()]).run().ok();
     assert_eq!(ran["timed_out"], true, "{ran:#}");
-    none_left(&mark, "podman");
+    wait_until_no_process_is_left(&mark, "podman");
 
     // Nothing is left if the call outside is killed or cancelled either: the engine would keep it running.
     let command = format!("{}\ntouch started; sleep 1000", FORKS.replace("bash", "sh"));
@@ -231,12 +231,12 @@ fn commands_are_confined_in_a_container_too() {
         wait("started");
         kill(call.id());
         call.wait().unwrap();
-        none_left("podman-killed", "podman");
+        wait_until_no_process_is_left("podman-killed", "podman");
     }
 }
 
 #[test]
-fn a_server_in_a_container_is_one_connection() {
+fn mcp_server_in_a_container_uses_one_connection() {
     let Some(container) = Container::start() else { return };
     container
         .call(&["sandbox", "create", "box", "--container", &format!("podman:{}", container.id)])
@@ -272,7 +272,7 @@ fn a_server_in_a_container_is_one_connection() {
 }
 
 #[test]
-fn a_container_that_stops_in_the_middle_is_an_error() {
+fn stopped_container_is_an_io_error() {
     let Some(container) = Container::start() else { return };
     // Words with spaces are one word of the command in quotes.
     let programs = container.ws.outside.join("my programs");
@@ -300,7 +300,7 @@ fn a_container_that_stops_in_the_middle_is_an_error() {
 }
 
 #[test]
-fn a_container_in_which_only_the_workspace_can_be_written_is_worked_in() {
+fn read_only_container_with_a_writable_workspace_works() {
     let Some(container) = Container::start() else { return };
     let source = container.ws.outside.join("source");
     fs::create_dir(&source).unwrap();

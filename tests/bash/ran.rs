@@ -9,7 +9,7 @@ use crate::common::Workspace;
 use crate::support::{backends, bash, output, with};
 
 #[test]
-fn a_command_is_answered_in_every_form() {
+fn bash_accepts_flags_json_and_stdin() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/b.txt", "two\n")]);
     let command = "echo out; echo err >&2; exit 3";
     let flags = ws.lbx(&["bash", command]).ok();
@@ -40,7 +40,7 @@ fn a_command_is_answered_in_every_form() {
 }
 
 #[test]
-fn the_exit_status_can_be_that_of_the_command() {
+fn exit_status_flag_returns_the_status_of_the_command() {
     let ws = Workspace::with(&[]);
     for (command, status) in [("exit 7", 7), ("true", 0), ("kill -9 $$", 137), ("sleep 60", 124)] {
         let answer = ws.lbx(&["bash", "--exit-status", "--timeout-ms", "400", command]);
@@ -55,7 +55,7 @@ fn the_exit_status_can_be_that_of_the_command() {
 }
 
 #[test]
-fn text_is_the_output_as_it_is() {
+fn text_output_of_bash_is_the_raw_output() {
     let ws = Workspace::with(&[]);
     let answer = ws.lbx(&["bash", "--text", "printf 'a\\033[31mb\\n'; echo err >&2; touch new; exit 2"]);
     assert_eq!(answer.stdout(), b"a\x1b[31mb\n");
@@ -67,7 +67,7 @@ fn text_is_the_output_as_it_is() {
 }
 
 #[test]
-fn a_command_gets_its_folder_its_stdin_and_its_environment() {
+fn command_gets_its_workdir_stdin_and_env() {
     for backend in backends() {
         let ws = Workspace::with(&[("sub/b.txt", "two\n")]);
         let in_folder = with(&ws, backend, &json!({ "command": "pwd; cat b.txt", "workdir": "sub" })).ok();
@@ -99,7 +99,7 @@ fn a_command_gets_its_folder_its_stdin_and_its_environment() {
 }
 
 #[test]
-fn much_output_is_shown_by_its_ends_and_kept_in_a_file() {
+fn long_output_is_cut_and_saved_to_a_file() {
     for backend in backends() {
         let ws = Workspace::with(&[]);
         let answer = output(&ws, backend, "seq 100000; echo last >&2");
@@ -123,7 +123,7 @@ fn much_output_is_shown_by_its_ends_and_kept_in_a_file() {
 }
 
 #[test]
-fn only_the_newest_outputs_are_kept() {
+fn only_the_newest_output_files_are_kept() {
     let ws = Workspace::with(&[]);
     let mut file = Value::Null;
     for _ in 0..22 {
@@ -135,14 +135,14 @@ fn only_the_newest_outputs_are_kept() {
 }
 
 #[test]
-fn output_that_is_no_text_is_shown_all_the_same() {
+fn non_utf8_output_is_shown_with_a_warning() {
     let ws = Workspace::with(&[]);
     let answer = bash(&ws, "auto", "printf 'caf\\351 \\000'").warned("not UTF-8");
     assert_eq!(answer["stdout"], "caf\u{fffd} \u{0}");
 }
 
 #[test]
-fn a_flood_and_a_silence_take_little_memory_and_no_more_than_their_time() {
+fn flooding_and_silent_commands_respect_memory_and_timeout() {
     let ws = Workspace::with(&[]);
     for (command, timeout_ms, exit_code, timed_out) in [
         ("yes", 1000, 124, true),

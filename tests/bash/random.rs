@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::common::random::Random;
 use crate::common::{Standing, Workspace};
 use crate::support::{backends, with};
-use crate::transactions::are_possible;
+use crate::transactions::has_overlays;
 
 /// Commands of each kind in a normal run.
 const COMMANDS: usize = 24;
@@ -223,22 +223,22 @@ fn run(mode: Mode) {
 }
 
 #[test]
-fn whatever_a_command_does_undo_and_redo_give_both_trees() {
-    if are_possible() {
+fn undo_and_redo_of_random_commands_restore_both_trees() {
+    if has_overlays() {
         run(Mode::Layer);
     }
 }
 
 #[test]
-fn whatever_a_direct_command_does_undo_and_redo_give_both_trees() {
+fn undo_and_redo_of_random_direct_commands_restore_both_trees() {
     if !backends().is_empty() {
         run(Mode::Direct);
     }
 }
 
 #[test]
-fn whatever_a_transaction_does_undo_and_redo_give_both_trees() {
-    if are_possible() {
+fn undo_and_redo_of_random_transactions_restore_both_trees() {
+    if has_overlays() {
         run(Mode::Transaction);
     }
 }
@@ -278,8 +278,8 @@ fn work(ws: &Workspace, session: &str, commands: usize, mut random: Random) {
 }
 
 #[test]
-fn six_sessions_with_random_commands_own_exactly_their_files() {
-    if !are_possible() {
+fn sessions_with_random_commands_own_exactly_their_files() {
+    if !has_overlays() {
         return;
     }
     let seed = given("LBX_RANDOM_SEED").unwrap_or(0x1b5);

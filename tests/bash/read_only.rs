@@ -27,7 +27,7 @@ fn call(ws: &Workspace) -> Call {
 }
 
 #[test]
-fn a_command_that_reads_runs_where_nothing_can_be_written() {
+fn reading_command_runs_on_a_read_only_file_system() {
     if !can_mount() {
         return;
     }
@@ -58,7 +58,7 @@ fn a_command_that_reads_runs_where_nothing_can_be_written() {
 }
 
 #[test]
-fn a_folder_without_write_permission_is_read_by_commands() {
+fn commands_can_read_a_read_only_directory() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.chmod(".", 0o555);
@@ -73,7 +73,7 @@ fn a_folder_without_write_permission_is_read_by_commands() {
 }
 
 #[test]
-fn what_cannot_be_confined_does_not_run_where_nothing_can_be_recorded() {
+fn unconfined_command_is_denied_in_a_read_only_workspace() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.chmod(".", 0o555);
     let arguments = ["bash", "--set", "bash.backend=none", "echo two > a.txt"];

@@ -14,7 +14,7 @@ fn subjects(ws: &Workspace) -> Vec<String> {
 }
 
 #[test]
-fn what_a_command_changed_is_listed_and_recorded() {
+fn command_changes_are_listed_and_snapshotted() {
     for backend in backends() {
         let ws = Workspace::with(&[
             ("a.txt", "one\n"),
@@ -53,7 +53,7 @@ fn what_a_command_changed_is_listed_and_recorded() {
 }
 
 #[test]
-fn what_others_had_changed_stands_apart() {
+fn changes_by_others_are_separate_snapshots() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
     ws.write("b.txt", "before the session\n");
     bash(&ws, "auto", "echo two >> a.txt").success();
@@ -88,7 +88,7 @@ fn what_others_had_changed_stands_apart() {
 }
 
 #[test]
-fn files_that_were_read_and_changed_are_named() {
+fn stale_lists_read_files_that_a_command_changed() {
     let ws =
         Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "c\n"), (".gitignore", "*.log\n")]);
     ws.write("x.log", "log\n");
@@ -103,7 +103,7 @@ fn files_that_were_read_and_changed_are_named() {
 }
 
 #[test]
-fn a_command_that_fails_or_runs_out_of_time_is_recorded_too() {
+fn failed_and_timed_out_commands_are_snapshotted() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let failed = bash(&ws, "auto", "echo two >> a.txt; exit 1").success();
     assert!(failed["snapshot"].is_string() && failed["data"]["exit_code"] == 1);
@@ -114,7 +114,7 @@ fn a_command_that_fails_or_runs_out_of_time_is_recorded_too() {
 }
 
 #[test]
-fn without_snapshots_a_command_runs_and_says_what_is_not_known() {
+fn commands_run_without_snapshots_unless_required() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let answer = ws.lbx(&["bash", "--direct", "--set", "snapshot.enabled=false", "echo two >> a.txt"]).ok();
     assert!(answer["changed"].is_null(), "{answer:#}");
@@ -126,7 +126,7 @@ fn without_snapshots_a_command_runs_and_says_what_is_not_known() {
 }
 
 #[test]
-fn a_session_owns_what_its_commands_changed() {
+fn session_owns_the_changes_of_its_commands() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let session = ["--session", "s"];
     let call = |args: &[&str]| ws.lbx(&[args, &session[..]].concat());
@@ -160,7 +160,7 @@ fn a_session_owns_what_its_commands_changed() {
 }
 
 #[test]
-fn undo_takes_back_what_a_command_did_and_says_what_it_cannot() {
+fn undo_reverts_a_command_and_warns_about_hard_links() {
     for backend in backends() {
         let ws = Workspace::with(&[
             ("a.txt", "one\n"),
@@ -217,7 +217,7 @@ fn undo_takes_back_what_a_command_did_and_says_what_it_cannot() {
 }
 
 #[test]
-fn what_stays_out_of_the_snapshots_is_listed_and_undone_all_the_same() {
+fn files_excluded_from_snapshots_are_listed_and_undoable() {
     for backend in backends() {
         let ws = Workspace::with(&[
             ("a.txt", "one\n"),
@@ -277,7 +277,7 @@ fn what_stays_out_of_the_snapshots_is_listed_and_undone_all_the_same() {
 }
 
 #[test]
-fn what_a_command_changes_in_another_repository_is_told() {
+fn change_in_a_nested_repository_is_a_warning() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write("inner/x", "1\n");
     let init = "git init -q . && git add x && git -c user.name=n -c user.email=e commit -qm 1";
@@ -296,7 +296,7 @@ fn what_a_command_changes_in_another_repository_is_told() {
 }
 
 #[test]
-fn what_a_command_has_done_so_far_is_no_baseline_of_another_session() {
+fn running_command_is_not_in_the_baseline_of_another_session() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
     let command = "echo two >> a.txt; echo x > new.txt; touch started; while [ ! -e go ]; do sleep 0.02; done; rm started go; echo more >> c.txt";
     let call = ws.call(&["bash", "--direct", command]).spawn();
@@ -329,7 +329,7 @@ fn what_a_command_has_done_so_far_is_no_baseline_of_another_session() {
 }
 
 #[test]
-fn a_command_says_which_of_its_files_another_command_was_given() {
+fn command_reports_changes_recorded_for_another_command() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let wait = |name: &str| format!("while [ ! -e {name} ]; do sleep 0.02; done");
     let long = format!("touch long; {}; echo x > of-long; {}; rm go", wait("short"), wait("go"));
@@ -360,7 +360,7 @@ fn paths(data: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_folder_with_others_in_it_whose_place_a_special_file_took_comes_back() {
+fn undo_restores_a_directory_replaced_by_a_special_file() {
     for backend in backends() {
         for special in ["mkfifo d", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"d\")'"] {
             let ws = Workspace::with(&[("a.txt", "one\n"), ("d/f", "f\n")]);
@@ -379,7 +379,7 @@ fn a_folder_with_others_in_it_whose_place_a_special_file_took_comes_back() {
 }
 
 #[test]
-fn fifos_and_sockets_that_a_command_removes_come_back() {
+fn undo_restores_removed_fifos_and_sockets() {
     let socket =
         |path: &str| format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{path}\")'");
     for backend in backends() {
@@ -432,7 +432,7 @@ fn fifos_and_sockets_that_a_command_removes_come_back() {
 }
 
 #[test]
-fn owners_and_attributes_that_a_command_changes_are_told() {
+fn changed_owners_and_attributes_are_a_warning() {
     for backend in backends() {
         let ws =
             Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("d/x.txt", "x\n"), ("c.txt", "c\n")]);
@@ -457,7 +457,7 @@ fn owners_and_attributes_that_a_command_changes_are_told() {
 
 /// A file that can no longer be read was not deleted.
 #[test]
-fn what_a_command_hides_is_not_told_as_deleted() {
+fn unreadable_files_are_not_reported_as_deleted() {
     let Some(backend) = first_backend() else { return };
     let setting = format!("bash.backend={backend}");
     for mode in ["000", "300", "600"] {
@@ -479,7 +479,7 @@ fn what_a_command_hides_is_not_told_as_deleted() {
 
 /// A folder that was already unreadable before the command is not reported.
 #[test]
-fn a_folder_of_another_account_that_cannot_be_read_is_no_news() {
+fn unreadable_directory_of_another_user_is_not_reported() {
     let Some(backend) = first_backend() else { return };
     if !is_root() {
         return;

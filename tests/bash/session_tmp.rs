@@ -27,7 +27,7 @@ fn sessions(ws: &Workspace) -> Vec<String> {
 }
 
 #[test]
-fn a_file_in_tmp_is_there_for_the_next_command_of_the_session() {
+fn tmp_files_persist_within_a_session() {
     let confining = backends().into_iter().chain(["landlock"]);
     let ws = Workspace::with(&[]);
     for backend in confining.filter(|name| crate::support::all_backends().contains(name)) {
@@ -55,7 +55,7 @@ fn a_file_in_tmp_is_there_for_the_next_command_of_the_session() {
 }
 
 #[test]
-fn tmp_ends_with_the_session() {
+fn session_end_removes_its_tmp() {
     let ws = Workspace::with(&[]);
     of(&ws, "namespaces", "one", "mkdir -p /tmp/a/b && touch /tmp/a/b/c && chmod 0 /tmp/a");
     of(&ws, "namespaces", "two", "touch /tmp/kept");
@@ -66,7 +66,7 @@ fn tmp_ends_with_the_session() {
 }
 
 #[test]
-fn tmp_ends_with_the_connection_that_has_the_session_alone() {
+fn closing_the_mcp_connection_removes_its_tmp() {
     let ws = Workspace::with(&[]);
     let mut server = Server::start(ws.call(&["mcp"]));
     server.ok("bash", &json!({ "command": "echo hello > /tmp/note" }));
@@ -77,7 +77,7 @@ fn tmp_ends_with_the_connection_that_has_the_session_alone() {
 }
 
 #[test]
-fn tmp_ends_a_day_after_its_last_use_and_not_while_a_command_uses_it() {
+fn unused_tmp_expires_after_a_day() {
     let ws = Workspace::with(&[]);
     let mut running = ws
         .call(&[
@@ -105,7 +105,7 @@ fn tmp_ends_a_day_after_its_last_use_and_not_while_a_command_uses_it() {
 }
 
 #[test]
-fn a_command_without_a_state_has_an_empty_tmp() {
+fn command_without_lbx_state_has_an_empty_tmp() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let Some(call) = ws.call_unprivileged(&["bash", "touch /tmp/x && ls /tmp/x"]) else { return };
     ws.chmod(".", 0o555);

@@ -11,7 +11,7 @@ use crate::support::{all_backends, backends, first_backend, has_backend, with};
 type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
 
 /// Returns true if transactions are available here.
-pub fn are_possible() -> bool {
+pub fn has_overlays() -> bool {
     if !has_backend("namespaces") {
         return false;
     }
@@ -43,8 +43,8 @@ fn workspace() -> Workspace {
 }
 
 #[test]
-fn a_transaction_is_one_change_and_undo_takes_all_of_it_back() {
-    if !are_possible() {
+fn transaction_is_one_change_and_undo_reverts_all_of_it() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -101,8 +101,8 @@ fn a_transaction_is_one_change_and_undo_takes_all_of_it_back() {
 }
 
 #[test]
-fn a_transaction_says_which_attributes_it_does_not_take_over() {
-    if !are_possible() {
+fn transaction_warns_about_attributes_that_it_does_not_apply() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -136,8 +136,8 @@ fn a_transaction_says_which_attributes_it_does_not_take_over() {
 }
 
 #[test]
-fn a_dry_run_shows_what_would_change_and_changes_nothing() {
-    if !are_possible() {
+fn bash_dry_run_lists_changes_and_applies_none() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -160,8 +160,8 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
 }
 
 #[test]
-fn what_changes_its_kind_is_listed_in_order_of_the_paths() {
-    if !are_possible() {
+fn changed_paths_of_a_transaction_are_sorted() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -182,8 +182,8 @@ fn what_changes_its_kind_is_listed_in_order_of_the_paths() {
 }
 
 #[test]
-fn a_command_that_fails_is_rolled_back_where_that_is_wanted() {
-    if !are_possible() {
+fn on_failure_discard_rolls_back_a_failed_command() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -204,8 +204,8 @@ fn a_command_that_fails_is_rolled_back_where_that_is_wanted() {
 }
 
 #[test]
-fn a_file_that_others_changed_meanwhile_stops_the_whole_transaction() {
-    if !are_possible() {
+fn concurrent_change_makes_the_transaction_stale() {
+    if !has_overlays() {
         return;
     }
     let cases: &[Step<'_>] = &[
@@ -241,8 +241,8 @@ fn a_file_that_others_changed_meanwhile_stops_the_whole_transaction() {
 }
 
 #[test]
-fn what_is_protected_stays_so_under_a_layer() {
-    if !are_possible() {
+fn protected_paths_stay_protected_in_a_transaction() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -272,8 +272,8 @@ fn what_is_protected_stays_so_under_a_layer() {
 }
 
 #[test]
-fn a_transaction_does_not_search_the_workspace_again() {
-    if !are_possible() || !can_trace() {
+fn transaction_reuses_the_cached_repository_search() {
+    if !has_overlays() || !can_trace() {
         return;
     }
     let ws = workspace();
@@ -296,8 +296,8 @@ fn a_transaction_does_not_search_the_workspace_again() {
 }
 
 #[test]
-fn a_transaction_never_touches_a_repository_that_is_new_since_the_last_search() {
-    if !are_possible() {
+fn transaction_never_changes_a_repository_missing_in_the_cache() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -337,8 +337,8 @@ fn a_transaction_never_touches_a_repository_that_is_new_since_the_last_search() 
 }
 
 #[test]
-fn a_transaction_does_not_see_a_state_that_is_new_since_the_last_search() {
-    if !are_possible() {
+fn transaction_hides_lbx_state_missing_in_the_cache() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -351,7 +351,7 @@ fn a_transaction_does_not_see_a_state_that_is_new_since_the_last_search() {
 }
 
 #[test]
-fn where_no_layer_can_be_had_a_transaction_is_refused() {
+fn transaction_without_overlay_support_is_an_error() {
     let ws = workspace();
     let request = json!({ "command": "echo x > a.txt", "transaction": true });
     for backend in ["none", "bubblewrap"] {
@@ -362,8 +362,8 @@ fn where_no_layer_can_be_had_a_transaction_is_refused() {
 }
 
 #[test]
-fn large_files_and_trees_move_to_their_place() {
-    if !are_possible() {
+fn transaction_applies_large_files_and_deep_trees() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -393,8 +393,8 @@ fn large_files_and_trees_move_to_their_place() {
 }
 
 #[test]
-fn a_killed_call_keeps_its_layer_and_the_next_call_names_it() {
-    if !are_possible() {
+fn next_call_reports_the_layer_of_a_killed_call() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -433,8 +433,8 @@ fn a_killed_call_keeps_its_layer_and_the_next_call_names_it() {
 }
 
 #[test]
-fn an_ordinary_user_undoes_a_transaction_that_closed_files() {
-    if !are_possible() {
+fn unprivileged_undo_restores_files_made_read_only() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -471,14 +471,14 @@ const HIDES: [&str; 4] = [
 ];
 
 #[test]
-fn an_ordinary_user_changes_read_only_folders_in_a_transaction_and_undoes_it() {
-    if are_possible() {
+fn unprivileged_transaction_in_read_only_directories_is_undoable() {
+    if has_overlays() {
         undone_and_redone(&["bash", "--transaction"]);
     }
 }
 
 #[test]
-fn an_ordinary_user_changes_read_only_folders_in_a_command_and_undoes_it() {
+fn unprivileged_command_in_read_only_directories_is_undoable() {
     if !backends().is_empty() {
         undone_and_redone(&["bash"]);
     }
@@ -510,7 +510,7 @@ fn undone_and_redone(bash: &[&str]) {
 }
 
 #[test]
-fn a_folder_that_others_have_opened_since_stays_open() {
+fn undo_accepts_a_directory_made_writable_by_others() {
     if first_backend().is_none() {
         return;
     }
@@ -530,8 +530,8 @@ fn a_folder_that_others_have_opened_since_stays_open() {
 }
 
 #[test]
-fn an_ordinary_user_hides_what_a_transaction_changed() {
-    if !are_possible() {
+fn undo_of_an_unreadable_directory_needs_permission() {
+    if !has_overlays() {
         return;
     }
     for command in HIDES {
@@ -555,8 +555,8 @@ fn an_ordinary_user_hides_what_a_transaction_changed() {
 }
 
 #[test]
-fn a_transaction_opens_a_folder_that_could_not_be_looked_into_and_changes_nothing_in_it() {
-    if !are_possible() {
+fn transaction_cannot_change_files_in_an_unreadable_directory() {
+    if !has_overlays() {
         return;
     }
     for mode in [0, 0o300, 0o600] {
@@ -580,8 +580,8 @@ fn a_transaction_opens_a_folder_that_could_not_be_looked_into_and_changes_nothin
 }
 
 #[test]
-fn a_command_that_only_touches_a_read_only_folder_makes_no_change() {
-    if !are_possible() {
+fn touching_a_read_only_directory_is_not_a_change() {
+    if !has_overlays() {
         return;
     }
     let ws = workspace();
@@ -595,7 +595,7 @@ fn a_command_that_only_touches_a_read_only_folder_makes_no_change() {
 }
 
 #[test]
-fn a_read_only_folder_that_a_command_made_is_undone() {
+fn undo_removes_a_new_read_only_directory() {
     let ws = workspace();
     let command = OPENS_AND_CLOSES[2];
     let before = ws.tree();
@@ -606,7 +606,7 @@ fn a_read_only_folder_that_a_command_made_is_undone() {
 }
 
 #[test]
-fn a_job_is_no_transaction() {
+fn background_cannot_be_combined_with_transaction() {
     let ws = workspace();
     ws.unchanged(|| {
         for field in
@@ -621,8 +621,8 @@ fn a_job_is_no_transaction() {
 }
 
 #[test]
-fn a_transaction_takes_a_backend_that_can_or_is_refused() {
-    if !are_possible() {
+fn transaction_selects_a_backend_with_overlay_support() {
+    if !has_overlays() {
         return;
     }
     for backend in all_backends() {

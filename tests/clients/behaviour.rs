@@ -14,7 +14,7 @@ const LARGE: usize = 10 << 20;
 const MESSAGE_BYTES_MAX: usize = 4_000_000;
 
 #[test]
-fn every_sdk_is_told_what_is_wrong() {
+fn every_sdk_receives_structured_errors() {
     let Some(clients) = Clients::found() else { return };
     let refusals = [
         ("edit", json!({ "path": "a.txt", "old_string": "a", "new_string": "b" }), "not_read"),
@@ -42,7 +42,7 @@ fn every_sdk_is_told_what_is_wrong() {
 }
 
 #[test]
-fn every_sdk_hears_how_far_a_command_is() {
+fn every_sdk_receives_progress_of_a_command() {
     let Some(clients) = Clients::found() else { return };
     for (sdk, _) in SDKS {
         let ws = Workspace::with(&[]);
@@ -65,7 +65,7 @@ fn runs(command: &str) -> bool {
 }
 
 #[test]
-fn what_an_sdk_cancels_stops_and_leaves_no_process() {
+fn call_cancelled_by_an_sdk_leaves_no_process() {
     let Some(clients) = Clients::found() else { return };
     for (number, (sdk, _)) in SDKS.into_iter().enumerate() {
         let ws = Workspace::with(&[("a.txt", "a\n")]);
@@ -92,7 +92,7 @@ fn what_an_sdk_cancels_stops_and_leaves_no_process() {
 }
 
 #[test]
-fn fifty_calls_at_once_each_get_their_own_answer() {
+fn fifty_concurrent_calls_each_get_their_own_response() {
     let Some(clients) = Clients::found() else { return };
     for (sdk, _) in SDKS {
         let ws = Workspace::with(&[("log.txt", "")]);
@@ -131,7 +131,7 @@ fn fifty_calls_at_once_each_get_their_own_answer() {
 }
 
 #[test]
-fn ten_megabytes_go_in_and_come_out_in_messages_that_every_sdk_takes() {
+fn large_content_fits_into_messages_that_every_sdk_accepts() {
     let Some(clients) = Clients::found() else { return };
     let content = "0123456789abcde\n".repeat(LARGE / 16);
     for (sdk, _) in SDKS {

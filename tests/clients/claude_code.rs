@@ -47,7 +47,7 @@ fn turn(clients: &Clients, ws: &Workspace, arguments: &[&str], steps: &Value) ->
 }
 
 #[test]
-fn the_model_meets_lbx_in_its_first_request_and_edits_through_it() {
+fn claude_code_offers_lbx_tools_and_edits_with_them() {
     let Some(clients) = Clients::found() else { return };
     let ws = Workspace::with(&[("a.js", "const a = 1;\nconst b = 2;\n")]);
     ws.lbx(&["init", "--client", "claude-code"]).ok();
@@ -72,7 +72,7 @@ fn the_model_meets_lbx_in_its_first_request_and_edits_through_it() {
 }
 
 #[test]
-fn with_exclusive_no_built_in_file_tool_is_left() {
+fn init_exclusive_disables_the_built_in_file_tools() {
     let Some(clients) = Clients::found() else { return };
     let ws = Workspace::with(&[("a.js", "const a = 1;\n")]);
     let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
@@ -86,7 +86,7 @@ fn with_exclusive_no_built_in_file_tool_is_left() {
 }
 
 #[test]
-fn the_plugin_is_valid_and_installed_and_its_tools_are_in_the_first_request() {
+fn claude_code_plugin_is_valid_and_offers_its_tools() {
     let Some(clients) = Clients::found() else { return };
     let ws = Workspace::with(&[("a.js", "const a = 1;\n")]);
     ws.lbx(&["init", "--plugin", "plugin"]).ok();

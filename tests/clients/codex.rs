@@ -93,7 +93,7 @@ fn check(ws: &Workspace, asked: &[Value]) {
 }
 
 #[test]
-fn the_model_meets_lbx_in_its_first_request_and_edits_through_it() {
+fn codex_offers_lbx_tools_and_edits_with_them() {
     let Some(clients) = Clients::found() else { return };
     let Some(program) = program(&clients) else { return };
     let ws = Workspace::with(&[("a.js", "const a = 1;\nconst b = 2;\n")]);
@@ -102,7 +102,7 @@ fn the_model_meets_lbx_in_its_first_request_and_edits_through_it() {
 }
 
 #[test]
-fn the_plugin_is_installed_and_its_tools_and_its_skill_are_in_the_first_request() {
+fn codex_plugin_offers_its_tools_and_skill() {
     let Some(clients) = Clients::found() else { return };
     let Some(program) = program(&clients) else { return };
     let ws = Workspace::with(&[("a.js", "const a = 1;\nconst b = 2;\n")]);

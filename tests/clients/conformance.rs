@@ -137,7 +137,7 @@ fn checks(results: &Path) -> Vec<(String, Vec<Value>)> {
 }
 
 #[test]
-fn the_conformance_suite_passes_but_for_the_exceptions() {
+fn conformance_suite_passes_except_for_listed_scenarios() {
     let Some(clients) = Clients::found() else { return };
     let ws = Workspace::with(&[("123.txt", "template 123\n"), ("a.wav", "RIFF....WAVEfmt ")]);
     ws.write("dot.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89");

@@ -34,7 +34,7 @@ fn printed(output: &Output) -> Value {
 }
 
 #[test]
-fn the_inspector_finds_no_fault_in_any_list_of_tools() {
+fn inspector_accepts_every_tool_list() {
     let Some(clients) = Clients::found() else { return };
     let ws = Workspace::with(&[]);
     for dialect in std::iter::once("lbx").chain(DIALECTS.iter().map(|dialect| dialect.name)) {
@@ -52,7 +52,7 @@ fn prepare(ws: &Workspace, family: &str, step: &Step) {
 }
 
 #[test]
-fn the_inspector_calls_every_tool_of_every_family() {
+fn inspector_calls_every_tool_of_every_dialect() {
     let Some(clients) = Clients::found() else { return };
     for (number, (family, steps)) in transcripts().into_iter().enumerate() {
         let ws = Workspace::with(FILES);

@@ -109,7 +109,7 @@ fn answers(
 }
 
 #[test]
-fn a_session_with_the_filesystem_tools_is_that_of_the_reference_server() {
+fn filesystem_dialect_equals_the_reference_server() {
     let Some(clients) = Clients::found() else { return };
     let recorded = Recorded::of("mcp-filesystem");
     let theirs = answers(&clients, &recorded, |ws| {

@@ -48,7 +48,7 @@ fn ours(clients: &Clients, ws: &Workspace, commands: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn a_session_with_the_memory_tool_is_that_of_the_anthropic_sdk() {
+fn memory_dialect_equals_the_anthropic_sdk() {
     let Some(clients) = Clients::found() else { return };
     let recorded = Recorded::of("anthropic-memory");
     let commands: Vec<Value> = recorded.calls.iter().map(|call| call["arguments"].clone()).collect();

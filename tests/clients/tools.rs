@@ -13,7 +13,7 @@ use crate::steps::{FILES, Step, check, request};
 use crate::transcripts::transcripts;
 
 #[test]
-fn every_sdk_calls_every_tool_of_lbx() {
+fn every_sdk_calls_every_native_tool() {
     let Some(clients) = Clients::found() else { return };
     let served: BTreeSet<&str> = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name).collect();
     let calls = native_calls();
@@ -48,7 +48,7 @@ fn session_of(ws: &Workspace, family: &str, steps: &[Step]) -> Session {
 }
 
 #[test]
-fn every_sdk_calls_every_tool_of_every_family() {
+fn every_sdk_calls_every_tool_of_every_dialect() {
     let Some(clients) = Clients::found() else { return };
     for (sdk, _) in SDKS {
         let all = transcripts();

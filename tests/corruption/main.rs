@@ -29,7 +29,7 @@ use lbx::DEEDS;
 const TABLE: &str = "benches/corruption.md";
 
 #[test]
-fn no_byte_that_was_not_addressed_changes() {
+fn tools_change_only_the_addressed_bytes() {
     let files = &File::all();
     let rows: Vec<table::Row> = std::thread::scope(|scope| {
         let tasks: Vec<_> =

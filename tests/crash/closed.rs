@@ -46,7 +46,7 @@ fn plain(ws: &Workspace, call: &[&str]) -> Answer {
 }
 
 /// Makes a call with a fault at one of its system calls.
-fn struck(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
+fn run_with_fault(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
     let trace = format!("trace={}", point.call);
     let inject = format!("inject={}:{fault}:when={}", point.call, point.number);
     let child = traced(ws, &["-o", "/dev/null", "-e", &trace, "-e", &inject], call).spawn();
@@ -136,7 +136,7 @@ fn judge(ws: &Workspace, before: &Tree, after: &Tree, output: &Output) -> Result
 }
 
 #[test]
-fn a_change_in_closed_folders_is_whole_wherever_it_is_killed() {
+fn killed_change_in_read_only_folders_is_all_or_nothing() {
     if !can_trace() {
         return;
     }
@@ -149,12 +149,12 @@ fn a_change_in_closed_folders_is_whole_wherever_it_is_killed() {
         eprintln!("{} points in {}", tries.len(), case.name);
         wrong.extend(each(&tries, |point| {
             let ws = case.before.copy();
-            let output = struck(&ws, point, "signal=SIGKILL", &case.call);
+            let output = run_with_fault(&ws, point, "signal=SIGKILL", &case.call);
             // The recovery may be killed as well.
             for number in (1..=12).filter(|_| is_thorough()) {
                 let ws = ws.copy();
                 let twice = Point { call: "fchmodat".to_owned(), number };
-                struck(&ws, &twice, "signal=SIGKILL", &next);
+                run_with_fault(&ws, &twice, "signal=SIGKILL", &next);
                 judge(&ws, &before, &after, &output).map_err(|what| {
                     format!("{} killed at {point:?}, then at {twice:?}: {what}", case.name)
                 })?;
@@ -167,7 +167,7 @@ fn a_change_in_closed_folders_is_whole_wherever_it_is_killed() {
 }
 
 #[test]
-fn a_change_in_closed_folders_that_fails_is_taken_back() {
+fn failed_change_in_read_only_folders_is_rolled_back() {
     if !can_trace() {
         return;
     }
@@ -179,7 +179,7 @@ fn a_change_in_closed_folders_that_fails_is_taken_back() {
         let tries = sample(points(&case), POINTS);
         wrong.extend(each(&tries, |point| {
             let ws = case.before.copy();
-            let output = struck(&ws, point, "error=EIO", &case.call);
+            let output = run_with_fault(&ws, point, "error=EIO", &case.call);
             let unset = b"the permissions of a folder could not be set";
             if output.stdout.windows(unset.len()).any(|text| text == unset) {
                 return Ok(());

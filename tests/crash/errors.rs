@@ -59,7 +59,7 @@ const FAULTS: &[(&str, &[&str])] = &[
     ),
 ];
 #[test]
-fn an_error_from_the_system_never_makes_an_answer_untrue() {
+fn response_is_true_after_any_os_error() {
     if !can_trace() {
         return;
     }
@@ -86,7 +86,7 @@ fn an_error_from_the_system_never_makes_an_answer_untrue() {
 }
 
 #[test]
-fn no_undo_takes_what_it_cannot_look_at_for_gone() {
+fn undo_never_takes_an_unreadable_path_for_missing() {
     if !can_trace() {
         return;
     }

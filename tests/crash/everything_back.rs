@@ -182,19 +182,19 @@ struct Told {
 
 impl Told {
     /// Undoes a few changes, and may redo some of them, in the middle of the run.
-    fn waver(&mut self, ws: &Workspace, random: &mut Random, seed: u64) {
+    fn undo_and_redo_some(&mut self, ws: &Workspace, random: &mut Random, seed: u64) {
         let steps = 1 + random.below(4.min(self.calls.len()));
         let again = random.below(steps + 1);
-        self.leap(ws, "undo", steps, self.calls.len() - steps, seed);
+        self.undo_or_redo_steps(ws, "undo", steps, self.calls.len() - steps, seed);
         if again > 0 {
-            self.leap(ws, "redo", again, self.calls.len() - steps + again, seed);
+            self.undo_or_redo_steps(ws, "redo", again, self.calls.len() - steps + again, seed);
         }
         self.trees.truncate(self.trees.len() - steps + again);
         self.calls.truncate(self.calls.len() - steps + again);
     }
 
     /// Undoes or redoes many steps in one call, to the tree of that number.
-    fn leap(&self, ws: &Workspace, tool: &str, steps: usize, to: usize, seed: u64) {
+    fn undo_or_redo_steps(&self, ws: &Workspace, tool: &str, steps: usize, to: usize, seed: u64) {
         let answer = ws.lbx(&[tool, "--steps", &steps.to_string()]).envelope();
         assert_eq!(answer["ok"], true, "seed {seed}: {tool} of {steps}: {answer}: {:#?}", self.calls);
         let (wanted, now) = (&self.trees[to], ws.tree());
@@ -204,7 +204,7 @@ impl Told {
 }
 
 #[test]
-fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
+fn undo_and_redo_restore_the_trees_of_random_changes() {
     let seed = seed();
     eprintln!("LBX_SEED={seed}");
     let mut random = Random::new(seed);
@@ -214,7 +214,7 @@ fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
     let mut told = Told { trees: vec![first.clone()], calls: Vec::new() };
     for number in 0..wanted * 6 {
         if !told.calls.is_empty() && random.below(12) == 0 {
-            told.waver(&ws, &mut random, seed);
+            told.undo_and_redo_some(&ws, &mut random, seed);
         }
         let Some((tool, request)) = request(&ws, &mut random, number) else { continue };
         let answer = ws.json(tool, &request).envelope();
@@ -241,9 +241,9 @@ fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
     assert_eq!(ws.tree(), first, "seed {seed}");
     must_equal_tip(&ws).unwrap();
     // All of them at once, in both directions.
-    told.leap(&ws, "redo", count, count, seed);
+    told.undo_or_redo_steps(&ws, "redo", count, count, seed);
     must_equal_tip(&ws).unwrap();
-    told.leap(&ws, "undo", count, 0, seed);
+    told.undo_or_redo_steps(&ws, "undo", count, 0, seed);
     must_equal_tip(&ws).unwrap();
     go(&ws, "redo", seed, told.trees.iter().skip(1), &told.calls.iter().collect::<Vec<_>>());
     must_equal_tip(&ws).unwrap();
@@ -261,7 +261,7 @@ fn go<'a>(ws: &Workspace, tool: &str, seed: u64, trees: impl Iterator<Item = &'a
 }
 
 #[test]
-fn times_and_inodes_of_what_was_deleted_come_back_too() {
+fn undo_of_delete_restores_times_and_inodes() {
     let ws = Workspace::with(&[("d/a.txt", "a\n")]);
     let stand = |path: &Path| {
         let stat = std::fs::symlink_metadata(path).unwrap();

@@ -40,7 +40,7 @@ fn index_is_at_head(ws: &Workspace) -> bool {
 }
 
 #[test]
-fn a_killed_squash_leaves_no_lock_that_stays() {
+fn locks_of_a_killed_squash_are_removed() {
     if !can_trace() {
         return;
     }
@@ -87,7 +87,7 @@ fn a_killed_squash_leaves_no_lock_that_stays() {
 }
 
 #[test]
-fn a_squash_that_cannot_be_synced_says_what_stands() {
+fn squash_response_is_true_if_sync_fails() {
     if !can_trace() {
         return;
     }
@@ -104,7 +104,7 @@ fn a_squash_that_cannot_be_synced_says_what_stands() {
 }
 
 #[test]
-fn a_lock_of_gits_own_is_left_alone() {
+fn doctor_fix_keeps_a_lock_of_git() {
     let ws = changed();
     let lock = ws.path(".git/refs/heads/feature.lock");
     std::fs::write(&lock, ws.git(&["rev-parse", "HEAD"]) + "\n").unwrap();

@@ -15,7 +15,7 @@ const EDITS: (usize, usize) = (64, 200);
 const EDITS_QUICK: (usize, usize) = (16, 5);
 
 #[test]
-fn edits_of_distinct_lines_by_many_processes_all_land_once() {
+fn concurrent_edits_of_distinct_lines_all_apply_once() {
     let (processes, edits) = if is_thorough() { EDITS } else { EDITS_QUICK };
     let begun = Instant::now();
     let slowest = std::sync::Mutex::new(Duration::ZERO);
@@ -65,7 +65,7 @@ fn edits_of_distinct_lines_by_many_processes_all_land_once() {
 }
 
 #[test]
-fn calls_killed_at_random_lose_nothing_that_was_acknowledged() {
+fn randomly_killed_calls_lose_no_acknowledged_change() {
     let rounds = if is_thorough() { 20 } else { 6 };
     let ws = Workspace::with(&[("log.txt", "start\n"), ("d/moved", "m\n")]);
     let said = std::sync::Mutex::new(Vec::new());

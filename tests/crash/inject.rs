@@ -83,7 +83,7 @@ pub fn fail_at(ws: &Workspace, point: &Point, errno: &str, call: &[&str]) -> Out
 
 /// Makes a call that stops for a second as it waits for the disk, and runs `meanwhile` then: after the data is written,
 /// and before any of it takes effect.
-pub fn held_up(ws: &Workspace, call: &[&str], meanwhile: impl FnOnce()) -> Output {
+pub fn run_delayed_at_sync(ws: &Workspace, call: &[&str], meanwhile: impl FnOnce()) -> Output {
     let syncs = "trace=fsync,syncfs";
     let delay = "inject=fsync,syncfs:delay_enter=1000000:when=1";
     let arguments = ["-o", "/dev/null", "-e", syncs, "-e", delay].map(OsString::from);

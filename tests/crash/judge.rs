@@ -145,7 +145,7 @@ pub fn must_be_tidy(ws: &Workspace) -> Result<(), String> {
             || name.starts_with(&state("staging/"))
             || name.starts_with(&state("journal/open/"))
             || name.starts_with(&state("journal/stuck/"))
-            || (name.starts_with(".git/") && has_ending(&path, "lock"));
+            || (name.starts_with(".git/") && has_extension(&path, "lock"));
         if is_left {
             left.push(name);
         }
@@ -154,7 +154,7 @@ pub fn must_be_tidy(ws: &Workspace) -> Result<(), String> {
 }
 
 /// Returns true if a path has that extension.
-fn has_ending(path: &Path, ending: &str) -> bool {
+fn has_extension(path: &Path, ending: &str) -> bool {
     path.extension().is_some_and(|found| found == ending)
 }
 

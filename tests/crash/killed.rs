@@ -44,7 +44,7 @@ pub const CHANGING: &[&str] =
 const TWICE: &[&str] = &["patch", "undo a patch", "delete a folder", "write over a file", "undo a mix"];
 
 #[test]
-fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
+fn killed_call_leaves_all_old_or_all_new() {
     if !can_trace() {
         return;
     }
@@ -73,11 +73,11 @@ fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
 }
 
 #[test]
-fn a_change_of_many_files_is_whole_wherever_it_is_killed() {
+fn killed_change_of_many_files_is_all_or_nothing() {
     if !can_trace() {
         return;
     }
-    let scenario = scenarios::of_many_files();
+    let scenario = scenarios::many_files_scenario();
     let sides = Sides::of(&scenario.before, &scenario.arguments());
     let all = points(&scenario.before.copy(), CALLS, &scenario.arguments());
     let last = |call: &str| all.iter().filter(|point| point.call == call).map(|point| point.number).max();
@@ -98,7 +98,7 @@ fn a_change_of_many_files_is_whole_wherever_it_is_killed() {
 }
 
 #[test]
-fn a_recovery_that_is_killed_is_recovered_from_too() {
+fn killed_recovery_is_completed_by_the_next_call() {
     if !can_trace() {
         return;
     }
@@ -151,7 +151,7 @@ fn half_way(scenario: &Scenario) -> Workspace {
 /// As after a rollback that a disk error interrupted: the description is no longer in the trash, and the folder can
 /// still be moved there.
 #[test]
-fn a_deletion_whose_description_is_gone_is_rolled_back() {
+fn killed_deletion_without_its_description_is_rolled_back() {
     if !can_trace() {
         return;
     }

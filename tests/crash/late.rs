@@ -10,7 +10,7 @@ use crate::killed::CHANGING;
 type Case = (&'static str, fn(&Workspace), &'static str);
 
 #[test]
-fn what_can_no_longer_be_done_for_a_killed_change_is_a_warning() {
+fn unfinished_step_of_a_killed_change_is_a_warning() {
     if !can_trace() {
         return;
     }

@@ -26,7 +26,7 @@ fn behind(ws: &Workspace, words: &[&str], call: &[&str]) -> std::process::Output
 }
 
 /// Checks that the answer of a call under a limit is true, and that the files are whole.
-fn judge_limited(
+fn check_under_limit(
     sides: &Sides,
     ws: &Workspace,
     words: &[&str],
@@ -51,7 +51,7 @@ fn judge_limited(
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn() {
+fn file_size_limit_leaves_no_torn_file() {
     if !is_installed("prlimit") {
         return;
     }
@@ -68,14 +68,14 @@ fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn(
         // The signal of the limit ends a program, unless its caller ignores it.
         let trap = if *is_deadly { "exec \"$@\"" } else { "trap '' XFSZ; exec \"$@\"" };
         let words = ["prlimit", &limit, "sh", "-c", trap, "sh"];
-        judge_limited(&sides, &ws.copy(), &words, &call, *is_deadly)
+        check_under_limit(&sides, &ws.copy(), &words, &call, *is_deadly)
             .map_err(|what| format!("{size} bytes, deadly {is_deadly}: {what}"))
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
+fn file_descriptor_limit_leaves_no_torn_file() {
     if !is_installed("prlimit") {
         return;
     }
@@ -87,7 +87,7 @@ fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
     let wrong = each(&limits, |limit| {
         let option = format!("--nofile={limit}");
         // The dynamic loader, if any, needs a descriptor of its own.
-        judge_limited(&sides, &ws.copy(), &["prlimit", &option], &call, false)
+        check_under_limit(&sides, &ws.copy(), &["prlimit", &option], &call, false)
             .or_else(|what| if *limit == 3 && what.contains("EOF") { Ok(()) } else { Err(what) })
             .map_err(|what| format!("{limit} descriptors: {what}"))
     });
@@ -95,7 +95,7 @@ fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_written_is_an_answer() {
+fn unwritable_folder_is_permission_denied() {
     if !is_root() || !is_installed("setpriv") {
         return;
     }
@@ -171,7 +171,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_is_an_answer_and_leaves_all_old() {
+fn full_disk_is_no_space_and_changes_nothing() {
     let outer = Workspace::bare(&[]);
     let Some(small) = Small::at(outer.root.join("small"), "size=4m") else { return };
     let call = |arguments: &[&str]| {
@@ -213,7 +213,7 @@ fn a_full_disk_is_an_answer_and_leaves_all_old() {
 }
 
 #[test]
-fn a_disk_without_inodes_is_an_answer_and_leaves_all_old() {
+fn disk_without_inodes_is_no_space_and_changes_nothing() {
     let outer = Workspace::bare(&[]);
     let Some(small) = Small::at(outer.root.join("small"), "size=16m,nr_inodes=4096") else { return };
     let call = |arguments: &[&str]| outer.call(arguments).in_folder(&small.0).run().envelope();
@@ -249,7 +249,7 @@ fn a_disk_without_inodes_is_an_answer_and_leaves_all_old() {
 }
 
 #[test]
-fn what_durability_costs_is_known() {
+fn every_change_makes_2_to_40_syncs() {
     if !crate::common::skip::can_trace() {
         return;
     }
@@ -263,7 +263,7 @@ fn what_durability_costs_is_known() {
 }
 
 #[test]
-fn a_small_change_takes_few_system_calls() {
+fn small_change_makes_few_system_calls() {
     /// Largest number of system calls of a change; a build with debug assertions calls `fcntl` for each file that it
     /// closes.
     const CALLS_MAX: usize = 390;
@@ -305,7 +305,7 @@ fn a_small_change_takes_few_system_calls() {
 }
 
 #[test]
-fn a_change_waits_for_no_disk_where_the_policy_says_so() {
+fn durable_false_makes_no_syncs() {
     if !crate::common::skip::can_trace() {
         return;
     }
@@ -326,7 +326,7 @@ fn a_change_waits_for_no_disk_where_the_policy_says_so() {
 }
 
 #[test]
-fn an_undo_reads_no_more_of_a_long_history() {
+fn undo_reads_no_more_in_a_long_history() {
     if !crate::common::skip::can_trace() {
         return;
     }
@@ -342,7 +342,7 @@ fn an_undo_reads_no_more_of_a_long_history() {
 }
 
 #[test]
-fn a_small_change_waits_for_the_disk_twice() {
+fn small_change_syncs_in_two_waves() {
     /// Changes whose snapshot need not wait for the change.
     const SMALL: [&str; 7] = [
         "write a new file",

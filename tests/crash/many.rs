@@ -46,7 +46,7 @@ fn calls(files: usize) -> usize {
 }
 
 #[test]
-fn a_patch_of_many_files_makes_few_calls_for_each() {
+fn patch_of_many_files_makes_few_system_calls_per_file() {
     if !crate::common::skip::can_trace() {
         return;
     }
@@ -56,7 +56,7 @@ fn a_patch_of_many_files_makes_few_calls_for_each() {
 }
 
 #[test]
-fn old_bytes_of_a_large_file_share_its_blocks_where_the_disk_can() {
+fn backup_of_a_large_file_shares_its_blocks() {
     /// Size of the file, in bytes.
     const BYTES: usize = 48 << 20;
     let Some(disk) = Disk::new("xfs", 400) else { return };

@@ -235,7 +235,7 @@ impl Caller<'_> {
 }
 
 #[test]
-fn every_tool_at_once_with_kills_loses_and_tears_nothing() {
+fn concurrent_killed_calls_lose_and_tear_nothing() {
     let (processes, calls) = if is_thorough() { CALLS } else { CALLS_QUICK };
     let shared: Vec<String> = (0..processes)
         .flat_map(|process| (0..calls * 3).map(move |number| format!("line {process}.{number}.")))

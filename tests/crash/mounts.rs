@@ -57,7 +57,7 @@ fn answers(output: &Output) -> Vec<Value> {
 }
 
 /// Checks that every call of a script succeeded without a warning.
-fn all_went_well(output: &Output) {
+fn all_calls_must_succeed(output: &Output) {
     for answer in answers(output) {
         assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer}");
     }
@@ -73,7 +73,7 @@ fn is_tidy(ws: &Workspace) -> bool {
 }
 
 #[test]
-fn every_change_works_on_each_mount_and_across() {
+fn every_change_works_within_and_across_mounts() {
     let ws = workspace();
     let before = ws.tree();
     let script = r"
@@ -107,7 +107,7 @@ fn every_change_works_on_each_mount_and_across() {
 }
 
 #[test]
-fn a_move_across_mounts_that_is_killed_is_whole() {
+fn killed_move_across_mounts_is_all_or_nothing() {
     let mut whole = [0; 2];
     for (call, count) in [("renameat", 8), ("renameat2", 5), ("unlinkat", 6), ("mkdirat", 8)] {
         for number in 1..=count {
@@ -118,7 +118,7 @@ fn a_move_across_mounts_that_is_killed_is_whole() {
                  find here vol -type f | sort > ../found"
             );
             let Some(output) = with_mount(&ws, &script) else { return };
-            all_went_well(&output);
+            all_calls_must_succeed(&output);
             let found = fs::read_to_string(ws.outside.join("found")).unwrap();
             let is_done = found == "here/deep/two.txt\nhere/one.txt\nvol/in.txt\n";
             assert!(
@@ -146,7 +146,7 @@ fn on_overlay(ws: &Workspace, script: &str) -> Option<Output> {
 }
 
 #[test]
-fn a_folder_of_a_container_moves_and_is_deleted_and_comes_back() {
+fn folder_on_an_overlay_is_moved_deleted_and_restored() {
     let files = [("a.txt", "a\n"), ("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")];
     let ws = Workspace::with(&files);
     fs::create_dir_all(ws.path("empty/er")).unwrap();
@@ -188,7 +188,7 @@ fn a_folder_of_a_container_moves_and_is_deleted_and_comes_back() {
 }
 
 #[test]
-fn what_is_no_folder_takes_the_place_of_one_on_an_overlay() {
+fn file_link_or_fifo_replaces_a_folder_on_an_overlay() {
     let ws = Workspace::with(&[("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")]);
     let listing = "find . -path ./.git -prune -o -path ./.lbx -prune -o -printf '%P %M %l\n' | sort";
     let script: String = ["echo x > tree", "head -c 5000000 /dev/zero > tree", "ln -s x tree", "mkfifo tree"]
@@ -217,7 +217,7 @@ fn what_is_no_folder_takes_the_place_of_one_on_an_overlay() {
 }
 
 #[test]
-fn a_folder_that_comes_back_from_another_mount_leaves_nothing_there() {
+fn undo_of_a_move_to_another_mount_leaves_nothing_there() {
     let ws = Workspace::with(&[("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")]);
     let script = r"
         mkdir vol; mount -t tmpfs tmpfs vol
@@ -229,13 +229,13 @@ fn a_folder_that_comes_back_from_another_mount_leaves_nothing_there() {
         cat vol/place/deep/two.txt >> ../content
     ";
     let Some(output) = on_overlay(&ws, script) else { return };
-    all_went_well(&output);
+    all_calls_must_succeed(&output);
     let [left, content] = ["left", "content"].map(|name| fs::read_to_string(ws.outside.join(name)).unwrap());
     assert_eq!((left.as_str(), content.as_str()), ("vol\n", "two\ntwo\n"));
 }
 
 #[test]
-fn fifos_and_sockets_go_to_another_file_system() {
+fn fifos_and_sockets_move_to_another_file_system() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("old/f", "f\n")]);
     make_fifo(&ws.path("pipe"));
     if ws.root.starts_with("/dev/shm") {
@@ -285,7 +285,7 @@ fn fifos_and_sockets_go_to_another_file_system() {
 }
 
 #[test]
-fn a_transaction_in_a_container_is_one_change_and_leaves_no_memory() {
+fn transaction_on_an_overlay_is_one_change_and_frees_memory() {
     let ws = Workspace::with(&[
         ("a.txt", "a\n"),
         ("b.txt", "b\n"),
@@ -354,7 +354,7 @@ fn a_transaction_in_a_container_is_one_change_and_leaves_no_memory() {
 }
 
 #[test]
-fn a_move_in_a_container_that_is_killed_is_whole() {
+fn killed_move_on_an_overlay_is_all_or_nothing() {
     let mut whole = [0; 2];
     for (call, count) in [("renameat", 8), ("renameat2", 6), ("unlinkat", 6), ("mkdirat", 8)] {
         for number in 1..=count {
@@ -366,7 +366,7 @@ fn a_move_in_a_container_that_is_killed_is_whole() {
                  find . -path ./.git -prune -o -path ./.lbx -prune -o -mindepth 1 -printf '%P\\n' | sort > ../found"
             );
             let Some(output) = on_overlay(&ws, &script) else { return };
-            all_went_well(&output);
+            all_calls_must_succeed(&output);
             let found = fs::read_to_string(ws.outside.join("found")).unwrap();
             let is_done = found == "here\nhere/deep\nhere/deep/two\nhere/one\nother.txt\n";
             assert!(
@@ -380,7 +380,7 @@ fn a_move_in_a_container_that_is_killed_is_whole() {
 }
 
 #[test]
-fn a_command_that_fills_the_disk_is_answered_with_the_way_to_its_changes() {
+fn bash_on_a_full_disk_names_its_snapshot() {
     let ws = Workspace::with(&[]);
     let mount = "mkdir ../small && mount -t tmpfs -o size=3m tmpfs ../small && cd ../small";
     let script = r"

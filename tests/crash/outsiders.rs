@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::common::skip::can_trace;
 use crate::common::{Standing, Workspace, state};
-use crate::inject::{each, held_up, kill_at, points, sample};
+use crate::inject::{each, kill_at, points, run_delayed_at_sync, sample};
 use crate::judge::{Sides, Tree, files_below, must_be_tidy};
 use crate::killed::CHANGING;
 use crate::scenarios::{self, Scenario};
@@ -94,7 +94,7 @@ fn warnings(answer: &Value) -> String {
 }
 
 /// Checks that the next calls on other paths work, nothing stays open, and the session involved gets a warning.
-fn must_go_on(ws: &Workspace) -> Result<(), String> {
+fn next_calls_must_work(ws: &Workspace) -> Result<(), String> {
     let append = |number: usize| {
         let text = format!("next {number}\n");
         ws.lbx(&["append", "other.txt", "--content", &text, "--session", "next"]).envelope()
@@ -142,7 +142,7 @@ fn check(
     let doomed: BTreeSet<Vec<u8>> = below(&ws.tree(), path);
     deed.to(&ws.root.join(path));
     let theirs = ws.tree();
-    must_go_on(&ws)?;
+    next_calls_must_work(&ws)?;
     let kept = all_bytes(&ws);
     for (file, (kind, _, bytes)) in &sides.before {
         if *kind == 'f' && !doomed.contains(bytes) && !kept.contains(bytes) && file != Path::new("other.txt")
@@ -165,7 +165,7 @@ fn below(tree: &Tree, path: &Path) -> BTreeSet<Vec<u8>> {
 }
 
 #[test]
-fn whatever_others_do_to_a_killed_change_the_next_call_works() {
+fn other_programs_cannot_break_recovery_of_a_killed_change() {
     if !can_trace() {
         return;
     }
@@ -216,7 +216,7 @@ fn killed_before(ws: &Workspace, call: &[&str], is_before: impl Fn(&Workspace) -
 }
 
 #[test]
-fn a_folder_that_was_made_for_a_killed_write_may_be_removed() {
+fn removed_folder_of_a_killed_write_is_recreated() {
     if !can_trace() {
         return;
     }
@@ -230,7 +230,7 @@ fn a_folder_that_was_made_for_a_killed_write_may_be_removed() {
 }
 
 #[test]
-fn a_repository_in_the_place_of_a_killed_move_stops_nobody() {
+fn repository_at_a_killed_move_target_blocks_no_call() {
     if !can_trace() {
         return;
     }
@@ -247,7 +247,7 @@ fn a_repository_in_the_place_of_a_killed_move_stops_nobody() {
 }
 
 #[test]
-fn a_read_finds_a_killed_patch_whole() {
+fn read_completes_a_killed_patch() {
     if !can_trace() {
         return;
     }
@@ -270,7 +270,7 @@ fn a_read_finds_a_killed_patch_whole() {
 }
 
 #[test]
-fn an_open_entry_that_cannot_be_read_stops_nobody() {
+fn unreadable_open_entry_blocks_no_call() {
     if !can_trace() {
         return;
     }
@@ -291,7 +291,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
     for damaged in damages {
         let ws = half_way.copy();
         fs::write(ws.path(&state(&format!("journal/open/{name}"))), damaged).unwrap();
-        must_go_on(&ws).unwrap();
+        next_calls_must_work(&ws).unwrap();
         assert!(ws.path(&state(&format!("journal/stuck/{name}"))).exists());
         assert!(all_bytes(&ws).contains(&b"b\na\n"[..]), "the new bytes are there");
         ws.holds("a.txt", "a\n");
@@ -317,7 +317,7 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
 }
 
 /// Renames an open entry to the name that it had before it was in force, as a power failure may do.
-fn take_name(ws: &Workspace) -> PathBuf {
+fn unpublish_entry(ws: &Workspace) -> PathBuf {
     let [open] = open_entries(ws).try_into().unwrap();
     let unpublished = open.with_file_name(format!(".{}", open.file_name().unwrap().to_str().unwrap()));
     fs::rename(&open, &unpublished).unwrap();
@@ -325,7 +325,7 @@ fn take_name(ws: &Workspace) -> PathBuf {
 }
 
 #[test]
-fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() {
+fn unpublished_entry_counts_only_if_its_change_began() {
     if !can_trace() {
         return;
     }
@@ -338,15 +338,15 @@ fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() 
     let call = ["patch", "--patch", patch];
     let begun = killed_before(&ws, &call, |ws| ws.read_bytes("c.txt") == b"c\n");
     begun.holds("a.txt", "b\n");
-    take_name(&begun);
-    must_go_on(&begun).unwrap();
+    unpublish_entry(&begun);
+    next_calls_must_work(&begun).unwrap();
     begun.holds("c.txt", "d\n");
     begun.lbx(&["undo"]).ok();
     begun.holds("a.txt", "a\n");
     let not_begun = killed_before(&ws, &call, |ws| ws.read_bytes("a.txt") == b"a\n");
     for text in ["whole", "half", "empty", "zeros", "newer"] {
         let ws = not_begun.copy();
-        let entry = take_name(&ws);
+        let entry = unpublish_entry(&ws);
         let whole = fs::read_to_string(&entry).unwrap();
         let torn = match text {
             "whole" => whole.clone(),
@@ -366,9 +366,9 @@ fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() 
     }
     // Bytes of a killed call do not overwrite what others have made of the file.
     let ws = not_begun;
-    take_name(&ws);
+    unpublish_entry(&ws);
     ws.write("a.txt", "theirs\n");
-    must_go_on(&ws).unwrap();
+    next_calls_must_work(&ws).unwrap();
     ws.holds("a.txt", "theirs\n");
 }
 
@@ -382,7 +382,7 @@ fn numbers(ws: &Workspace, session: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_number_is_given_once_and_no_entry_takes_anothers_place() {
+fn change_numbers_are_never_reused() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let append = |text: &str| ws.lbx(&["append", "a.txt", "--content", text]).envelope();
     for text in ["1\n", "2\n"] {
@@ -412,7 +412,7 @@ fn a_number_is_given_once_and_no_entry_takes_anothers_place() {
 }
 
 #[test]
-fn a_change_of_a_newer_version_is_neither_skipped_nor_collected() {
+fn newer_journal_entry_is_neither_skipped_nor_collected() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     for text in ["1\n", "2\n"] {
         ws.lbx(&["append", "a.txt", "--content", text]).ok();
@@ -431,7 +431,7 @@ fn a_change_of_a_newer_version_is_neither_skipped_nor_collected() {
 }
 
 #[test]
-fn two_roots_that_hold_one_file_lose_no_update() {
+fn appends_through_two_roots_lose_no_update() {
     let ws = Workspace::with(&[("sub/log.txt", "start\n"), ("other.txt", "other\n")]);
     fs::create_dir(ws.path("sub/.lbx")).unwrap();
     let calls: Vec<_> = (0..30)
@@ -455,7 +455,7 @@ fn two_roots_that_hold_one_file_lose_no_update() {
 }
 
 #[test]
-fn two_roots_that_count_in_one_file_lose_no_count() {
+fn counters_through_two_roots_lose_no_update() {
     let ws = Workspace::with(&[("sub/count.txt", "0\n")]);
     fs::create_dir(ws.path("sub/.lbx")).unwrap();
     let counters = 4;
@@ -488,14 +488,14 @@ fn two_roots_that_count_in_one_file_lose_no_count() {
 }
 
 /// Returns how many wait for the lock of the file with this inode; `None` if the system has no table of locks.
-fn waiting_for(inode: u64) -> Option<usize> {
+fn count_lock_waiters(inode: u64) -> Option<usize> {
     let table = fs::read_to_string("/proc/locks").ok().filter(|table| table.contains(" FLOCK "))?;
     let names = |line: &&str| line.contains("-> FLOCK") && line.contains(&format!(":{inode} "));
     Some(table.lines().filter(names).count())
 }
 
 #[test]
-fn a_state_that_others_remove_or_rename_stops_no_call_that_waits_for_it() {
+fn removed_or_renamed_state_fails_no_waiting_call() {
     for is_removed in [true, false] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
@@ -505,7 +505,7 @@ fn a_state_that_others_remove_or_rename_stops_no_call_that_waits_for_it() {
             ["three\n", "four\n"].map(|text| ws.call(&["append", "a.txt", "--content", text]).spawn());
         let inode = lock.metadata().unwrap().ino();
         let asked = std::time::Instant::now();
-        while waiting_for(inode).is_some_and(|count| count < 2) && asked.elapsed().as_secs() < 9 {
+        while count_lock_waiters(inode).is_some_and(|count| count < 2) && asked.elapsed().as_secs() < 9 {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         if is_removed {
@@ -531,13 +531,13 @@ fn a_state_that_others_remove_or_rename_stops_no_call_that_waits_for_it() {
 
 /// The snapshot of a file that moves is written before the move, from the bytes read then.
 #[test]
-fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
+fn delete_records_a_change_that_precedes_it_narrowly() {
     if !can_trace() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     ws.lbx(&["append", "a.txt", "--content", "first\n"]).ok();
-    let output = held_up(&ws, &["delete", "b.txt"], || ws.write("b.txt", "theirs\n"));
+    let output = run_delayed_at_sync(&ws, &["delete", "b.txt"], || ws.write("b.txt", "theirs\n"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(!ws.path("b.txt").exists());
     assert_eq!(ws.git(&["show", "lbx-snapshots~1:b.txt"]), "theirs");
@@ -548,7 +548,7 @@ fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
 
 /// A program that logs may add lines between the last check of the file and the write of this call.
 #[test]
-fn lines_that_a_program_adds_just_before_an_append_stay() {
+fn append_keeps_lines_added_just_before_it() {
     if !can_trace() {
         return;
     }
@@ -579,7 +579,7 @@ fn lines_that_a_program_adds_just_before_an_append_stay() {
 /// An editor writes a new file and renames it over the old one, possibly between the last check of the file and the
 /// rename of this call.
 #[test]
-fn what_an_editor_saves_just_before_the_rename_stays() {
+fn write_keeps_a_save_just_before_its_rename() {
     if !can_trace() {
         return;
     }

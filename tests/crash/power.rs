@@ -144,7 +144,7 @@ const CHANGES: &[&[&str]] = &[
 ];
 
 #[test]
-fn what_was_acknowledged_survives_a_power_failure() {
+fn acknowledged_change_survives_a_power_failure() {
     for (kind, disk) in disks() {
         for mode in ["2", "1"] {
             let ws = Workspace::within(
@@ -196,7 +196,7 @@ fn must_be_whole(ws: &Workspace, what: &str) {
 }
 
 #[test]
-fn a_power_failure_at_any_moment_leaves_all_old_or_all_new() {
+fn power_failure_leaves_all_old_or_all_new() {
     if !can_trace() {
         return;
     }

@@ -10,7 +10,7 @@ use crate::common::skip::can_trace;
 use crate::inject::traced;
 
 #[test]
-fn a_snapshot_whose_objects_are_pruned_as_it_is_made_is_made_again() {
+fn snapshot_is_rebuilt_if_git_prunes_its_objects() {
     if !can_trace() {
         return;
     }

@@ -108,7 +108,7 @@ fn mixed() -> Workspace {
 }
 
 /// Returns a change with enough files for one backup file, one pack of objects, and a second thread.
-pub fn of_many_files() -> Scenario {
+pub fn many_files_scenario() -> Scenario {
     let names: Vec<String> = (0..70).map(|number| format!("m{}/f{number}", number % 40)).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), name.as_str())).collect();
     let ws = Workspace::with(&[FILES, &files].concat());

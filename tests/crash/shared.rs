@@ -32,7 +32,7 @@ fn has_backup(ws: &Workspace) -> bool {
 }
 
 #[test]
-fn what_is_written_through_a_mapping_meanwhile_spoils_no_backup() {
+fn concurrent_write_through_a_mapping_spoils_no_backup() {
     let Some(disk) = Disk::new("xfs", 320).filter(|_| can_trace()) else { return };
     let old = "a".repeat(200_000);
     let ws = Workspace::within(&disk.mounted, &[("kept/a.txt", "a\n"), (".gitignore", "big\n")]);

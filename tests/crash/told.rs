@@ -90,7 +90,7 @@ fn warnings((before, call, faulty, errno, _): &Case) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_failing_system_call_costs_is_told() {
+fn failing_system_call_is_reported_as_a_warning() {
     if !can_trace() {
         return;
     }

@@ -8,7 +8,7 @@ use crate::steps::{FILES, check, request};
 use crate::transcripts::transcripts;
 
 #[test]
-fn each_family_is_answered_in_its_own_words() {
+fn dialect_responses_match_the_recorded_transcripts() {
     for (name, steps) in transcripts() {
         let ws = Workspace::with(FILES);
         for step in steps {
@@ -22,7 +22,7 @@ fn each_family_is_answered_in_its_own_words() {
 }
 
 #[test]
-fn a_name_that_one_family_alone_has_picks_it() {
+fn tool_name_unique_to_a_dialect_selects_it() {
     let ws = Workspace::with(FILES);
     let read = ws.call(&["--json", r#"{"file_path":"a.txt"}"#]).named("Read").run();
     assert_eq!(read.stdout_text(), "1\tone\n2\ttwo\n3\tthree\n");
@@ -39,7 +39,7 @@ fn a_name_that_one_family_alone_has_picks_it() {
 }
 
 #[test]
-fn a_change_in_a_dialect_is_a_change_like_any_other() {
+fn dialect_edits_are_snapshotted_undoable_and_checked() {
     let ws = Workspace::with(FILES);
     ws.lbx(&["Read", "--json", r#"{"file_path":"a.txt"}"#]).stdout();
     ws.lbx(&["Edit", "--json", r#"{"file_path":"a.txt","old_string":"two","new_string":"2"}"#]).stdout();
@@ -56,7 +56,7 @@ fn a_change_in_a_dialect_is_a_change_like_any_other() {
 }
 
 #[test]
-fn every_tool_of_every_family_stands_in_its_transcript() {
+fn transcripts_cover_every_tool_of_every_dialect() {
     let all = transcripts();
     assert_eq!(all.len(), DIALECTS.len());
     for dialect in DIALECTS {
@@ -68,7 +68,7 @@ fn every_tool_of_every_family_stands_in_its_transcript() {
 }
 
 #[test]
-fn a_cell_of_a_notebook_is_edited_where_it_was_read_and_nothing_else_changes() {
+fn notebook_edit_changes_only_the_cell_that_was_read() {
     let notebook = "{\n \"cells\": [\n  {\n   \"cell_type\": \"markdown\",\n   \"metadata\": {\"x\":1},\n   \"source\": [\n    \"# T\\n\",\n    \"t\"\n   ]\n  },\n  {\n   \"cell_type\": \"code\",\n   \"execution_count\": 1,\n   \"metadata\": {},\n   \"outputs\": [\n    {\"output_type\": \"stream\", \"name\": \"stdout\", \"text\": \"1\"}\n   ],\n   \"source\": [\n    \"print(1)\"\n   ]\n  }\n ],\n \"nbformat\": 4,\n \"nbformat_minor\": 4\n}\n";
     let ws = Workspace::with(&[("n.ipynb", notebook), ("text.ipynb", "no notebook\n")]);
     let ask = |tool: &str, request: serde_json::Value| {
@@ -103,7 +103,7 @@ fn a_cell_of_a_notebook_is_edited_where_it_was_read_and_nothing_else_changes() {
 }
 
 #[test]
-fn a_command_that_fails_is_answered_with_its_status() {
+fn claude_bash_returns_the_exit_code_of_a_failed_command() {
     let ws = Workspace::with(FILES);
     let request = json!({ "command": "echo out; echo err >&2; exit 3" }).to_string();
     let answer = ws.lbx(&["--dialect", "claude", "Bash", "--json", &request]);
@@ -111,7 +111,7 @@ fn a_command_that_fails_is_answered_with_its_status() {
 }
 
 #[test]
-fn a_tool_of_one_family_alone_is_found_by_its_name() {
+fn dialect_tool_is_found_by_its_name() {
     let ws = Workspace::with(FILES);
     for (tool, request, said) in [
         ("Read", json!({ "file_path": "a.txt" }), "1\tone"),
@@ -125,7 +125,7 @@ fn a_tool_of_one_family_alone_is_found_by_its_name() {
 }
 
 #[test]
-fn a_command_in_the_background_is_a_job_that_is_read_and_ended() {
+fn dialect_background_command_can_be_read_and_killed() {
     let ws = Workspace::with(FILES);
     let ask = |dialect: &str, tool: &str, request: serde_json::Value| {
         ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text()
@@ -162,7 +162,7 @@ fn a_command_in_the_background_is_a_job_that_is_read_and_ended() {
 type Read<'r> = (&'r str, &'r dyn Fn(&str) -> serde_json::Value);
 
 #[test]
-fn the_rest_of_a_long_output_is_read_where_its_end_says() {
+fn long_dialect_output_names_the_file_with_the_rest() {
     let ws = Workspace::with(FILES);
     let ask = |dialect: &str, tool: &str, request: &serde_json::Value| {
         ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text()
@@ -220,7 +220,7 @@ fn the_rest_of_a_long_output_is_read_where_its_end_says() {
 }
 
 #[test]
-fn the_schema_of_a_family_lists_its_tools_alone() {
+fn dialect_schema_lists_only_its_tools() {
     let ws = Workspace::with(FILES);
     for dialect in DIALECTS {
         let schemas = ws.lbx(&["--dialect", dialect.name, "schema"]).ok();
@@ -237,7 +237,7 @@ fn the_schema_of_a_family_lists_its_tools_alone() {
 }
 
 #[test]
-fn a_patch_in_the_shell_of_codex_is_applied() {
+fn codex_shell_applies_an_apply_patch_script() {
     let ws = Workspace::with(FILES);
     let patch = |name: &str| format!("*** Begin Patch\n*** Add File: {name}\n+hi\n*** End Patch\n");
     let script = |name: &str| format!("apply_patch <<'EOF'\n{}EOF\n", patch(name));
@@ -261,7 +261,7 @@ fn a_patch_in_the_shell_of_codex_is_applied() {
 }
 
 #[test]
-fn a_patch_in_the_shell_of_codex_counts_from_its_folder_and_hides_no_other_command() {
+fn codex_shell_patch_is_relative_to_workdir() {
     let ws = Workspace::with(&[("sub/a.txt", "one\n"), ("a.txt", "root\n")]);
     let patch = "*** Begin Patch\n*** Add File: new.txt\n+hi\n*** End Patch";
     let script = format!("apply_patch <<'EOF'\n{patch}\nEOF");
@@ -293,7 +293,7 @@ fn a_patch_in_the_shell_of_codex_counts_from_its_folder_and_hides_no_other_comma
 }
 
 #[test]
-fn a_parameter_that_says_nothing_here_is_taken() {
+fn dialects_accept_parameters_without_effect() {
     let ws = Workspace::with(FILES);
     for (dialect, tool, request) in [
         ("claude", "Bash", json!({ "command": "true", "dangerouslyDisableSandbox": true })),
@@ -316,7 +316,7 @@ fn a_parameter_that_says_nothing_here_is_taken() {
 }
 
 #[test]
-fn no_refusal_in_a_familys_words_is_longer_than_a_native_one() {
+fn dialect_errors_are_as_short_as_native_ones() {
     /// Largest native message, in bytes.
     const BYTES_MAX: usize = 4096 + 16;
     let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -353,7 +353,7 @@ fn large_workspace() -> Workspace {
 }
 
 #[test]
-fn what_is_left_out_is_said_with_true_numbers() {
+fn dialects_report_omitted_lines_with_exact_counts() {
     let ws = large_workspace();
     let editor = "str_replace_based_edit_tool";
     let fs_read = |operation: serde_json::Value| json!({ "operations": [operation] });
@@ -463,7 +463,7 @@ fn end_of(text: &str) -> &str {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_whole_is_replaced_as_the_error_says() {
+fn write_error_about_a_long_line_names_a_working_fix() {
     let long = format!("a\n{}\nz\n", "y".repeat(30_000));
     let ask = |ws: &Workspace, dialect: &str, tool: &str, request: &serde_json::Value| {
         let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
@@ -531,7 +531,7 @@ fn without_description(mut request: serde_json::Value, dialect: &str) -> serde_j
 }
 
 #[test]
-fn many_small_files_are_shown_whole_and_large_ones_share_the_rest() {
+fn read_many_files_shows_small_files_whole() {
     let ws = Workspace::with(&[("mixed/large.txt", &"a line of a large file\n".repeat(5000))]);
     for number in 0..100 {
         ws.write(&format!("tiny/{number:03}"), format!("{}end {number}\n", "tiny\n".repeat(20)));
@@ -561,7 +561,7 @@ fn many_small_files_are_shown_whole_and_large_ones_share_the_rest() {
 }
 
 #[test]
-fn an_error_is_about_the_path_that_is_wrong() {
+fn dialect_errors_name_the_path_that_failed() {
     let ws = Workspace::with(FILES);
     let rename =
         |old: &str, new: &str| json!({ "command": "rename", "old_path": old, "new_path": new }).to_string();
@@ -580,7 +580,7 @@ fn an_error_is_about_the_path_that_is_wrong() {
 }
 
 #[test]
-fn lines_past_the_end_are_told_once() {
+fn lines_past_the_end_are_reported_once() {
     let ws = Workspace::with(FILES);
     let fs_read =
         json!({ "operations": [{ "mode": "Line", "path": "a.txt", "start_line": 9, "end_line": 12 }] });
@@ -610,7 +610,7 @@ fn lines_past_the_end_are_told_once() {
 }
 
 #[test]
-fn what_was_asked_for_and_is_shown_leaves_nothing_out() {
+fn complete_dialect_responses_have_no_truncation_notice() {
     let ws = large_workspace();
     let editor = "str_replace_based_edit_tool";
     let cases = [

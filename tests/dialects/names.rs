@@ -299,7 +299,7 @@ fn strange(said: &str, request: &Value, own: &BTreeSet<String>, native: &BTreeSe
 }
 
 #[test]
-fn an_error_names_only_what_the_caller_has() {
+fn dialect_errors_name_only_tools_and_fields_of_the_dialect() {
     assert_eq!(FAMILIES.len(), DIALECTS.len());
     let native = native_names();
     let mut faults = Vec::new();

@@ -62,7 +62,7 @@ impl Drop for Client {
 }
 
 #[test]
-fn each_family_is_answered_in_its_own_words_over_mcp() {
+fn dialect_responses_over_mcp_match_the_recorded_transcripts() {
     for (name, steps) in transcripts() {
         let ws = Workspace::with(FILES);
         let mut client = Client::serve(&ws, name);
@@ -76,7 +76,7 @@ fn each_family_is_answered_in_its_own_words_over_mcp() {
 }
 
 #[test]
-fn a_call_with_every_optional_field_filled_with_nothing_is_the_call_without_them() {
+fn dialects_treat_empty_optional_fields_as_missing() {
     let mut wrong = Vec::new();
     for (name, steps) in transcripts() {
         let (ws, plain) = (Workspace::with(FILES), Workspace::with(FILES));
@@ -102,7 +102,7 @@ fn a_call_with_every_optional_field_filled_with_nothing_is_the_call_without_them
 }
 
 #[test]
-fn the_tools_listed_are_those_of_the_family() {
+fn dialect_tool_list_over_mcp_has_described_fields() {
     let ws = Workspace::with(FILES);
     for (name, steps) in transcripts() {
         let list = Client::serve(&ws, name).ask("tools/list", &json!({}));
@@ -121,7 +121,7 @@ fn the_tools_listed_are_those_of_the_family() {
 }
 
 #[test]
-fn an_image_is_a_block_of_its_own() {
+fn image_is_returned_as_an_image_block() {
     let ws = Workspace::with(FILES);
     // Signature and header of a PNG with one pixel.
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
@@ -149,7 +149,7 @@ fn an_image_is_a_block_of_its_own() {
 }
 
 #[test]
-fn a_file_that_no_client_would_take_is_refused_in_words() {
+fn oversized_dialect_response_is_an_error() {
     let ws = Workspace::with(&[("large.txt", &"\"\n".repeat(1_500_000))]);
     let mut client = Client::serve(&ws, "mcp-filesystem");
     let call = json!({ "name": "read_text_file", "arguments": { "path": "large.txt" } });

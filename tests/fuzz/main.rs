@@ -147,7 +147,7 @@ macro_rules! targets {
         )*
 
         #[test]
-        fn every_target_is_run_and_has_seeds() {
+        fn every_fuzz_target_runs_and_has_seeds() {
             let listed: Vec<&str> = entry::TARGETS.iter().map(|target| target.0).collect();
             assert_eq!(listed, [$($target),*]);
             $(assert_eq!(stringify!($test), concat!($target, "_takes_anything"));)*

@@ -29,28 +29,28 @@ type Use = fn(&str);
 /// Every block and its check, by the page, the section and the first distinguishing word.
 const USES: &[(&str, &str, Use)] = &[
     ("edit: WHAT MATCHES", "trailing_whitespace", each_tier_of_the_table_finds_its_text),
-    ("edit: SKETCHES", "# ...", the_sketch_replaces_the_part_between_its_markers),
-    ("bash: NETWORK", "bash.network = [", a_list_of_hosts_has_a_proxy),
-    ("bash: TOOLCHAINS", "cargo", each_row_of_the_toolchains_holds),
-    ("bash: JOBS", "lbx bash -b", the_calls_of_a_job_work_one_after_the_other),
-    ("session: AFTER A CONTEXT WAS COMPACTED", "{\"hooks\"", the_hook_compacts_and_briefs),
-    ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_what_was_done),
-    ("batch: LINES", "{\"tool\"", a_line_is_answered),
-    ("mcp: CLIENTS", "NAME", each_row_of_the_clients_names_its_file),
+    ("edit: SKETCHES", "# ...", sketch_replaces_the_part_between_its_markers),
+    ("bash: NETWORK", "bash.network = [", host_list_gives_a_proxy),
+    ("bash: TOOLCHAINS", "cargo", every_toolchain_row_works),
+    ("bash: JOBS", "lbx bash -b", job_calls_work_in_sequence),
+    ("session: AFTER A CONTEXT WAS COMPACTED", "{\"hooks\"", hook_compacts_and_prints_a_brief),
+    ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_the_changes),
+    ("batch: LINES", "{\"tool\"", batch_line_gets_a_response),
+    ("mcp: CLIENTS", "NAME", every_client_row_names_its_file),
     ("mcp: PLUGIN", "claude plugin", init_names_each_command_that_installs_the_plugin),
-    ("json: REQUESTS", "lbx read", three_forms_of_a_request_have_one_answer),
-    ("json: RESPONSES", "{\"ok\":true", answers_have_those_fields),
-    ("policy: SOURCES", "the default", a_later_source_is_stronger),
-    ("policy: EXAMPLE", "protect", what_the_example_names_is_protected),
-    ("dialects: DESCRIPTION", "lbx mcp", each_call_of_a_dialect_works),
-    ("dialects: A FOLDER FOR THE MEMORY", "lbx mcp", each_call_of_a_dialect_works),
-    ("README: sh 1", "./install.sh --demo", the_first_commands_are_those_that_are_tested),
+    ("json: REQUESTS", "lbx read", three_request_forms_give_one_response),
+    ("json: RESPONSES", "{\"ok\":true", responses_have_the_listed_fields),
+    ("policy: SOURCES", "the default", later_source_wins),
+    ("policy: EXAMPLE", "protect", example_globs_are_protected),
+    ("dialects: DESCRIPTION", "lbx mcp", every_dialect_call_works),
+    ("dialects: A FOLDER FOR THE MEMORY", "lbx mcp", every_dialect_call_works),
+    ("README: sh 1", "./install.sh --demo", first_commands_are_tested),
     ("README: console 1", "$ lbx edit", tested_in_examples),
-    ("README: text 1", "Use lbx", the_calls_for_agents_are_there),
+    ("README: text 1", "Use lbx", calls_for_agents_exist),
     ("README: sh 2", "lbx write", tested_in_examples),
-    ("README: json 1", "{\"mcpServers\"", the_configuration_starts_a_server),
+    ("README: json 1", "{\"mcpServers\"", configuration_starts_a_server),
     ("README: sh 3", "lbx log", tested_in_examples),
-    ("README: toml 1", "protect", what_the_example_names_is_protected),
+    ("README: toml 1", "protect", example_globs_are_protected),
 ];
 
 /// Returns all blocks.
@@ -83,7 +83,7 @@ fn blocks() -> Vec<Block> {
 }
 
 #[test]
-fn every_block_of_the_manual_and_the_readme_is_used_by_a_test() {
+fn tests_use_every_block_of_the_manual_and_the_readme() {
     let blocks = blocks();
     assert_eq!(blocks.len(), USES.len(), "{:?}", blocks.iter().map(|block| &block.place).collect::<Vec<_>>());
     for Block { place, text } in blocks {
@@ -126,7 +126,7 @@ fn commands(block: &str) -> Vec<&str> {
 }
 
 /// Checks that a policy with the block is valid, and that its commands have a proxy.
-fn a_list_of_hosts_has_a_proxy(block: &str) {
+fn host_list_gives_a_proxy(block: &str) {
     let ws = project();
     let policy = ws.outside.join("home/.config/lbx/config.toml");
     std::fs::create_dir_all(policy.parent().unwrap()).unwrap();
@@ -138,7 +138,7 @@ fn a_list_of_hosts_has_a_proxy(block: &str) {
 }
 
 /// Checks that the policy takes the hosts of all rows as one list, and that git works as its row says.
-fn each_row_of_the_toolchains_holds(block: &str) {
+fn every_toolchain_row_works(block: &str) {
     let rows: Vec<&str> = block
         .lines()
         .filter(|line| !line.starts_with(' '))
@@ -188,7 +188,7 @@ fn each_tier_of_the_table_finds_its_text(block: &str) {
 }
 
 /// Checks that the sketch changes the method that it shows, and nothing else.
-fn the_sketch_replaces_the_part_between_its_markers(block: &str) {
+fn sketch_replaces_the_part_between_its_markers(block: &str) {
     let before = "import sys\n\nclass Cart:\n    def total(self, items):\n        cost = 0\n        return sum(item.price for item in items)\n\n    def size(self):\n        return 1\n";
     let ws = Workspace::with(&[("cart.py", before)]);
     ws.lbx(&["read", "cart.py"]).ok();
@@ -197,7 +197,7 @@ fn the_sketch_replaces_the_part_between_its_markers(block: &str) {
 }
 
 /// Starts, queries, stops and lists a job.
-fn the_calls_of_a_job_work_one_after_the_other(block: &str) {
+fn job_calls_work_in_sequence(block: &str) {
     let ws = project();
     ws.write("../names/npm", "#!/bin/sh\necho serving; exec sleep 60\n");
     ws.chmod("../names/npm", 0o755);
@@ -208,7 +208,7 @@ fn the_calls_of_a_job_work_one_after_the_other(block: &str) {
 }
 
 /// Checks that the hook's command uses the harness's session.
-fn the_hook_compacts_and_briefs(block: &str) {
+fn hook_compacts_and_prints_a_brief(block: &str) {
     let settings: Value = serde_json::from_str(block).unwrap();
     let hook = &settings["hooks"]["SessionStart"][0];
     assert_eq!(hook["matcher"], "compact");
@@ -220,7 +220,7 @@ fn the_hook_compacts_and_briefs(block: &str) {
 }
 
 /// Checks that the branch has the changes in one commit.
-fn git_alone_commits_what_was_done(block: &str) {
+fn git_alone_commits_the_changes(block: &str) {
     let ws = project();
     ws.lbx(&["append", "notes.txt", "--content", "four\n"]).ok();
     ws.lbx(&["write", "parser.rs", "--content", "// parser\n"]).ok();
@@ -230,14 +230,14 @@ fn git_alone_commits_what_was_done(block: &str) {
 }
 
 /// Checks that the line gets an answer with its id.
-fn a_line_is_answered(block: &str) {
+fn batch_line_gets_a_response(block: &str) {
     let answers = project().lbx_stdin(&["batch"], format!("{block}\n")).stdout_text();
     let answer: Value = serde_json::from_str(answers.trim_end()).unwrap();
     assert_eq!((&answer["ok"], &answer["id"]), (&json!(true), &json!(1)), "{answer}");
 }
 
 /// Checks that every client has a row, and that `init` writes the file that it names.
-fn each_row_of_the_clients_names_its_file(block: &str) {
+fn every_client_row_names_its_file(block: &str) {
     let ws = project();
     let rows = block.lines().skip(1).map(|row| row.split_once(' ').unwrap());
     let rows: Vec<(&str, &str)> = rows.map(|(name, rest)| (name, rest.trim_start())).collect();
@@ -253,7 +253,7 @@ fn each_row_of_the_clients_names_its_file(block: &str) {
 }
 
 /// Checks that the forms are one request.
-fn three_forms_of_a_request_have_one_answer(block: &str) {
+fn three_request_forms_give_one_response(block: &str) {
     let ws = project();
     let answers: Vec<String> = commands(block).iter().map(|command| said(&run(&ws, command, &[]))).collect();
     assert_eq!(answers.len(), 3);
@@ -262,7 +262,7 @@ fn three_forms_of_a_request_have_one_answer(block: &str) {
 }
 
 /// Checks that both kinds of answer have exactly the fields shown.
-fn answers_have_those_fields(block: &str) {
+fn responses_have_the_listed_fields(block: &str) {
     let shown = block.replace("{...}", "{}");
     let shown: Vec<Value> =
         serde_json::Deserializer::from_str(&shown).into_iter::<Value>().map(Result::unwrap).collect();
@@ -282,7 +282,7 @@ fn answers_have_those_fields(block: &str) {
 }
 
 /// Checks that each line names a source with a higher priority than the lines before it.
-fn a_later_source_is_stronger(block: &str) {
+fn later_source_wins(block: &str) {
     let ws = project();
     let config = |more: &str, variables: &[(&str, &str)]| {
         let answer: Value =
@@ -306,7 +306,7 @@ fn a_later_source_is_stronger(block: &str) {
 }
 
 /// Checks that no file that the policy names can be written.
-fn what_the_example_names_is_protected(block: &str) {
+fn example_globs_are_protected(block: &str) {
     let ws = project();
     ws.write(".lbx/config.toml", block);
     let names: Vec<&str> = block.split('"').skip(1).step_by(2).collect();
@@ -319,7 +319,7 @@ fn what_the_example_names_is_protected(block: &str) {
 }
 
 /// Checks that servers start and list tools, and that the other calls are answered.
-fn each_call_of_a_dialect_works(block: &str) {
+fn every_dialect_call_works(block: &str) {
     for command in commands(block) {
         let ws = project();
         ws.write("../home/memories/today.md", "a note\n");
@@ -334,19 +334,19 @@ fn each_call_of_a_dialect_works(block: &str) {
 }
 
 /// Checks that the block has the commands that `tests/install.rs` runs, and the test commands.
-fn the_first_commands_are_those_that_are_tested(block: &str) {
+fn first_commands_are_tested(block: &str) {
     assert_eq!(commands(block), ["./install.sh --demo", "cargo test --locked"]);
     let install = include_str!("../install.rs");
-    assert!(install.contains("fn the_demo_runs_from_an_archive_and_ends_with_a_next_step()"));
+    assert!(install.contains("fn demo_runs_from_an_archive_and_suggests_the_next_step()"));
 }
 
-/// Does nothing: `the_readme_shows_what_happens` runs the block.
+/// Does nothing: `readme_transcript_matches_the_real_output` runs the block.
 fn tested_in_examples(_block: &str) {
-    assert!(include_str!("examples.rs").contains("fn the_readme_shows_what_happens()"));
+    assert!(include_str!("examples.rs").contains("fn readme_transcript_matches_the_real_output()"));
 }
 
 /// Checks that every call and flag mentioned to agents exists.
-fn the_calls_for_agents_are_there(block: &str) {
+fn calls_for_agents_exist(block: &str) {
     let tree = lbx::cli::commands::tree();
     let mut calls = 0;
     for call in block.split("lbx ").skip(1) {
@@ -376,7 +376,7 @@ fn the_calls_for_agents_are_there(block: &str) {
 }
 
 /// Checks that a client with this configuration finds the tools of a project.
-fn the_configuration_starts_a_server(block: &str) {
+fn configuration_starts_a_server(block: &str) {
     let ws = project();
     let configuration: Value = serde_json::from_str(block).unwrap();
     let server = &configuration["mcpServers"]["lbx"];

@@ -533,7 +533,7 @@ pub fn run(ws: &Workspace, script: &str, variables: &[(&str, &str)]) -> Output {
 }
 
 #[test]
-fn every_example_of_a_page_does_what_it_says() {
+fn manual_page_examples_work_as_stated() {
     let mut faults = Vec::new();
     for example in EXAMPLES {
         let output = run(&Workspace::with(&FILES), example.script, &[]);
@@ -547,7 +547,7 @@ fn every_example_of_a_page_does_what_it_says() {
 }
 
 #[test]
-fn every_page_of_a_tool_has_three_examples() {
+fn every_tool_page_has_three_examples() {
     let tree = lbx::cli::commands::tree();
     for tool in tree.get_subcommands().map(clap::Command::get_name).chain(["lbx"]) {
         assert!(of(tool).count() >= 3, "{tool}: fewer than three examples");
@@ -564,7 +564,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_readme_shows_what_happens() {
+fn readme_transcript_matches_the_real_output() {
     let ws = Workspace::with(&FILES);
     let transcript = blocks("console")[0];
     let commands = transcript.lines().filter_map(|line| line.strip_prefix("$ "));
@@ -585,7 +585,7 @@ fn the_readme_shows_what_happens() {
 }
 
 #[test]
-fn the_page_for_agents_is_short_and_its_calls_are_those_there_are() {
+fn agents_page_is_short_and_names_existing_tools() {
     let ws = Workspace::with(&FILES);
     let output = run(&ws, "lbx help agents", &[]);
     let page = String::from_utf8(output.stdout).unwrap();

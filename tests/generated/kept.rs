@@ -38,7 +38,7 @@ fn json(name: &str) -> Value {
 }
 
 #[test]
-fn the_makefile_changes_every_version_and_takes_it_back() {
+fn example_makefile_bumps_the_version_and_undoes_it() {
     let ws = project();
     if !is_installed("make") {
         return;
@@ -56,7 +56,7 @@ fn the_makefile_changes_every_version_and_takes_it_back() {
 }
 
 #[test]
-fn the_script_renames_in_all_files_as_one_change() {
+fn example_script_renames_in_all_files_as_one_change() {
     let ws = project();
     let text = said(&run(&ws, "sh tests/examples/rename.sh count sum src", &[]));
     assert!(text.contains("src/main.rs (+1 -1)"), "{text}");
@@ -69,7 +69,7 @@ fn the_script_renames_in_all_files_as_one_change() {
 }
 
 #[test]
-fn the_hook_compacts_and_briefs_the_session_of_the_harness() {
+fn example_hook_compacts_the_session_and_prints_a_brief() {
     let ws = project();
     said(&run(&ws, "lbx read version.txt --session 5f0e-1", &[]));
     let settings = json("claude-settings.json");
@@ -84,7 +84,7 @@ fn the_hook_compacts_and_briefs_the_session_of_the_harness() {
 }
 
 #[test]
-fn the_mcp_configuration_starts_a_server_with_its_tools() {
+fn example_mcp_configuration_starts_a_server() {
     let ws = project();
     let server = &json("mcp.json")["mcpServers"]["lbx"];
     let words: Vec<&str> = server["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();

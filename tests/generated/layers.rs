@@ -157,17 +157,17 @@ fn must_be_in_order(above: &str, order: &[&str]) {
 }
 
 #[test]
-fn each_part_of_the_crate_uses_only_those_before_it() {
+fn crate_layers_use_only_lower_layers() {
     must_be_in_order("crate", &PARTS);
 }
 
 #[test]
-fn each_layer_of_the_engine_uses_only_those_before_it() {
+fn engine_layers_use_only_lower_layers() {
     must_be_in_order("crate::engine", &LAYERS);
 }
 
 #[test]
-fn no_files_use_each_other_in_a_circle() {
+fn modules_have_no_circular_imports() {
     let modules = modules();
     let mut uses = uses(&modules);
     assert!(uses.values().filter(|used| used.len() > 1).count() > 100, "the sources name what they use");

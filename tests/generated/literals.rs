@@ -111,7 +111,7 @@ fn raw(letters: &mut Peekable<Chars<'_>>, signs: usize) -> String {
 }
 
 #[test]
-fn literals_are_told_from_comments_and_characters() {
+fn string_literals_are_distinguished_from_comments_and_chars() {
     let source = Source::new(
         r##"// "a comment"
         fn f<'a>(x: &'a str) { warn('"', '\'', "one \"and\" \

@@ -70,7 +70,7 @@ fn present(package: &Path) -> Files {
 }
 
 #[test]
-fn manual_pages_and_completions_are_in_step_with_the_command_line() {
+fn manual_pages_and_completions_are_up_to_date() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (wanted, found) = (generated(), present(package));
     let stale: Vec<&PathBuf> =
@@ -93,7 +93,7 @@ fn manual_pages_and_completions_are_in_step_with_the_command_line() {
 }
 
 #[test]
-fn every_page_has_its_sections_and_the_kinds_of_error_stand_where_they_are_looked_for() {
+fn manual_pages_have_all_sections_and_error_kinds() {
     for (name, page) in pages::all() {
         let page = String::from_utf8(page).unwrap();
         let mut wanted = vec!["NAME", "SEE ALSO"];
@@ -113,7 +113,7 @@ fn every_page_has_its_sections_and_the_kinds_of_error_stand_where_they_are_looke
 }
 
 #[test]
-fn a_long_description_begins_with_the_short_one_as_a_paragraph() {
+fn long_descriptions_begin_with_the_short_one() {
     let tree = lbx::cli::commands::tree();
     for command in std::iter::once(&tree).chain(tree.get_subcommands()) {
         let Some(long) = command.get_long_about().map(ToString::to_string) else { continue };
@@ -137,7 +137,7 @@ fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 #[test]
-fn manual_pages_are_clean_to_a_linter() {
+fn manual_pages_pass_mandoc_lint() {
     if !is_installed("mandoc") {
         return;
     }
@@ -154,7 +154,7 @@ fn manual_pages_are_clean_to_a_linter() {
 }
 
 #[test]
-fn every_script_is_clean_to_a_linter() {
+fn scripts_pass_shellcheck() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = ["install.sh", "fuzz/run.sh", "fuzz/instrument"].map(|name| package.join(name)).to_vec();
     for folder in [".ci", "benches", "tests/examples"] {
@@ -175,7 +175,7 @@ fn every_script_is_clean_to_a_linter() {
 }
 
 #[test]
-fn completions_are_scripts_that_their_shells_take() {
+fn completions_parse_in_their_shells() {
     let (folder, _paths) = written();
     for (shell, script) in [("bash", "lbx.bash"), ("zsh", "_lbx"), ("fish", "lbx.fish")] {
         let script = folder.path().join("completions").join(script);
@@ -241,7 +241,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_architecture_is_one_page_whose_directories_exist() {
+fn architecture_page_is_short_and_names_existing_paths() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(package.join("ARCHITECTURE.md")).unwrap();
     assert!(page.lines().count() <= 150, "{} lines", page.lines().count());
@@ -256,7 +256,7 @@ fn the_architecture_is_one_page_whose_directories_exist() {
 }
 
 #[test]
-fn each_grep_of_the_five_questions_finds_its_place() {
+fn greps_of_the_contributing_page_find_their_targets() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(package.join("CONTRIBUTING.md")).unwrap();
     let commands = page.split("`grep -n \"").skip(1).map(|rest| rest.split_once('`').unwrap().0);
@@ -272,7 +272,7 @@ fn each_grep_of_the_five_questions_finds_its_place() {
 }
 
 #[test]
-fn the_readme_lists_every_tool() {
+fn readme_lists_every_tool() {
     let readme = include_str!("../../README.md");
     let tools = tree();
     for tool in tools.get_subcommands() {
@@ -284,7 +284,7 @@ fn the_readme_lists_every_tool() {
 const README_LINES_MAX: usize = 170;
 
 #[test]
-fn each_guarantee_of_the_readme_is_linked_to_its_test() {
+fn readme_links_each_guarantee_to_its_test() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = include_str!("../../README.md");
     assert!(readme.lines().count() <= README_LINES_MAX, "{} lines", readme.lines().count());

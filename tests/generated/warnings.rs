@@ -92,7 +92,7 @@ fn quotes(source: &Source) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn every_warning_is_brought_about_by_a_test() {
+fn every_warning_is_quoted_by_a_test() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut quoted, mut texts, mut files) = (Vec::new(), Vec::new(), Vec::new());
     files_below(&package.join("src"), &mut files);

@@ -65,7 +65,7 @@ fn faults(text: &str, has_messages: bool) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn no_comment_and_no_message_has_words_that_stop_a_reader() {
+fn comments_and_messages_avoid_banned_words() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     for folder in ["src", "tests", "benches", "fuzz"] {

@@ -100,7 +100,7 @@ pub fn outside(ws: &Workspace) -> BTreeMap<PathBuf, (u32, i64, Vec<u8>)> {
 
 /// Checks that `calls` change nothing outside.
 #[track_caller]
-pub fn nothing_outside<T>(ws: &Workspace, what: &str, calls: impl FnOnce() -> T) -> T {
+pub fn must_change_nothing_outside<T>(ws: &Workspace, what: &str, calls: impl FnOnce() -> T) -> T {
     precious(ws);
     let before = outside(ws);
     let outcome = calls();

@@ -41,7 +41,7 @@ fn states(ws: &Workspace) -> Vec<String> {
 }
 
 #[test]
-fn the_id_is_made_at_first_use_and_for_this_account_alone() {
+fn state_id_is_created_at_first_change_with_private_mode() {
     let ws = without_id(&[("a.txt", "a\n")]);
     // Calls that only read create nothing.
     for look in [&["ls"][..], &["glob", "*"], &["grep", "a"], &["log"], &["session"], &["trash"], &["config"]]
@@ -67,7 +67,7 @@ fn the_id_is_made_at_first_use_and_for_this_account_alone() {
 }
 
 #[test]
-fn of_many_first_calls_all_agree() {
+fn concurrent_first_calls_share_one_state_id() {
     let ws = without_id(&[("a.txt", "")]);
     let calls: Vec<_> = (0..12)
         .map(|number| {
@@ -85,7 +85,7 @@ fn of_many_first_calls_all_agree() {
 }
 
 #[test]
-fn the_environment_says_which_state_is_shared() {
+fn environment_variable_selects_the_state_id() {
     let ws = without_id(&[("a.txt", "a\n")]);
     let id = "00112233445566778899aabbccddeeff";
     ws.call(&["append", "a.txt", "--content", "b\n"]).env(VARIABLE, id).run().ok();
@@ -104,7 +104,7 @@ fn the_environment_says_which_state_is_shared() {
 }
 
 #[test]
-fn where_there_is_no_place_for_an_id_it_is_derived_and_never_beside_the_users_own() {
+fn state_id_is_derived_only_if_the_home_is_missing() {
     let nowhere = |ws: &Workspace| ws.outside.join("nowhere").into_os_string();
     let ws = without_id(&[("a.txt", "a\n")]);
     let derived = shown(call(&ws, &["config"]).env("HOME", nowhere(&ws)));
@@ -124,7 +124,7 @@ fn where_there_is_no_place_for_an_id_it_is_derived_and_never_beside_the_users_ow
 }
 
 #[test]
-fn a_state_that_came_from_another_workspace_is_not_taken() {
+fn state_copied_from_another_workspace_is_ignored() {
     let ws = without_id(&[("a.txt", "a\n")]);
     call(&ws, &["read", "a.txt"]).run().ok();
     call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
@@ -149,7 +149,7 @@ fn a_state_that_came_from_another_workspace_is_not_taken() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_no_place() {
+fn read_only_home_gives_a_derived_state_id() {
     let ws = without_id(&[("a.txt", "a\n")]);
     fs::set_permissions(ws.outside.join("home"), fs::Permissions::from_mode(0o555)).unwrap();
     let Some(append) = ws.call_unprivileged(&["append", "a.txt", "--content", "b\n"]) else { return };
@@ -160,7 +160,7 @@ fn a_home_that_cannot_be_written_is_no_place() {
 }
 
 #[test]
-fn an_id_that_lies_in_the_workspace_is_not_believed() {
+fn state_id_inside_the_workspace_is_ignored() {
     let ws = without_id(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
     let id = "00112233445566778899aabbccddeeff";
     ws.write(".local/state/lbx/id", format!("{id}\n"));
@@ -179,7 +179,7 @@ fn an_id_that_lies_in_the_workspace_is_not_believed() {
 }
 
 #[test]
-fn a_file_that_holds_no_id_is_named_and_stays() {
+fn invalid_id_file_is_an_error_and_is_kept() {
     let ws = Workspace::bare(&[("a.txt", "a\n")]);
     let file = id_file(&ws);
     let shown = file.display().to_string();
@@ -205,7 +205,7 @@ fn a_file_that_holds_no_id_is_named_and_stays() {
 }
 
 #[test]
-fn a_state_that_another_account_made_is_not_taken() {
+fn state_owned_by_another_user_is_rejected() {
     let ws = without_id(&[("a.txt", "a\n")]);
     call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
     let id = states(&ws).remove(0);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use crate::common::{Workspace, change_state_file, skipped, state};
-use crate::common_ground::{names_in, nothing_outside, precious};
+use crate::common_ground::{must_change_nothing_outside, names_in, precious};
 
 /// Returns the trash id of a deletion.
 fn trash_id(data: &Value) -> String {
@@ -16,7 +16,7 @@ fn trash_id(data: &Value) -> String {
 }
 
 #[test]
-fn a_purge_counts_what_it_removed() {
+fn trash_purge_counts_the_removed_files() {
     let ws = Workspace::with(&[("d/a", "1"), ("d/e/b", "22"), ("f", "333")]);
     ws.link("a", "d/link");
     ws.lbx(&["delete", "-r", "d"]).ok();
@@ -35,14 +35,14 @@ fn a_purge_counts_what_it_removed() {
 }
 
 #[test]
-fn a_trash_that_was_swapped_for_a_link_is_not_followed() {
+fn trash_replaced_by_a_symlink_is_not_followed() {
     let ws = Workspace::with(&[("d/a", "1")]);
     let id = trash_id(&ws.lbx(&["delete", "-r", "d"]).ok());
     let (trash, real) = (ws.path(&state("trash")), ws.outside.join("real"));
     // The folder outside holds exactly the contents of the trash.
     fs::rename(&trash, &real).unwrap();
     symlink(&real, &trash).unwrap();
-    nothing_outside(&ws, "purge", || {
+    must_change_nothing_outside(&ws, "purge", || {
         let _ = ws.lbx(&["trash", "purge"]).envelope();
         let _ = ws.lbx(&["trash", "purge", "--trash-id", &id]).envelope();
         let _ = ws.lbx(&["gc", "--keep-days", "0"]).envelope();
@@ -52,7 +52,7 @@ fn a_trash_that_was_swapped_for_a_link_is_not_followed() {
     fs::remove_file(&trash).unwrap();
     fs::create_dir(&trash).unwrap();
     symlink(real.join(&id), trash.join(&id)).unwrap();
-    nothing_outside(&ws, "purge of a link", || {
+    must_change_nothing_outside(&ws, "purge of a link", || {
         let _ = ws.lbx(&["trash", "purge"]).envelope();
         let _ = ws.lbx(&["trash", "purge", "--trash-id", &id]).envelope();
         let _ = ws.lbx(&["gc", "--keep-days", "0"]).envelope();
@@ -63,14 +63,14 @@ fn a_trash_that_was_swapped_for_a_link_is_not_followed() {
     fs::create_dir(trash.join(&id)).unwrap();
     fs::copy(real.join(&id).join("entry.lbx"), trash.join(&id).join("entry.lbx")).unwrap();
     symlink(precious(&ws), trash.join(&id).join("content")).unwrap();
-    nothing_outside(&ws, "purge of a content that is a link", || {
+    must_change_nothing_outside(&ws, "purge of a content that is a link", || {
         let data = ws.lbx(&["trash", "purge"]).ok();
         assert_eq!(data["files"], 1);
     });
 }
 
 #[test]
-fn a_trash_that_is_swapped_for_a_link_meanwhile_is_not_followed() {
+fn trash_swapped_for_a_symlink_during_purge_is_not_followed() {
     let ws = Workspace::with(&[]);
     let trash = ws.path(&state("trash"));
     let (aside, bait) = (ws.outside.join("aside"), ws.outside.join("bait"));
@@ -111,7 +111,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn what_is_mounted_in_a_deleted_folder_stays() {
+fn trash_purge_keeps_files_on_a_mount() {
     let ws = Workspace::with(&[("d/a", "1"), ("d/m/below", "2"), ("d/z/y", "3")]);
     let id = trash_id(&ws.lbx(&["delete", "-r", "d"]).ok());
     let precious = precious(&ws);
@@ -123,7 +123,7 @@ fn what_is_mounted_in_a_deleted_folder_stays() {
     }
     let at = ws.path(&state(&format!("trash/.purged-{id}/content/m")));
     let mount = Mounted(at.clone());
-    nothing_outside(&ws, "purge", || {
+    must_change_nothing_outside(&ws, "purge", || {
         let data = ws.lbx(&["trash", "purge"]).warned("mounted");
         assert_eq!(data["files"], 2);
     });
@@ -138,7 +138,7 @@ fn what_is_mounted_in_a_deleted_folder_stays() {
 }
 
 #[test]
-fn gc_keeps_what_an_undo_of_today_needs_for_its_redo() {
+fn gc_keeps_backups_that_redo_needs() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("gone.txt", "gone\n")]);
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
     ws.lbx(&["delete", "gone.txt"]).ok();

@@ -196,12 +196,12 @@ fn table(base: &Workspace, folders: &[&str], is_wanted: impl Fn(usize, usize) ->
 }
 
 #[test]
-fn whatever_stands_in_a_repository_nothing_leaves_it_and_nobody_waits() {
+fn hostile_git_files_cause_no_leak_and_no_hang() {
     table(&repository(), &[".git"], |place, number| (place + number) % 4 == 0);
 }
 
 #[test]
-fn whatever_stands_in_the_private_repository_nothing_leaves_it_and_nobody_waits() {
+fn hostile_private_repository_files_cause_no_leak_and_no_hang() {
     let folders = [state("repo.git"), state("scan")];
     table(&private(), &[&folders[0], &folders[1]], |place, number| (place + number) % 3 == 0);
 }
@@ -255,7 +255,7 @@ fn damages(ws: &Workspace) -> Vec<(&'static str, Damage)> {
 }
 
 #[test]
-fn a_repository_that_is_damaged_where_snapshots_begin_gives_way_to_the_private_one() {
+fn damaged_repository_falls_back_to_the_private_one() {
     let base = Workspace::with(&[("a.txt", "one\n")]);
     base.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     for (number, (name, damage)) in damages(&base).iter().enumerate() {
@@ -281,7 +281,7 @@ fn a_repository_that_is_damaged_where_snapshots_begin_gives_way_to_the_private_o
 }
 
 #[test]
-fn a_change_without_a_snapshot_says_how_it_is_taken_back() {
+fn warning_about_a_missing_snapshot_mentions_undo() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write(".git/refs/heads/lbx-snapshots.lock", "someone's\n");
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("undo and redo still work");
@@ -290,7 +290,7 @@ fn a_change_without_a_snapshot_says_how_it_is_taken_back() {
 }
 
 #[test]
-fn a_git_folder_elsewhere_serves_where_the_users_own_policy_names_it() {
+fn separate_git_dir_needs_the_users_git_dirs_setting() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     ws.git(&["init", "-q", "-b", "main", "--separate-git-dir", "../store.git"]);
     ws.git(&["add", "-A"]);
@@ -310,14 +310,14 @@ fn a_git_folder_elsewhere_serves_where_the_users_own_policy_names_it() {
 
 #[test]
 #[ignore = "takes minutes; the test above tries a quarter of it"]
-fn whatever_stands_in_a_repository_all_of_it() {
+fn all_hostile_git_files_cause_no_leak_and_no_hang() {
     table(&repository(), &[".git"], |_, _| true);
     let folders = [state("repo.git"), state("scan")];
     table(&private(), &[&folders[0], &folders[1]], |_, _| true);
 }
 
 #[test]
-fn rules_by_the_megabyte_fill_no_memory_and_let_no_secret_in() {
+fn huge_ignore_files_use_little_memory_and_leak_no_secret() {
     let globs: String = (0..200_000).map(|number| format!("*a*{number}*/**/b[!x]*\n")).collect();
     for name in [".gitignore", "d/.gitignore", ".gitattributes", ".git/info/exclude", ".git/info/attributes"]
     {
@@ -340,7 +340,7 @@ fn rules_by_the_megabyte_fill_no_memory_and_let_no_secret_in() {
 }
 
 #[test]
-fn a_tree_of_ten_levels_that_names_itself_ten_times_is_not_walked_whole() {
+fn git_tree_bomb_is_not_walked_completely() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let make = |list: String| {
         let mut git = ws.git_command(&["mktree"]);
@@ -383,7 +383,7 @@ fn odd_tree(ws: &Workspace, entries: &[(&str, &str, &str)]) -> String {
 }
 
 #[test]
-fn trees_in_any_order_are_read_and_written_in_order() {
+fn unsorted_git_trees_are_read_and_written_sorted() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("d/a.txt", "a\n")]);
     let blob = ws.git(&["rev-parse", "HEAD:a.txt"]);
     let file = |name| ("100644", name, blob.as_str());

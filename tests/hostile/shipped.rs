@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::common::{STATE_ID, Workspace};
-use crate::common_ground::{SPARSE_BYTES, Trap, names_in, nothing_outside};
+use crate::common_ground::{SPARSE_BYTES, Trap, must_change_nothing_outside, names_in};
 
 /// Id of the account that prepared the workspace.
 const THEIRS: &str = "00112233445566778899aabbccddeeff";
@@ -55,12 +55,12 @@ fn theirs(ws: &Workspace) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn a_state_that_came_with_the_workspace_is_not_looked_at() {
+fn state_shipped_with_a_workspace_is_ignored() {
     let ws = shipped();
     let head = fs::read(ws.path(".git/HEAD")).unwrap();
     let before = theirs(&ws);
     assert!(before.len() > 20, "{}", before.len());
-    nothing_outside(&ws, "all tools", || {
+    must_change_nothing_outside(&ws, "all tools", || {
         ws.lbx(&["undo"]).error("not_found");
         ws.lbx(&["redo"]).error("not_found");
         ws.lbx(&["restore", "gone.txt"]).error("not_found");
@@ -82,12 +82,12 @@ fn a_state_that_came_with_the_workspace_is_not_looked_at() {
 }
 
 #[test]
-fn links_in_place_of_folders_of_the_state_lead_nowhere() {
+fn symlinks_in_place_of_state_directories_are_not_followed() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     for name in ["scan", "trash", "backups", "journal", "sessions", "audit", "staging", "repo.git", THEIRS] {
         Trap::LinkToFolder.set(&ws, &format!(".lbx/{name}"));
     }
-    nothing_outside(&ws, "links", || {
+    must_change_nothing_outside(&ws, "links", || {
         ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
         ws.lbx(&["snapshot"]).ok();
         ws.lbx(&["delete", "a.txt"]).ok();
@@ -97,12 +97,12 @@ fn links_in_place_of_folders_of_the_state_lead_nowhere() {
 }
 
 #[test]
-fn whatever_stands_in_the_locks_place_is_set_aside() {
+fn hostile_lock_file_is_moved_aside() {
     for trap in Trap::ALL {
         let ws = Workspace::with(&[("a.txt", "a\n")]);
         trap.set(&ws, ".lbx/lock");
         let what = format!("{trap:?}");
-        nothing_outside(&ws, &what, || {
+        must_change_nothing_outside(&ws, &what, || {
             ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
             ws.lbx(&["undo"]).ok();
         });
@@ -124,10 +124,10 @@ fn whatever_stands_in_the_locks_place_is_set_aside() {
 }
 
 #[test]
-fn many_calls_that_find_a_trap_for_a_lock_still_take_turns() {
+fn concurrent_calls_with_a_hostile_lock_lose_no_update() {
     let ws = Workspace::with(&[("a.txt", "")]);
     Trap::LinkToFile.set(&ws, ".lbx/lock");
-    nothing_outside(&ws, "many calls", || {
+    must_change_nothing_outside(&ws, "many calls", || {
         let calls: Vec<_> = (0..12)
             .map(|number| {
                 let session = number.to_string();
@@ -143,7 +143,7 @@ fn many_calls_that_find_a_trap_for_a_lock_still_take_turns() {
 }
 
 #[test]
-fn a_lock_that_this_account_may_not_write_is_taken_all_the_same() {
+fn read_only_lock_file_can_be_locked() {
     let ws = Workspace::bare(&[("a.txt", "a\n")]);
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
     ws.chmod(".lbx/lock", 0o444);
@@ -153,7 +153,7 @@ fn a_lock_that_this_account_may_not_write_is_taken_all_the_same() {
 }
 
 #[test]
-fn a_shipped_gitignore_shows_git_no_backup() {
+fn shipped_gitignore_in_the_state_is_replaced() {
     let ours = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
     let shipped = |ws: &Workspace| ws.write(".lbx/.gitignore", "!*\n!**/*\n");
     let traps = Trap::ALL.map(|trap| move |ws: &Workspace| trap.set(ws, ".lbx/.gitignore"));
@@ -162,7 +162,7 @@ fn a_shipped_gitignore_shows_git_no_backup() {
     for (number, set) in all.into_iter().enumerate() {
         let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "*.key\n"), ("x.key", "SECRET\n")]);
         set(&ws);
-        nothing_outside(&ws, &number.to_string(), || {
+        must_change_nothing_outside(&ws, &number.to_string(), || {
             ws.lbx(&["append", "x.key", "--content", "SECRET2\n"]).warned("git ignores it");
         });
         assert_eq!(ws.read_bytes(".lbx/.gitignore"), ours, "{number}");

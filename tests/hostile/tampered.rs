@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256, state};
-use crate::common_ground::{SPARSE_BYTES, Trap, nothing_outside};
+use crate::common_ground::{SPARSE_BYTES, Trap, must_change_nothing_outside};
 
 /// Returns the path of the backup of some bytes.
 fn backup_of(bytes: &[u8]) -> String {
@@ -14,7 +14,7 @@ fn backup_of(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_backup_counts_only_if_its_bytes_have_its_name() {
+fn tampered_backup_file_is_rejected() {
     // Git ignores it, so no snapshot has the old bytes. They are also too large for the journal.
     let old = "old\n".repeat(5000);
     let ws = Workspace::with(&[("a.txt", &old), (".gitignore", "*\n")]);
@@ -26,7 +26,7 @@ fn a_backup_counts_only_if_its_bytes_have_its_name() {
     ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false));
     for trap in Trap::ALL {
         trap.set(&ws, &backup);
-        nothing_outside(&ws, &format!("{trap:?}"), || {
+        must_change_nothing_outside(&ws, &format!("{trap:?}"), || {
             ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false, "{trap:?}"));
         });
     }
@@ -37,7 +37,7 @@ fn a_backup_counts_only_if_its_bytes_have_its_name() {
 }
 
 #[test]
-fn old_bytes_of_many_files_count_only_if_they_have_their_hash() {
+fn tampered_backup_bundle_is_rejected() {
     let names: Vec<String> = (0..70).map(|number| format!("f{number}")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "old\n")).collect();
     let ws = Workspace::with(&[files, vec![(".gitignore", "*\n")]].concat());
@@ -56,7 +56,7 @@ fn old_bytes_of_many_files_count_only_if_they_have_their_hash() {
     }
     for trap in Trap::ALL {
         trap.set(&ws, &bundle);
-        nothing_outside(&ws, &format!("{trap:?}"), || {
+        must_change_nothing_outside(&ws, &format!("{trap:?}"), || {
             ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false, "{trap:?}"));
         });
     }
@@ -67,7 +67,7 @@ fn old_bytes_of_many_files_count_only_if_they_have_their_hash() {
 }
 
 #[test]
-fn old_bytes_in_the_journal_count_only_if_they_have_their_hash() {
+fn tampered_inline_backup_is_rejected() {
     let ws = Workspace::with(&[("a.txt", "old\n"), (".gitignore", "*\n")]);
     let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();
     // An unsynced backup after a power failure.
@@ -85,7 +85,7 @@ fn old_bytes_in_the_journal_count_only_if_they_have_their_hash() {
 }
 
 #[test]
-fn a_backup_that_is_false_is_made_anew_by_the_next_change() {
+fn next_change_rewrites_a_tampered_backup() {
     let old = "old\n".repeat(5000);
     for trap in [None].into_iter().chain(Trap::ALL.map(Some)) {
         let ws = Workspace::with(&[("a.txt", &old)]);
@@ -96,7 +96,7 @@ fn a_backup_that_is_false_is_made_anew_by_the_next_change() {
             None => ws.write(&backup, "bad\n"),
             Some(trap) => trap.set(&ws, &backup),
         }
-        nothing_outside(&ws, &format!("{trap:?}"), || {
+        must_change_nothing_outside(&ws, &format!("{trap:?}"), || {
             ws.lbx(&["append", "a.txt", "--content", "other\n"]).ok();
             ws.holds(&backup, &old);
             ws.lbx(&["undo"]).ok();
@@ -106,7 +106,7 @@ fn a_backup_that_is_false_is_made_anew_by_the_next_change() {
 }
 
 #[test]
-fn a_number_that_no_change_can_follow_overwrites_nothing() {
+fn invalid_sequence_number_overwrites_no_history() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     for text in ["b\n", "c\n"] {
         ws.lbx(&["append", "a.txt", "--content", text]).ok();
@@ -149,7 +149,7 @@ fn everything_in(ws: &Workspace) -> Vec<String> {
 }
 
 /// Creates a workspace with data in every part of its state.
-fn lived_in() -> Workspace {
+fn used_workspace() -> Workspace {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("d/e.txt", "e\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["edit", "a.txt", "--old-string", "a", "--new-string", "A"]).ok();
@@ -178,8 +178,8 @@ const CALLS: &[&[&str]] = &[
 ];
 
 #[test]
-fn whatever_stands_in_a_state_files_place_hurts_nobody() {
-    let model = lived_in();
+fn hostile_state_files_cause_no_leak_and_no_hang() {
+    let model = used_workspace();
     let all = everything_in(&model);
     assert!(all.len() > 20, "{all:?}");
     // One trap per path, so that the traps are spread over all of them, including folders.
@@ -188,7 +188,7 @@ fn whatever_stands_in_a_state_files_place_hurts_nobody() {
         let what = format!("{trap:?} at {path}");
         let ws = model.copy();
         trap.set(&ws, path);
-        nothing_outside(&ws, &what, || {
+        must_change_nothing_outside(&ws, &what, || {
             for call in CALLS {
                 let answer = ws.lbx(call).envelope();
                 let kind = answer["error"]["kind"].as_str().unwrap_or_default();
@@ -200,8 +200,8 @@ fn whatever_stands_in_a_state_files_place_hurts_nobody() {
 }
 
 #[test]
-fn a_terabyte_in_place_of_a_state_file_is_not_read() {
-    let model = lived_in();
+fn terabyte_state_file_is_not_read() {
+    let model = used_workspace();
     let files: Vec<String> =
         everything_in(&model).into_iter().filter(|path| model.path(path).is_file()).collect();
     for path in files {

@@ -401,7 +401,7 @@ fn sample(mut cases: Vec<Case>) -> Vec<Case> {
 }
 
 #[test]
-fn whatever_a_workspace_brings_nothing_outside_changes_and_the_innocent_call_works() {
+fn hostile_workspaces_change_nothing_outside_and_calls_work() {
     let ws = furnished();
     let only = std::env::var("LBX_CASE").ok();
     let cases = sample(cases(&ws));

@@ -34,7 +34,7 @@ fn answers(client: &mut Client, batch: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_batch_is_answered_by_one_list_in_which_each_request_has_its_answer() {
+fn batch_response_lists_one_response_for_each_request() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for revision in ["2025-03-26", "2024-11-05"] {
         ws.write("a.txt", "one\n");
@@ -74,7 +74,7 @@ fn a_batch_is_answered_by_one_list_in_which_each_request_has_its_answer() {
 }
 
 #[test]
-fn what_a_batch_does_not_ask_is_not_answered() {
+fn notifications_and_cancelled_calls_of_a_batch_get_no_response() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write_endless("endless");
     let mut client = serve(&ws, "2025-03-26");
@@ -94,7 +94,7 @@ fn what_a_batch_does_not_ask_is_not_answered() {
 }
 
 #[test]
-fn a_batch_is_refused_where_it_is_empty_or_too_large_or_the_revision_has_none() {
+fn empty_oversized_and_unsupported_batches_are_errors() {
     let ws = Workspace::with(&[]);
     let ping = |id: usize| request(id, "ping", &json!({}));
     let of = |count: usize| Value::Array((1000..1000 + count).map(ping).collect());

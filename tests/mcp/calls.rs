@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::{STATE_ID, Workspace};
 
 #[test]
-fn each_tool_does_its_work() {
+fn every_tool_works_over_mcp() {
     let workspace = Workspace::with(&[("greet.txt", "hello\n")]);
     let mut client = workspace.serve(&[]);
     let read = client.ok("read", &json!({ "path": "greet.txt" }));
@@ -66,7 +66,7 @@ fn each_tool_does_its_work() {
 }
 
 #[test]
-fn what_a_search_marked_may_be_edited() {
+fn grep_with_mark_allows_editing_the_matches() {
     let workspace = Workspace::with(&[("src/a.rs", "fn one() {}\nfn two() {}\n"), ("b.md", "fn\n")]);
     let mut client = workspace.serve(&[]);
     let edit = json!({ "path": "src/a.rs", "old_string": "two", "new_string": "deux" });
@@ -85,14 +85,14 @@ fn what_a_search_marked_may_be_edited() {
 }
 
 #[test]
-fn warnings_stand_beside_the_fields_of_an_answer() {
+fn mcp_response_has_a_warnings_field() {
     let workspace = Workspace::with(&[("open.txt", "no newline")]);
     let answer = workspace.serve(&[]).ok("append", &json!({ "path": "open.txt", "content": "!\n" }));
     assert!(answer["warnings"][0].is_string(), "{answer}");
 }
 
 #[test]
-fn a_refusal_is_a_result_that_tells_the_next_step() {
+fn errors_are_results_with_a_suggested_action() {
     let workspace = Workspace::with(&[("greet.txt", "hello\n")]);
     let mut client = workspace.serve(&[]);
     let edit = json!({ "path": "greet.txt", "old_string": "hello", "new_string": "hi" });
@@ -107,7 +107,7 @@ fn a_refusal_is_a_result_that_tells_the_next_step() {
 }
 
 #[test]
-fn bad_arguments_are_such_a_refusal_too() {
+fn invalid_arguments_are_error_results() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     let error = client.refused("read", &json!({ "path": "a.txt", "lines": 3 }), "invalid_request");
@@ -121,7 +121,7 @@ fn bad_arguments_are_such_a_refusal_too() {
 }
 
 #[test]
-fn an_argument_that_comes_twice_is_refused() {
+fn duplicate_argument_is_an_error() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     client.send(r#"{"jsonrpc":"2.0","id":"d","method":"tools/call","params":{"name":"write","arguments":{"path":"b.txt","content":"1","content":"2"}}}"#);
@@ -135,7 +135,7 @@ fn an_argument_that_comes_twice_is_refused() {
 }
 
 #[test]
-fn of_two_requests_with_one_id_each_is_answered() {
+fn duplicate_request_id_is_an_error_for_the_second_request() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     let call = |tool: &str, arguments: Value| {
@@ -155,7 +155,7 @@ fn of_two_requests_with_one_id_each_is_answered() {
 }
 
 #[test]
-fn spellings_that_models_know_are_accepted() {
+fn mcp_accepts_known_aliases_of_tools_and_fields() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     let arguments = json!({ "file_path": "a.txt", "startLine": "1", "offset": null });
@@ -164,7 +164,7 @@ fn spellings_that_models_know_are_accepted() {
 }
 
 #[test]
-fn an_unknown_tool_is_an_error_of_the_protocol() {
+fn unknown_tool_is_a_protocol_error() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     for name in ["reed", "batch", "schema", "mcp", ""] {
@@ -174,7 +174,7 @@ fn an_unknown_tool_is_an_error_of_the_protocol() {
 }
 
 #[test]
-fn a_call_of_the_wrong_shape_is_an_error_of_the_protocol() {
+fn malformed_call_is_a_protocol_error() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     for params in [
@@ -192,7 +192,7 @@ fn a_call_of_the_wrong_shape_is_an_error_of_the_protocol() {
 
 /// A known method with invalid parameters still exists: the error is about the parameters.
 #[test]
-fn parameters_that_do_not_fit_are_invalid_and_their_method_is_known() {
+fn invalid_parameters_of_a_known_method_are_reported_as_such() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     for (method, params) in [
@@ -235,7 +235,7 @@ fn completion(reference: &Value, argument: &str) -> Value {
 }
 
 #[test]
-fn only_arguments_that_there_are_are_completed() {
+fn completion_returns_values_only_for_existing_arguments() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     client.call("write", &json!({ "path": "b.txt", "content": "b\n" }));
@@ -263,7 +263,7 @@ fn only_arguments_that_there_are_are_completed() {
 
 /// A client need not wait for the answer of a read before it sends the edit.
 #[test]
-fn calls_that_come_at_once_take_effect_in_the_order_in_which_they_came() {
+fn pipelined_calls_take_effect_in_request_order() {
     /// Number of edits of one file.
     const EDITS: usize = 100;
     let workspace = Workspace::with(&[("n.txt", "0\n"), ("other.txt", "x\n")]);
@@ -293,7 +293,7 @@ fn calls_that_come_at_once_take_effect_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn what_follows_a_change_sees_it_by_whatever_name_it_looks() {
+fn calls_after_a_change_see_it_through_symlinks_and_moves() {
     /// Number of rounds.
     const ROUNDS: usize = 20;
     let workspace = Workspace::with(&[("t.txt", "0\n"), ("d/a.txt", "a\n")]);
@@ -317,7 +317,7 @@ fn what_follows_a_change_sees_it_by_whatever_name_it_looks() {
 }
 
 #[test]
-fn paths_count_from_the_root_wherever_the_server_stands() {
+fn mcp_paths_are_relative_to_the_root() {
     let workspace = Workspace::with(&[("a.txt", "root\n"), ("sub/a.txt", "sub\n")]);
     let mut client = crate::client::Client::of(workspace.lbx("sub", &["mcp"])).greeted();
     let read = client.ok("read", &json!({ "path": "a.txt" }));
@@ -326,7 +326,7 @@ fn paths_count_from_the_root_wherever_the_server_stands() {
 }
 
 #[test]
-fn the_workspace_is_fixed_at_the_start() {
+fn workspace_is_fixed_at_server_start() {
     let workspace = Workspace::with(&[("sub/a.txt", "sub\n")]);
     let root = workspace.path("sub");
     let mut client = workspace.serve(&["--workspace", root.to_str().unwrap()]);
@@ -337,7 +337,7 @@ fn the_workspace_is_fixed_at_the_start() {
 }
 
 #[test]
-fn a_server_does_not_need_the_folder_that_it_was_started_in() {
+fn server_survives_removal_of_its_start_directory() {
     let workspace = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
     let mut client = crate::client::Client::of(workspace.lbx("sub", &["mcp"])).greeted();
     std::fs::remove_dir_all(workspace.path("sub")).unwrap();
@@ -345,7 +345,7 @@ fn a_server_does_not_need_the_folder_that_it_was_started_in() {
 }
 
 #[test]
-fn a_server_without_a_workspace_says_so_on_stderr_alone() {
+fn missing_workspace_is_an_error_on_stderr_only() {
     let workspace = Workspace::with(&[]);
     let output = workspace.lbx("", &["mcp", "--workspace", "none"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
@@ -354,7 +354,7 @@ fn a_server_without_a_workspace_says_so_on_stderr_alone() {
 }
 
 #[test]
-fn each_process_has_a_session_of_its_own() {
+fn each_server_process_has_its_own_session() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let (mut one, mut other) = (workspace.serve(&[]), workspace.serve(&[]));
     one.ok("read", &json!({ "path": "a.txt" }));
@@ -364,7 +364,7 @@ fn each_process_has_a_session_of_its_own() {
 }
 
 #[test]
-fn a_session_is_named_on_the_command_line_or_in_a_call() {
+fn session_is_set_by_flag_or_by_call() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut named = workspace.serve(&["--session", "pair"]);
     let mut other = workspace.serve(&[]);
@@ -375,7 +375,7 @@ fn a_session_is_named_on_the_command_line_or_in_a_call() {
 }
 
 #[test]
-fn history_is_that_of_all_sessions_unless_the_call_names_one() {
+fn audit_covers_all_sessions_unless_one_is_named() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&["--session", "one"]);
     client.ok("write", &json!({ "path": "a.txt", "content": "a\n" }));
@@ -386,7 +386,7 @@ fn history_is_that_of_all_sessions_unless_the_call_names_one() {
 }
 
 #[test]
-fn results_as_text_are_the_payload_alone() {
+fn text_results_contain_only_the_payload() {
     let workspace = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let mut client = workspace.serve(&["--results", "text"]);
     let whole = client.call("read", &json!({ "path": "a.txt" }));
@@ -406,7 +406,7 @@ fn results_as_text_are_the_payload_alone() {
 }
 
 #[test]
-fn an_answer_without_bound_stays_under_four_megabytes() {
+fn unbounded_read_stays_below_four_megabytes() {
     let source = "    let line = of(some, code);\n".repeat(200_000);
     let workspace = Workspace::with(&[("big.txt", &source)]);
     for (options, least) in [(&[][..], 1_600_000), (&["--results", "text"], 3_300_000)] {
@@ -424,7 +424,7 @@ fn an_answer_without_bound_stays_under_four_megabytes() {
 }
 
 #[test]
-fn an_answer_that_no_client_would_take_is_too_large() {
+fn oversized_response_is_a_too_large_error() {
     let workspace = Workspace::with(&[("quotes.txt", &"\"\"\"\"\"\"\"\n".repeat(300_000))]);
     let mut client = workspace.serve(&[]);
     let error =
@@ -439,7 +439,7 @@ const GIF: &[u8] = b"GIF89a\x02\x00\x03\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,
 const GIF_BASE64: &str = "R0lGODlhAgADAIAAAAAAAP///ywAAAAAAgADAAACAkQBADs=";
 
 #[test]
-fn a_change_whose_answer_no_client_would_take_says_that_it_was_made() {
+fn oversized_response_of_a_change_reports_applied() {
     // Each quote takes six bytes of the answer: two in the JSON, and four in the text.
     let long = |end: char| format!("{}{end}\n", "\"".repeat(400_000));
     let workspace = Workspace::with(&[("a.txt", &long('a'))]);
@@ -454,7 +454,7 @@ fn a_change_whose_answer_no_client_would_take_says_that_it_was_made() {
 }
 
 #[test]
-fn an_image_is_a_block_of_its_own_and_sent_once() {
+fn image_is_sent_once_as_its_own_block() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     std::fs::write(workspace.path("a.gif"), GIF).unwrap();
     std::fs::write(workspace.path("a.bin"), b"\0\x01").unwrap();
@@ -488,7 +488,7 @@ fn an_image_is_a_block_of_its_own_and_sent_once() {
 }
 
 #[test]
-fn a_large_image_is_shown_where_it_fits_a_message() {
+fn large_image_is_shown_if_it_fits_into_a_message() {
     let workspace = Workspace::with(&[]);
     for (path, bytes) in [("large.gif", 2_400_000), ("huge.gif", 3_000_000)] {
         let rest = u8::try_from(bytes % 251).unwrap();
@@ -505,7 +505,7 @@ fn a_large_image_is_shown_where_it_fits_a_message() {
 }
 
 #[test]
-fn calls_that_wait_take_a_bounded_memory_and_a_ping_overtakes_them() {
+fn queued_calls_use_bounded_memory() {
     /// Number of calls of a megabyte each.
     const CALLS: usize = 240;
     let workspace = Workspace::with(&[]);
@@ -527,7 +527,7 @@ fn calls_that_wait_take_a_bounded_memory_and_a_ping_overtakes_them() {
 }
 
 #[test]
-fn what_is_suggested_names_fields_and_no_flags() {
+fn mcp_suggested_actions_name_fields_instead_of_flags() {
     let workspace = Workspace::with(&[("a.txt", "one\n"), ("b.bin", "\0"), ("c.txt", "x\n")]);
     let mut client = workspace.serve(&[]);
     client.ok("read", &json!({ "path": "c.txt" }));

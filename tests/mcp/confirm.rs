@@ -49,7 +49,7 @@ fn error_of(result: &Value) -> Value {
 }
 
 #[test]
-fn a_change_of_each_tool_is_made_once_the_person_agrees() {
+fn confirm_applies_every_tool_after_consent() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.md", "# H\nold\n"), ("d/x.txt", "x\n")]);
     let mut client = serve(&ws);
     client.call("read", &json!({ "paths": ["a.txt", "b.md", "d/x.txt"] }));
@@ -78,7 +78,7 @@ fn a_change_of_each_tool_is_made_once_the_person_agrees() {
 }
 
 #[test]
-fn a_client_that_only_opens_urls_is_sent_no_form() {
+fn url_only_client_gets_no_consent_form() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let append = json!({ "path": "a.txt", "content": "two\n" });
     let refused = serve_to(&ws, &json!({ "url": {} })).refused("append", &append, "command_denied");
@@ -91,7 +91,7 @@ fn a_client_that_only_opens_urls_is_sent_no_form() {
 }
 
 #[test]
-fn consent_to_one_result_is_none_to_another() {
+fn consent_to_one_change_does_not_cover_another() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let mut client = serve(&ws);
     accepted(&mut client, "append", &json!({ "path": "a.txt", "content": "two\n" }));
@@ -112,7 +112,7 @@ fn consent_to_one_result_is_none_to_another() {
 }
 
 #[test]
-fn questions_that_nobody_answers_keep_no_other_call_waiting() {
+fn open_consent_questions_do_not_block_other_calls() {
     /// Largest number of open questions.
     const QUESTIONS_MAX: usize = 16;
     let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -136,7 +136,7 @@ fn questions_that_nobody_answers_keep_no_other_call_waiting() {
 }
 
 #[test]
-fn the_question_of_a_cancelled_call_is_taken_back() {
+fn cancelled_call_withdraws_its_consent_question() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let mut client = serve(&ws);
     let id = client.begin_call("append", &json!({ "path": "a.txt", "content": "two\n" }));
@@ -155,7 +155,7 @@ fn the_question_of_a_cancelled_call_is_taken_back() {
 }
 
 #[test]
-fn what_a_person_is_shown_is_not_for_the_caller_to_bound_or_to_paint() {
+fn caller_cannot_shorten_or_color_the_consent_question() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let mut client = serve(&ws);
     let mut asked = |tool: &str, arguments: &Value| {

@@ -15,13 +15,13 @@ const CALLS_MAX: usize = 350;
 const CHANCE: &str = "trace=!fcntl,futex,epoll_wait,madvise,mprotect,mmap,munmap,brk,sched_yield";
 
 #[test]
-fn a_small_edit_in_a_server_takes_few_system_calls() {
+fn small_edit_in_a_server_makes_few_system_calls() {
     let Some(each) = per_call(edit, |_| true) else { return };
     assert!((50..=CALLS_MAX).contains(&each), "{each} system calls an edit");
 }
 
 #[test]
-fn what_a_server_knows_is_not_read_again() {
+fn server_does_not_reread_cached_state() {
     let read = |client: &mut Client, _| {
         client.ok("read", &json!({"path": "d/a.txt"}));
     };
@@ -34,7 +34,7 @@ fn what_a_server_knows_is_not_read_again() {
 }
 
 #[test]
-fn a_repository_that_a_server_knows_is_not_read_again() {
+fn server_does_not_reread_a_cached_repository() {
     // The branch and its commit are not among it: they have just changed, and are read to be sure.
     let known = [".git/config\"", "\"config\"", "\"HEAD\"", "\"main\"", "info/exclude\""];
     let is_known = |line: &str| {

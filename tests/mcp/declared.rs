@@ -15,7 +15,7 @@ fn served() -> impl Iterator<Item = &'static ToolEntry> {
 }
 
 #[test]
-fn the_tools_listed_are_those_of_the_one_list_in_its_order() {
+fn listed_tools_equal_the_catalog_in_order() {
     let listed = Workspace::with(&[]).serve(&[]).tools();
     let names: Vec<&str> = listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, served().map(|tool| tool.name).collect::<Vec<_>>());
@@ -27,14 +27,14 @@ fn the_tools_listed_are_those_of_the_one_list_in_its_order() {
 }
 
 #[test]
-fn no_name_or_alias_stands_for_two_tools() {
+fn tool_names_and_aliases_are_unique() {
     let names: Vec<&str> = TOOLS.iter().flat_map(|tool| [&[tool.name], tool.aliases].concat()).collect();
     let different: BTreeSet<&str> = names.iter().copied().collect();
     assert_eq!(names.len(), different.len(), "{names:?}");
 }
 
 #[test]
-fn annotations_say_what_differs_from_what_mcp_presumes() {
+fn annotations_state_only_deviations_from_mcp_defaults() {
     for (listed, tool) in Workspace::with(&[]).serve(&[]).tools().iter().zip(served()) {
         let hints = &listed["annotations"];
         let wanted = match tool.effect {
@@ -47,7 +47,7 @@ fn annotations_say_what_differs_from_what_mcp_presumes() {
 }
 
 #[test]
-fn schemas_are_valid_and_of_objects() {
+fn tool_schemas_are_valid_object_schemas() {
     for tool in Workspace::with(&[]).serve(&[]).tools() {
         for side in ["inputSchema", "outputSchema"] {
             assert_eq!(tool[side]["type"], "object", "{} of {}", side, tool["name"]);
@@ -57,7 +57,7 @@ fn schemas_are_valid_and_of_objects() {
 }
 
 #[test]
-fn requests_list_the_fields_that_the_tool_names_and_each_is_one_of_the_tool() {
+fn input_schemas_list_exactly_the_listed_fields() {
     for (listed, tool) in Workspace::with(&[]).serve(&[]).tools().iter().zip(served()) {
         let schema = &listed["inputSchema"];
         let fields = schema["properties"].as_object().unwrap();
@@ -75,7 +75,7 @@ fn requests_list_the_fields_that_the_tool_names_and_each_is_one_of_the_tool() {
 }
 
 #[test]
-fn fields_that_are_not_listed_are_taken() {
+fn unlisted_fields_are_accepted() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     client.call("read", &json!({ "path": "a.txt", "session": "other", "max_bytes": 10 }));
@@ -88,7 +88,7 @@ fn fields_that_are_not_listed_are_taken() {
 }
 
 #[test]
-fn no_answer_has_a_field_where_warnings_and_snapshot_go() {
+fn response_schemas_leave_room_for_warnings_and_snapshot() {
     for tool in served() {
         let schema = (tool.response_schema)();
         let choices = schema["anyOf"].as_array().cloned().unwrap_or_default();
@@ -102,7 +102,7 @@ fn no_answer_has_a_field_where_warnings_and_snapshot_go() {
 }
 
 #[test]
-fn the_server_says_its_name_and_the_rules_in_few_words() {
+fn server_info_has_a_name_and_short_instructions() {
     let workspace = Workspace::with(&[]);
     let hello = workspace.start(&[]).greet("2025-11-25");
     assert_eq!(hello["serverInfo"]["name"], "lbx");
@@ -121,7 +121,7 @@ fn bytes_of_list(options: &[&str]) -> usize {
 }
 
 #[test]
-fn the_list_of_tools_costs_a_model_few_bytes() {
+fn tool_list_stays_small() {
     assert!(bytes_of_list(&[]) <= 16_000);
     assert!(bytes_of_list(&["--tools", "core"]) <= 8_192);
     assert!(bytes_of_list(&["--tools", "read,write,edit,patch,grep,glob,ls"]) <= 6_500);
@@ -130,7 +130,7 @@ fn the_list_of_tools_costs_a_model_few_bytes() {
 }
 
 #[test]
-fn a_server_has_the_tools_that_it_was_told_to_have() {
+fn tools_flag_selects_the_served_tools() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let names = |options: &[&str]| -> Vec<String> {
         let tools = workspace.serve(options).tools();
@@ -156,7 +156,7 @@ fn a_server_has_the_tools_that_it_was_told_to_have() {
 }
 
 #[test]
-fn what_is_taken_for_the_sake_of_habit_is_not_advertised() {
+fn habitual_rg_fields_are_accepted_but_not_listed() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     let tools = client.tools();
@@ -171,7 +171,7 @@ fn what_is_taken_for_the_sake_of_habit_is_not_advertised() {
 }
 
 #[test]
-fn where_results_are_text_no_schema_of_them_is_declared() {
+fn text_results_declare_no_output_schema() {
     for tool in Workspace::with(&[]).serve(&["--results", "text"]).tools() {
         assert!(tool.get("outputSchema").is_none());
         assert_ne!(tool["inputSchema"], json!(null));

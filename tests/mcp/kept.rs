@@ -56,7 +56,7 @@ fn with_policies() -> (Workspace, Client) {
 }
 
 #[test]
-fn a_changed_policy_is_seen_by_the_next_call() {
+fn next_call_sees_a_changed_policy() {
     let (ws, mut client) = with_policies();
     let dry = |path: &str, old: &str| json!({ "path": path, "old_string": old, "new_string": "x", "dry_run": true });
     let mut protects = |path: &str, is_protected: bool| {
@@ -93,7 +93,7 @@ fn a_changed_policy_is_seen_by_the_next_call() {
 }
 
 #[test]
-fn what_others_do_with_the_session_is_seen_by_the_next_call() {
+fn next_call_sees_session_changes_of_other_processes() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let mut client = ws.serve(&["--session", SESSION]);
     client.ok("read", &json!({ "path": "b.txt" }));
@@ -118,7 +118,7 @@ fn what_others_do_with_the_session_is_seen_by_the_next_call() {
 }
 
 #[test]
-fn the_chain_of_the_audit_log_is_whole_whoever_adds_to_it() {
+fn audit_chain_stays_valid_with_several_writers() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = ws.serve(&["--session", SESSION]);
     for _ in 0..3 {
@@ -138,7 +138,7 @@ fn the_chain_of_the_audit_log_is_whole_whoever_adds_to_it() {
 }
 
 #[test]
-fn a_state_that_was_removed_begins_anew() {
+fn removed_state_is_recreated() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let mut client = ws.serve(&[]);
     client.ok("read", &json!({ "path": "a.txt" }));
@@ -154,7 +154,7 @@ fn a_state_that_was_removed_begins_anew() {
 }
 
 #[test]
-fn a_root_that_was_replaced_is_the_new_one() {
+fn server_follows_a_replaced_root() {
     let ws =
         Workspace::with(&[("w/a.txt", "one\n"), ("w/.lbx/x", ""), ("v/a.txt", "other\n"), ("v/.lbx/x", "")]);
     let mut client = Client::of(ws.lbx("w", &["mcp"])).greeted();
@@ -171,7 +171,7 @@ fn a_root_that_was_replaced_is_the_new_one() {
 }
 
 #[test]
-fn a_repository_that_was_replaced_or_packed_takes_the_next_snapshot() {
+fn replaced_or_packed_repository_gets_the_next_snapshot() {
     let ws = Workspace::with(&[("a.txt", "0\n")]);
     let root = ws.path("");
     let begin = |folder: &Path| {
@@ -227,7 +227,7 @@ fn increment(client: &mut Client, number: u32) -> Value {
 }
 
 #[test]
-fn what_others_do_with_git_is_seen_by_the_next_call() {
+fn next_call_sees_git_changes_of_other_programs() {
     let (ws, mut client) = with_old_repository();
     let root = ws.path("");
     let parent = |commit: &str| git(&root, &["rev-parse", &format!("{commit}^")]);
@@ -263,7 +263,7 @@ fn what_others_do_with_git_is_seen_by_the_next_call() {
 }
 
 #[test]
-fn an_object_that_is_gone_is_missed_by_the_next_call() {
+fn next_call_notices_a_missing_git_object() {
     let (ws, mut client) = with_old_repository();
     let root = ws.path("");
     // Neither the commit nor its tree may be treated as present, though the server has made both.
@@ -286,7 +286,7 @@ fn an_object_that_is_gone_is_missed_by_the_next_call() {
 }
 
 #[test]
-fn changed_rules_and_settings_of_git_are_seen_by_the_next_call() {
+fn next_call_sees_changed_ignore_rules_and_git_config() {
     let (ws, mut client) = with_old_repository();
     let root = ws.path("");
     let mut write = |path: &str, content: &str| {
@@ -320,7 +320,7 @@ fn changed_rules_and_settings_of_git_are_seen_by_the_next_call() {
 }
 
 #[test]
-fn a_repository_that_comes_or_goes_is_seen_by_the_next_call() {
+fn next_call_sees_a_created_or_removed_repository() {
     let ws = Workspace::with(&[("a.txt", "0\n"), (".lbx/x", "")]);
     let root = ws.path("");
     let mut client = ws.serve(&[]);

@@ -56,11 +56,11 @@ fn run(work: impl Future<Output = ()>) {
 }
 
 #[test]
-fn a_client_that_shakes_hands_can_work() {
+fn client_with_a_handshake_can_call_tools() {
     run(work(ClientLifecycleMode::Initialize));
 }
 
 #[test]
-fn a_client_that_discovers_can_work() {
+fn client_with_discovery_can_call_tools() {
     run(work(ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }));
 }

@@ -30,7 +30,7 @@ fn ticks(client: &Client) -> u64 {
 }
 
 #[test]
-fn a_read_is_answered_while_a_long_call_runs() {
+fn read_returns_while_a_long_call_runs() {
     let workspace = with_endless();
     let mut client = workspace.serve(&[]);
     client.begin_call("read", &endless());
@@ -40,7 +40,7 @@ fn a_read_is_answered_while_a_long_call_runs() {
 }
 
 #[test]
-fn progress_grows_until_the_answer_and_comes_only_where_it_was_asked_for() {
+fn progress_increases_and_needs_a_progress_token() {
     let workspace = with_endless();
     let mut client = workspace.serve(&[]);
     let silent = client.begin_call("read", &endless());
@@ -62,7 +62,7 @@ fn progress_grows_until_the_answer_and_comes_only_where_it_was_asked_for() {
 }
 
 #[test]
-fn a_hundred_calls_at_once_are_all_answered() {
+fn hundred_concurrent_calls_all_get_responses() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     let ids: Vec<i64> = (0..100).map(|_| client.begin_call("read", &json!({ "path": "a.txt" }))).collect();
@@ -72,7 +72,7 @@ fn a_hundred_calls_at_once_are_all_answered() {
 }
 
 #[test]
-fn appends_at_once_are_all_there() {
+fn concurrent_appends_are_all_applied() {
     let workspace = Workspace::with(&[("log.txt", "")]);
     let mut client = workspace.serve(&[]);
     let lines: Vec<String> = (10..30).map(|number| format!("line {number}\n")).collect();
@@ -91,7 +91,7 @@ fn appends_at_once_are_all_there() {
 }
 
 #[test]
-fn a_cancelled_call_stops_and_gets_no_answer() {
+fn cancelled_call_stops_and_gets_no_response() {
     let workspace = with_endless();
     let mut client = workspace.serve(&[]);
     let id = client.begin_call("read", &endless());
@@ -105,7 +105,7 @@ fn a_cancelled_call_stops_and_gets_no_answer() {
 }
 
 #[test]
-fn at_the_end_of_stdin_a_running_call_is_ended_and_the_process_exits_with_0() {
+fn end_of_stdin_cancels_running_calls_and_exits_with_0() {
     let workspace = with_endless();
     let mut client = workspace.serve(&[]);
     let id = client.begin_call("read", &endless());
@@ -117,7 +117,7 @@ fn at_the_end_of_stdin_a_running_call_is_ended_and_the_process_exits_with_0() {
 }
 
 #[test]
-fn a_server_that_nobody_greets_exits_with_0() {
+fn server_without_a_handshake_exits_with_0() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.start(&[]);
     client.hang_up();
@@ -125,7 +125,7 @@ fn a_server_that_nobody_greets_exits_with_0() {
 }
 
 #[test]
-fn requests_piped_in_at_once_are_all_answered_and_the_last_needs_no_newline() {
+fn piped_requests_all_get_responses() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut process =
         workspace.lbx("", &["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -144,7 +144,7 @@ fn requests_piped_in_at_once_are_all_answered_and_the_last_needs_no_newline() {
 }
 
 #[test]
-fn a_client_that_stops_reading_ends_the_server_quietly() {
+fn closed_stdout_ends_the_server_quietly() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut process = workspace
         .lbx("", &["mcp"])
@@ -177,7 +177,7 @@ fn window(workspace: &Workspace, hook_writes: &str) -> Client {
 }
 
 #[test]
-fn each_window_of_a_client_has_a_session_that_its_hooks_find() {
+fn each_client_window_has_a_session_that_its_hooks_find() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let (mut one, mut other) = (window(&workspace, "one.hook"), window(&workspace, "other.hook"));
     let edit = json!({ "path": "a.txt", "old_string": "a", "new_string": "b" });
@@ -205,7 +205,7 @@ fn each_window_of_a_client_has_a_session_that_its_hooks_find() {
 }
 
 #[test]
-fn a_thousand_requests_at_once_are_all_answered() {
+fn thousand_concurrent_requests_all_get_responses() {
     let workspace = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "")]);
     let mut client = workspace.serve(&[]);
     let ids: Vec<i64> = (0..1000)
@@ -226,7 +226,7 @@ fn a_thousand_requests_at_once_are_all_answered() {
 }
 
 #[test]
-fn a_client_that_never_reads_leaves_no_process_no_lock_and_no_file() {
+fn client_that_never_reads_leaves_no_process_lock_or_file() {
     for signal in [None, Some("TERM"), Some("INT")] {
         let workspace = Workspace::with(&[("a.txt", &"a line of text\n".repeat(3000)), ("b.txt", "")]);
         let mut process =
@@ -282,7 +282,7 @@ fn a_client_that_never_reads_leaves_no_process_no_lock_and_no_file() {
 }
 
 #[test]
-fn a_client_that_sends_and_never_reads_fills_no_memory() {
+fn client_that_never_reads_does_not_fill_memory() {
     /// Largest peak memory of the server, in kB: a few times the size of the messages that it holds.
     const MEMORY_MAX: u64 = 256 << 10;
     let workspace = Workspace::with(&[]);
@@ -315,7 +315,7 @@ fn a_client_that_sends_and_never_reads_fills_no_memory() {
 }
 
 #[test]
-fn sockets_serve_as_well_as_pipes() {
+fn server_works_over_sockets() {
     let workspace = Workspace::with(&[]);
     let (here, there) = UnixStream::pair().unwrap();
     let stdout = OwnedFd::from(there.try_clone().unwrap());

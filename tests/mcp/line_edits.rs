@@ -223,7 +223,7 @@ impl History {
 }
 
 #[test]
-fn a_line_number_means_the_line_that_was_shown_under_it() {
+fn line_number_of_an_edit_refers_to_the_line_shown() {
     let histories = std::env::var("LBX_HISTORIES").ok().and_then(|text| text.parse().ok());
     let ws = Workspace::with(&[]);
     let mut client = ws.serve(&[]);

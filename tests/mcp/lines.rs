@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::client::Workspace;
 
 #[test]
-fn what_is_no_json_is_answered() {
+fn invalid_json_gets_a_parse_error() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     let deep = "[".repeat(100_000);
@@ -26,7 +26,7 @@ fn what_is_no_json_is_answered() {
 }
 
 #[test]
-fn json_that_is_no_message_is_answered() {
+fn json_without_a_valid_message_gets_an_invalid_request_error() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     for line in [
@@ -46,7 +46,7 @@ fn json_that_is_no_message_is_answered() {
 }
 
 #[test]
-fn where_a_line_has_an_id_its_error_has_it_too() {
+fn error_response_repeats_the_request_id() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     for line in [
@@ -66,7 +66,7 @@ fn where_a_line_has_an_id_its_error_has_it_too() {
 }
 
 #[test]
-fn empty_lines_and_carriage_returns_are_passed_over() {
+fn empty_lines_and_carriage_returns_are_skipped() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     client.send("\r\n\n  ");
@@ -75,7 +75,7 @@ fn empty_lines_and_carriage_returns_are_passed_over() {
 }
 
 #[test]
-fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
+fn oversized_line_is_an_error_and_the_next_is_read() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     let long = "x".repeat(65 << 20);
@@ -98,7 +98,7 @@ fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
 }
 
 #[test]
-fn a_long_line_is_read() {
+fn eight_megabyte_line_is_read() {
     let workspace = Workspace::with(&[]);
     let content = "0123456789abcde\n".repeat(500_000);
     workspace.serve(&[]).ok("write", &json!({ "path": "long.txt", "content": content }));
@@ -106,7 +106,7 @@ fn a_long_line_is_read() {
 }
 
 #[test]
-fn garbage_before_the_handshake_is_answered_and_notifications_are_passed_over() {
+fn garbage_before_the_handshake_gets_an_error() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.start(&[]);
     client.tell("notifications/initialized", &json!({}));
@@ -121,7 +121,7 @@ fn garbage_before_the_handshake_is_answered_and_notifications_are_passed_over() 
 }
 
 #[test]
-fn ten_megabytes_of_escapes_fit_into_a_message() {
+fn ten_megabytes_of_json_escapes_are_accepted() {
     let workspace = Workspace::with(&[]);
     let content = "\u{1}".repeat(10_000_000);
     let mut client = workspace.serve(&[]);

@@ -67,7 +67,7 @@ fn resources_are_listed_and_read() {
 }
 
 #[test]
-fn paths_and_snapshots_are_completed() {
+fn completion_offers_paths_and_snapshots() {
     let (_workspace, mut client) = edited();
     let mut complete = |template: &str, name: &str, value: &str| {
         let params = json!({ "ref": { "type": "ref/resource", "uri": template }, "argument": { "name": name, "value": value } });
@@ -82,7 +82,7 @@ fn paths_and_snapshots_are_completed() {
 }
 
 #[test]
-fn prompts_hold_the_changes_and_the_state_of_the_session() {
+fn prompts_contain_the_changes_and_the_session_state() {
     let (_workspace, mut client) = edited();
     let listed = client.ask("prompts/list", &json!({}))["result"]["prompts"].clone();
     assert_eq!((&listed[0]["name"], &listed[1]["name"]), (&json!("review"), &json!("resume")));
@@ -96,7 +96,7 @@ fn prompts_hold_the_changes_and_the_state_of_the_session() {
 }
 
 #[test]
-fn the_clients_root_is_the_workspace_where_none_was_named() {
+fn client_root_is_the_default_workspace() {
     let (started, root) = (Workspace::with(&[("a.txt", "here\n")]), Workspace::with(&[("a.txt", "there\n")]));
     let other = Workspace::with(&[("a.txt", "elsewhere\n")]);
     let roots = |workspace: &Workspace| {
@@ -120,7 +120,7 @@ fn the_clients_root_is_the_workspace_where_none_was_named() {
 }
 
 #[test]
-fn a_clients_root_that_cannot_be_used_is_told() {
+fn unusable_client_root_is_a_warning() {
     let workspace = Workspace::with(&[("a.txt", "here\n")]);
     let warnings = |answer: &Value| answer["result"]["structuredContent"]["warnings"].clone();
     let read = |client: &mut Client| client.begin_call("read", &json!({ "path": "a.txt" }));
@@ -150,7 +150,7 @@ fn a_clients_root_that_cannot_be_used_is_told() {
 }
 
 #[test]
-fn a_client_that_does_not_name_its_roots_is_told_where_paths_count_from() {
+fn failed_roots_request_is_a_warning() {
     let workspace = Workspace::with(&[("a.txt", "here\n")]);
     let mut client = workspace.start(&["--dialect", "claude"]);
     greet_with(&mut client, &json!({ "roots": {} }));
@@ -174,7 +174,7 @@ fn a_client_that_does_not_name_its_roots_is_told_where_paths_count_from() {
 }
 
 #[test]
-fn calls_are_logged_once_the_client_asks_for_it() {
+fn calls_are_logged_after_the_client_sets_a_level() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
     client.ok("read", &json!({ "path": "a.txt" }));
@@ -191,7 +191,7 @@ fn calls_are_logged_once_the_client_asks_for_it() {
 }
 
 #[test]
-fn a_change_that_the_person_refuses_changes_nothing() {
+fn declined_change_is_not_applied() {
     let workspace = Workspace::with(&[("a.txt", "one\n")]);
     let mut client = workspace.start(&["--confirm"]);
     greet_with(&mut client, &json!({ "elicitation": {} }));
@@ -222,7 +222,7 @@ fn a_change_that_the_person_refuses_changes_nothing() {
 }
 
 #[test]
-fn a_client_that_cannot_ask_changes_nothing_under_confirm() {
+fn confirm_denies_changes_if_the_client_cannot_ask() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&["--confirm"]);
     client.refused("write", &json!({ "path": "a.txt", "content": "a\n" }), "command_denied");
@@ -234,7 +234,7 @@ fn a_client_that_cannot_ask_changes_nothing_under_confirm() {
 }
 
 #[test]
-fn the_lines_of_a_command_are_told_while_it_runs() {
+fn progress_messages_contain_lines_of_the_command() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     let arguments = json!({ "command": "for i in 1 2 3; do echo line $i; sleep 0.4; done" });
@@ -247,7 +247,7 @@ fn the_lines_of_a_command_are_told_while_it_runs() {
 }
 
 #[test]
-fn a_cancelled_command_leaves_no_process() {
+fn cancelled_mcp_command_leaves_no_process() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     let id = client.begin_call(
@@ -274,7 +274,7 @@ fn a_cancelled_command_leaves_no_process() {
 }
 
 #[test]
-fn a_cancelled_search_stops() {
+fn cancelled_search_stops_reading() {
     let workspace = Workspace::with(&[]);
     // They have no match, and reading them takes minutes.
     let large = workspace.path("large");
@@ -309,7 +309,7 @@ fn a_cancelled_search_stops() {
 }
 
 #[test]
-fn a_signal_ends_the_server_and_what_it_runs() {
+fn signal_ends_the_server_and_its_commands() {
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
         let workspace = Workspace::with(&[]);
         let mut client = workspace.serve(&[]);
@@ -328,7 +328,7 @@ fn a_signal_ends_the_server_and_what_it_runs() {
 }
 
 #[test]
-fn a_snapshot_names_the_client_that_it_was_made_for() {
+fn snapshot_records_the_client_name() {
     let workspace = Workspace::with(&[]);
     let named = |name: &str, path: &str| {
         let mut client = workspace.start(&[]);

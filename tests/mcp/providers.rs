@@ -199,7 +199,7 @@ fn is_name(name: &str) -> bool {
 }
 
 #[test]
-fn every_listed_schema_is_one_that_every_provider_takes() {
+fn every_provider_accepts_every_listed_schema() {
     let families = DIALECTS.iter().map(|dialect| vec!["--dialect", dialect.name]);
     for options in std::iter::once(Vec::new()).chain(families) {
         let tools = Workspace::with(&[]).serve(&options).tools();
@@ -217,7 +217,7 @@ fn every_listed_schema_is_one_that_every_provider_takes() {
 }
 
 #[test]
-fn a_schema_that_a_provider_refuses_is_found() {
+fn provider_check_detects_unsupported_schemas() {
     let with = |field: Value| json!({ "type": "object", "properties": { "a": field } });
     assert_eq!(refusals(Provider::OpenAi, &with(json!({ "type": ["string", "null"] }))), [""; 0]);
     let mut deep = json!({ "type": "string" });
@@ -250,7 +250,7 @@ fn a_schema_that_a_provider_refuses_is_found() {
 }
 
 #[test]
-fn a_call_with_every_optional_field_filled_with_nothing_is_the_call_without_them() {
+fn native_tools_treat_empty_optional_fields_as_missing() {
     let files = [("a.txt", "one\ntwo\nthree\n"), ("src/main.rs", "fn main() {\n    two();\n}\n")];
     let (filled, plain) = (Workspace::with(&files), Workspace::with(&files));
     let (mut client, mut without) = (filled.serve(&[]), plain.serve(&[]));

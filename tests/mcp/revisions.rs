@@ -14,7 +14,7 @@ fn stateless(mut params: Value) -> Value {
 }
 
 #[test]
-fn a_handshake_settles_on_the_clients_revision_or_the_newest_that_has_one() {
+fn handshake_selects_the_client_revision_or_the_newest() {
     let workspace = Workspace::with(&[]);
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         assert_eq!(workspace.start(&[]).greet(version)["protocolVersion"], version);
@@ -25,7 +25,7 @@ fn a_handshake_settles_on_the_clients_revision_or_the_newest_that_has_one() {
 }
 
 #[test]
-fn the_stateless_revision_needs_no_handshake() {
+fn stateless_revision_needs_no_handshake() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.start(&[]);
     let discovered = client.ask("server/discover", &stateless(json!({})));
@@ -45,7 +45,7 @@ fn the_stateless_revision_needs_no_handshake() {
 }
 
 #[test]
-fn a_notification_during_the_stateless_revision_is_heard() {
+fn stateless_revision_accepts_notifications() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.start(&[]);
     client.tell("notifications/initialized", &json!({}));
@@ -68,7 +68,7 @@ fn asking(name: &str, arguments: &Value, said: Option<(Value, &str)>) -> Value {
 }
 
 #[test]
-fn the_stateless_revision_asks_a_person_by_the_answer_of_the_call() {
+fn stateless_revision_asks_for_consent_in_the_response() {
     let workspace = Workspace::with(&[("a.txt", "one\n")]);
     let mut client = workspace.start(&["--confirm"]);
     let mut call = |arguments: &Value, said: Option<(Value, &'static str)>| {
@@ -102,7 +102,7 @@ fn the_stateless_revision_asks_a_person_by_the_answer_of_the_call() {
 }
 
 #[test]
-fn answers_of_the_stateless_revision_say_how_long_they_hold() {
+fn stateless_responses_have_a_ttl_and_cache_scope() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.start(&[]);
     let discovered = client.ask("server/discover", &stateless(json!({})))["result"].clone();

@@ -113,7 +113,7 @@ fn is_of(value: &Value, kind: &str) -> bool {
 }
 
 #[test]
-fn the_checker_refuses_what_does_not_fit() {
+fn schema_checker_rejects_invalid_values() {
     use serde_json::json;
     let schema = json!({
         "type": "object", "required": ["a"], "additionalProperties": false,

@@ -56,7 +56,7 @@ fn browser(ws: &Workspace) -> Option<Browser> {
 }
 
 #[test]
-fn the_page_of_a_review_works_in_a_browser() {
+fn review_page_works_in_a_browser() {
     let (ws, page) = story();
     let Some(mut browser) = browser(&ws) else { return };
     browser.open(&page, "", 1280);
@@ -115,7 +115,7 @@ fn the_page_of_a_review_works_in_a_browser() {
 }
 
 #[test]
-fn nothing_hostile_in_a_story_runs_or_loads_anything() {
+fn hostile_review_content_runs_and_loads_nothing() {
     let (ws, page) = story();
     let Some(mut browser) = browser(&ws) else { return };
     browser.open(&page, "", 1280);
@@ -144,7 +144,7 @@ fn nothing_hostile_in_a_story_runs_or_loads_anything() {
 }
 
 #[test]
-fn a_page_has_both_themes_narrow_screens_and_links_to_a_hunk() {
+fn review_page_supports_themes_narrow_screens_and_hunk_links() {
     let (ws, page) = story();
     let Some(mut browser) = browser(&ws) else { return };
     let back = "getComputedStyle(document.body).backgroundColor";
@@ -165,7 +165,7 @@ fn a_page_has_both_themes_narrow_screens_and_links_to_a_hunk() {
 }
 
 #[test]
-fn five_hundred_changes_of_two_thousand_files_open_and_render_only_what_is_seen() {
+fn large_review_page_renders_only_visible_diffs() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let changes: Vec<serde_json::Value> = (1..=500).map(|seq| {
         let files: Vec<serde_json::Value> = (0..4).map(|file| {

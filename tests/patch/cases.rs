@@ -137,7 +137,7 @@ fn batch(calls: String) -> Vec<Value> {
 }
 
 #[test]
-fn every_case_of_the_table_holds() {
+fn patch_cases_of_the_table_pass() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/patch");
     let text = fs::read_to_string(folder.join("cases.jsonl")).unwrap();
     let cases: Vec<Case> = text.lines().map(Case::new).collect();

@@ -212,7 +212,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn an_envelope_gives_the_tree_that_codex_gives() {
+fn envelope_gives_the_same_tree_as_codex() {
     let links = tempfile::tempdir().unwrap();
     let Some(program) = codex(links.path()) else { return };
     let mut wrong = Vec::new();
@@ -234,7 +234,7 @@ fn an_envelope_gives_the_tree_that_codex_gives() {
 }
 
 #[test]
-fn a_move_keeps_the_execute_bit_that_codex_loses() {
+fn envelope_move_keeps_the_execute_bit() {
     let links = tempfile::tempdir().unwrap();
     let Some(program) = codex(links.path()) else { return };
     let patch =
@@ -251,7 +251,7 @@ fn a_move_keeps_the_execute_bit_that_codex_loses() {
 }
 
 #[test]
-fn wrappers_round_an_envelope_are_taken_as_codex_takes_them() {
+fn envelope_wrappers_are_accepted_as_by_codex() {
     let links = tempfile::tempdir().unwrap();
     let Some(program) = codex(links.path()) else { return };
     let envelope = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch";
@@ -345,7 +345,7 @@ fn envelope(repository: &Path, commit: &str) -> Option<Envelope> {
 }
 
 #[test]
-fn envelopes_made_from_real_commits_give_the_commits_trees() {
+fn envelopes_of_real_commits_give_the_trees_of_the_commits() {
     let links = tempfile::tempdir().unwrap();
     let Some(program) = codex(links.path()) else { return };
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

@@ -324,7 +324,7 @@ fn is_without_ignored(ws: &Workspace) -> bool {
 
 #[test]
 #[ignore = "LBX_HISTORY must name repositories"]
-fn each_commit_of_a_real_history_gives_its_tree() {
+fn patches_of_real_history_give_the_tree_of_each_commit() {
     let repositories = env::var_os("LBX_HISTORY").unwrap();
     let number = |name: &str, default| {
         env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))

@@ -300,7 +300,7 @@ fn differences(got: &Tree, wanted: &Tree) -> String {
 }
 
 /// Checks that `diff` leads from one tree to the other and back, strictly and leniently.
-fn leads_there_and_back(seed: u64, diff: &[u8], before: &Tree, after: &Tree) {
+fn must_apply_both_ways(seed: u64, diff: &[u8], before: &Tree, after: &Tree) {
     let is_reversible = !diff.windows(11).any(|window| window == b"\ncopy from ");
     for strict in [false, true] {
         for (reverse, from, to) in [(false, before, after), (true, after, before)] {
@@ -319,7 +319,7 @@ fn leads_there_and_back(seed: u64, diff: &[u8], before: &Tree, after: &Tree) {
 }
 
 #[test]
-fn a_diff_of_two_trees_applied_gives_the_second_and_reversed_the_first() {
+fn random_tree_diffs_apply_forwards_and_in_reverse() {
     let mut renames = 0;
     for seed in 0..SEEDS {
         let change = Change::of(seed);
@@ -329,7 +329,7 @@ fn a_diff_of_two_trees_applied_gives_the_second_and_reversed_the_first() {
             continue;
         }
         renames += change.renamed.len();
-        leads_there_and_back(seed, &diff, &change.before, &change.after);
+        must_apply_both_ways(seed, &diff, &change.before, &change.after);
     }
     assert!(renames > 100, "only {renames} renames");
 }
@@ -372,7 +372,7 @@ fn standing(ws: &Workspace) -> Tree {
 }
 
 #[test]
-fn git_and_lbx_take_each_others_diffs() {
+fn git_and_lbx_apply_each_others_diffs() {
     let ws = Workspace::with(&[]);
     let patch = ws.root.parent().unwrap().join("the.patch");
     for seed in 0..SEEDS_FOR_GIT {
@@ -406,7 +406,7 @@ fn git_and_lbx_take_each_others_diffs() {
             let arguments = [&["diff-tree"], how, &[&before, &after]].concat();
             let output = ws.git_command(&arguments).output().unwrap();
             assert!(output.status.success(), "{output:?}");
-            leads_there_and_back(seed, &output.stdout, &change.before, &change.after);
+            must_apply_both_ways(seed, &output.stdout, &change.before, &change.after);
         }
     }
 }

@@ -49,7 +49,7 @@ fn tree(ws: &Workspace) -> String {
 }
 
 #[test]
-fn what_git_does_to_symlinks_is_done_undone_and_reversed() {
+fn git_symlink_patches_apply_undo_and_reverse() {
     let cases: &[(&str, &[Step], &[Step])] = &[
         ("created", &[File("a", "x\n")], &[Link("l", "a")]),
         ("created in a new folder", &[File("a", "x\n")], &[Link("d/e/l", "../../a")]),
@@ -136,7 +136,7 @@ fn makes(path: &str, target: &str) -> String {
 }
 
 #[test]
-fn a_symlink_that_leads_out_is_refused() {
+fn symlink_out_of_the_workspace_is_rejected() {
     let ws = Workspace::with(&[("a.txt", "x\n"), ("sub/b.txt", "y\n")]);
     ws.write("../secret", "secret\n");
     ws.link("sub", "down");
@@ -173,7 +173,7 @@ fn a_symlink_that_leads_out_is_refused() {
 }
 
 #[test]
-fn a_symlink_is_not_a_file_and_a_file_no_symlink() {
+fn patch_does_not_confuse_symlinks_and_files() {
     let ws = Workspace::with(&[("a.txt", "x\n")]);
     ws.link("a.txt", "l");
     ws.lbx(&["read", "a.txt"]).ok();
@@ -197,7 +197,7 @@ fn a_symlink_is_not_a_file_and_a_file_no_symlink() {
 }
 
 #[test]
-fn a_folder_that_a_git_patch_empties_goes_as_under_git_and_comes_back() {
+fn git_patch_removes_emptied_directories_and_undo_restores_them() {
     let ws = Workspace::with(&[("d/e/f.txt", "x\n"), ("d/other.txt", "y\n"), ("g/h/i.txt", "z\n")]);
     fs::create_dir(ws.path("g/empty")).unwrap();
     for path in ["d/e/f.txt", "g/h/i.txt"] {

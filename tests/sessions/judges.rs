@@ -34,7 +34,7 @@ fn sum_of(path: &Path) -> (u64, u64) {
 
 impl Run {
     /// Checks that the call that reverses the last one of its session leads to the tree before.
-    pub fn judge_way_back(&self, before: &Tree, request: &Request, response: &Value) {
+    pub fn check_reversal(&self, before: &Tree, request: &Request, response: &Value) {
         let is_step_back = request.tool == "undo" && request.arguments.get("steps").is_some();
         let (tool, arguments) = if is_step_back {
             ("redo", json!({"steps": response["data"]["undone"].as_array().unwrap().len()}))

@@ -148,7 +148,7 @@ impl Run {
             0..=3 => self.plain(&before),
             4..=6 => self.killed(&before),
             7 | 8 => self.at_once(&before),
-            _ => self.in_one_go(&before),
+            _ => self.pipelined(&before),
         };
         self.judge_lines(&before, replay_only);
         self.judge_trash();
@@ -177,7 +177,7 @@ impl Run {
             self.must_equal(&[("predicted", &predicted)], &now);
         }
         if is_ok(&response) && now != *before && self.random.below(3) == 0 {
-            self.judge_way_back(before, &request, &response);
+            self.check_reversal(before, &request, &response);
         }
         request.is_replay
     }
@@ -226,7 +226,7 @@ impl Run {
         }
         if is_done && now != *before && self.random.below(2) == 0 {
             // No backup is lost.
-            self.judge_way_back(before, &request, &rehearsed[0]);
+            self.check_reversal(before, &request, &rehearsed[0]);
         }
         request.is_replay
     }
@@ -328,7 +328,7 @@ impl Run {
 
     /// Sends two calls to the server at the same time, which take effect in the order sent; the server may be killed.
     /// Returns true if both are replays.
-    fn in_one_go(&mut self, before: &Tree) -> bool {
+    fn pipelined(&mut self, before: &Tree) -> bool {
         let requests: Vec<Request> = std::iter::repeat_with(|| Request { session: SERVED, ..self.request() })
             .filter(is_served)
             // No call waits for a command (ARCHITECTURE A12), which may take long.
@@ -384,7 +384,7 @@ impl Run {
 }
 
 #[test]
-fn calls_of_three_sessions_are_whole_ordered_and_lose_nothing() {
+fn concurrent_sessions_are_atomic_ordered_and_lose_nothing() {
     let (steps, seed) = (number("LBX_RANDOM_STEPS", STEPS), number("LBX_RANDOM_SEED", 1));
     // Even and odd seeds choose other names; each kind has at least one workspace.
     let steps_each = steps.div_ceil(2).clamp(1, STEPS_PER_WORKSPACE);

@@ -26,7 +26,7 @@ fn write_all(place: &Place, writers: usize, each: usize, lock: Option<&Mutex<()>
 }
 
 #[test]
-fn sixteen_writers_under_a_lock_make_one_line() {
+fn writers_under_a_lock_make_a_linear_history() {
     let place = Place::with(&[("a", "a")]);
     let before = place.frozen();
     write_all(&place, 16, 5, Some(&Mutex::new(())));
@@ -38,7 +38,7 @@ fn sixteen_writers_under_a_lock_make_one_line() {
 }
 
 #[test]
-fn writers_without_a_lock_lose_nothing() {
+fn writers_without_a_lock_lose_no_snapshot() {
     let place = Place::with(&[("a", "a")]);
     write_all(&place, 3, 3, None);
     assert_eq!(place.git(&["rev-list", "--count", "lbx-snapshots", "^HEAD"]), "9");
@@ -47,7 +47,7 @@ fn writers_without_a_lock_lose_nothing() {
 }
 
 #[test]
-fn git_collects_garbage_meanwhile() {
+fn snapshots_survive_concurrent_git_repack() {
     let place = Place::with(&[("a", "a")]);
     thread::scope(|scope| {
         let work = scope.spawn(|| write_all(&place, 2, 15, Some(&Mutex::new(()))));
@@ -61,7 +61,7 @@ fn git_collects_garbage_meanwhile() {
 }
 
 #[test]
-fn the_lock_of_a_dead_lbx_is_cleared() {
+fn stale_ref_lock_of_a_dead_lbx_is_removed() {
     let place = Place::with(&[("a", "a")]);
     let dead = place.put("a", "b\n").id.unwrap();
     let lock = place.path(".git/refs/heads/lbx-snapshots.lock");
@@ -71,7 +71,7 @@ fn the_lock_of_a_dead_lbx_is_cleared() {
 }
 
 #[test]
-fn the_lock_of_someone_else_is_respected() {
+fn ref_lock_of_another_program_is_respected() {
     let place = Place::with(&[("a", "a")]);
     place.put("a", "b\n");
     let lock = place.path(".git/refs/heads/lbx-snapshots.lock");
@@ -86,7 +86,7 @@ fn the_lock_of_someone_else_is_respected() {
 }
 
 #[test]
-fn a_repository_that_cannot_be_written_is_an_error_and_no_more() {
+fn failed_object_write_leaves_the_repository_intact() {
     let place = Place::with(&[("a", "a")]);
     fs::remove_dir_all(place.path(".git/objects/info")).unwrap();
     let objects = place.path(".git/objects");

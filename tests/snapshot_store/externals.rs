@@ -5,7 +5,7 @@ use std::fs;
 use crate::place::Place;
 
 #[test]
-fn uncommitted_bytes_of_a_touched_file_come_first() {
+fn uncommitted_bytes_of_a_changed_file_are_recorded_first() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.write("a.txt", "developer\n");
     let recorded = place.put("a.txt", "agent\n");
@@ -18,7 +18,7 @@ fn uncommitted_bytes_of_a_touched_file_come_first() {
 }
 
 #[test]
-fn a_deletion_by_others_is_external() {
+fn deletion_by_another_program_is_external() {
     let place = Place::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     fs::remove_file(place.path("a.txt")).unwrap();
     fs::remove_file(place.path("b.txt")).unwrap();
@@ -31,7 +31,7 @@ fn a_deletion_by_others_is_external() {
 }
 
 #[test]
-fn a_file_that_others_made_a_folder_of_is_external() {
+fn file_replaced_by_a_directory_is_external() {
     let place = Place::with(&[("d", "file\n"), ("e/f", "f\n")]);
     fs::remove_file(place.path("d")).unwrap();
     fs::remove_dir_all(place.path("e")).unwrap();
@@ -46,7 +46,7 @@ fn a_file_that_others_made_a_folder_of_is_external() {
 }
 
 #[test]
-fn an_untracked_file_of_the_developer_is_external() {
+fn untracked_file_of_the_developer_is_external() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.write("notes.txt", "mine\n");
     place.put("notes.txt", "mine\nand the agent's\n");
@@ -54,7 +54,7 @@ fn an_untracked_file_of_the_developer_is_external() {
 }
 
 #[test]
-fn a_commit_of_the_developer_is_taken_in_and_becomes_a_parent() {
+fn commit_of_the_developer_becomes_a_parent() {
     let place = Place::with(&[("a.txt", "one\n"), ("b/c.txt", "c\n"), ("b/d.txt", "d\n")]);
     place.put("b/c.txt", "agent\n");
     place.write("a.txt", "developer\n");
@@ -75,7 +75,7 @@ fn a_commit_of_the_developer_is_taken_in_and_becomes_a_parent() {
 }
 
 #[test]
-fn a_commit_of_the_agents_work_only_adds_a_parent() {
+fn commit_of_recorded_changes_only_adds_a_parent() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.put("a.txt", "agent\n");
     place.git(&["commit", "-q", "-am", "accepted"]);
@@ -87,7 +87,7 @@ fn a_commit_of_the_agents_work_only_adds_a_parent() {
 }
 
 #[test]
-fn a_checkout_of_another_branch_is_taken_in() {
+fn checkout_of_another_branch_is_recorded() {
     let place = Place::with(&[("a.txt", "one\n"), ("keep/k.txt", "k\n"), ("gone/g.txt", "g\n")]);
     place.git(&["checkout", "-q", "-b", "other"]);
     place.git(&["rm", "-q", "gone/g.txt"]);
@@ -103,7 +103,7 @@ fn a_checkout_of_another_branch_is_taken_in() {
 }
 
 #[test]
-fn the_first_commit_of_an_unborn_repository_is_taken_in() {
+fn first_commit_of_an_unborn_repository_is_recorded() {
     let place = Place::unborn(&[]);
     place.put("a.txt", "agent\n");
     assert_eq!(place.git(&["rev-list", "--count", "lbx-snapshots"]), "1");
@@ -114,7 +114,7 @@ fn the_first_commit_of_an_unborn_repository_is_taken_in() {
 }
 
 #[test]
-fn a_foreign_commit_on_the_branch_is_built_upon() {
+fn foreign_commit_on_the_snapshot_branch_becomes_an_ancestor() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.put("a.txt", "agent\n");
     let tree = place.git(&["rev-parse", "lbx-snapshots^{tree}"]);

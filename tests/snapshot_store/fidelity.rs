@@ -67,7 +67,7 @@ fn line_endings_are_stored_as_git_add_would() {
 }
 
 #[test]
-fn a_scan_stores_line_endings_as_git_add_would() {
+fn scan_stores_line_endings_as_git_add_would() {
     let names = ["x.auto", "x.crlf", "x.lf", "x.bin", "x.text", "x.id", "x.u16", "x.bom", "x.l1", "x.none"];
     for autocrlf in ["false", "true", "input"] {
         let place = Place::unborn(&[]);
@@ -103,7 +103,7 @@ fn blob(place: &Place, name: &str) -> String {
 }
 
 #[test]
-fn attributes_that_are_not_checked_out_still_count() {
+fn attributes_missing_in_the_work_tree_still_apply() {
     let place = Place::with(&[("sub/.gitattributes", "*.t eol=crlf\n"), ("sub/a.t", "a\n")]);
     fs::remove_file(place.path("sub/.gitattributes")).unwrap();
     place.put("sub/a.t", "b\r\n");
@@ -111,7 +111,7 @@ fn attributes_that_are_not_checked_out_still_count() {
 }
 
 #[test]
-fn an_unknown_encoding_is_stored_as_it_is_with_a_warning() {
+fn unknown_encoding_is_stored_unchanged_with_a_warning() {
     let place = Place::with(&[(".gitattributes", "*.x working-tree-encoding=KLINGON\n")]);
     let recorded = place.put("a.x", "qapla\n");
     assert_eq!(place.shown("a.x"), "qapla");
@@ -119,7 +119,7 @@ fn an_unknown_encoding_is_stored_as_it_is_with_a_warning() {
 }
 
 #[test]
-fn a_file_under_a_filter_program_is_left_out() {
+fn filtered_file_is_skipped() {
     let place = Place::with(&[(".gitattributes", "*.bin filter=lfs\n*.raw filter=none\n")]);
     place.commit(&[("old.bin", "pointer\n")]);
     place.git(&["config", "filter.lfs.clean", "false"]);
@@ -134,7 +134,7 @@ fn a_file_under_a_filter_program_is_left_out() {
 }
 
 #[test]
-fn file_modes_that_do_not_count_are_kept() {
+fn ignored_file_modes_are_preserved() {
     let place = Place::with(&[("run.sh", "x\n")]);
     place.git(&["update-index", "--chmod=+x", "run.sh"]);
     place.git(&["commit", "-q", "-m", "executable"]);

@@ -51,14 +51,14 @@ fn shop() -> Place {
 }
 
 /// Checks that no object holds an ignored file.
-fn nothing_ignored_entered(place: &Place) {
+fn must_contain_no_ignored_file(place: &Place) {
     let all = place.git(&["cat-file", "--batch-all-objects", "--batch"]);
     assert!(!all.contains("SECRET"));
     place.fsck();
 }
 
 #[test]
-fn a_moved_folder_is_one_commit_on_top_of_what_was_uncommitted() {
+fn moved_directory_is_one_commit_after_its_uncommitted_files() {
     let place = shop();
     fs::rename(place.path("shop"), place.path("elsewhere")).unwrap();
     let recorded = moved(&place, "elsewhere", Some("shop"), Some("elsewhere"));
@@ -79,11 +79,11 @@ fn a_moved_folder_is_one_commit_on_top_of_what_was_uncommitted() {
     assert!(
         recorded.left_out.iter().any(|it| it.path == "elsewhere/cache/c.txt" && it.reason == Reason::Ignored)
     );
-    nothing_ignored_entered(&place);
+    must_contain_no_ignored_file(&place);
 }
 
 #[test]
-fn a_folder_that_goes_away_and_comes_back_is_two_commits() {
+fn removed_and_restored_directory_is_two_commits() {
     let place = shop();
     let (trash, shop) = (place.path(".lbx/trash"), place.path("shop"));
     fs::rename(&shop, &trash).unwrap();
@@ -103,11 +103,11 @@ fn a_folder_that_goes_away_and_comes_back_is_two_commits() {
             "shop/new.txt"
         ]
     );
-    nothing_ignored_entered(&place);
+    must_contain_no_ignored_file(&place);
 }
 
 #[test]
-fn links_fifos_and_repositories_in_a_moved_folder_are_not_entered() {
+fn moved_directory_skips_fifos_and_nested_repositories() {
     let place = Place::with(&[("shop/a.txt", "a\n")]);
     fs::write(place.home.join("outside"), "SECRET\n").unwrap();
     std::os::unix::fs::symlink(place.home.join("outside"), place.path("shop/link")).unwrap();
@@ -126,11 +126,11 @@ fn links_fifos_and_repositories_in_a_moved_folder_are_not_entered() {
         reasons,
         [Reason::NestedRepository("new/inner".into()), Reason::Rules("new/odd/.gitignore".into())]
     );
-    nothing_ignored_entered(&place);
+    must_contain_no_ignored_file(&place);
 }
 
 #[test]
-fn of_a_folder_of_many_new_bytes_all_are_stored() {
+fn moved_directory_with_large_files_is_stored_completely() {
     let place = Place::with(&[("a", "a")]);
     for number in 0..24 {
         // No two blocks are alike, so that nothing compresses.

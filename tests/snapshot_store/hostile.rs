@@ -45,7 +45,7 @@ fn trapped() -> Place {
 }
 
 #[test]
-fn nothing_is_run() {
+fn snapshots_run_no_configured_program() {
     let place = trapped();
     place.put("a.txt", "two\n");
     place.put("b.bin", "two\n");
@@ -61,7 +61,7 @@ fn nothing_is_run() {
 }
 
 #[test]
-fn the_configured_work_tree_is_not_followed() {
+fn configured_work_tree_is_ignored() {
     let place = Place::with(&[(".gitignore", "hidden\n"), ("a", "a")]);
     let elsewhere = place.home.join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -72,7 +72,7 @@ fn the_configured_work_tree_is_not_followed() {
 }
 
 #[test]
-fn a_symbolic_snapshot_branch_moves_nothing() {
+fn symbolic_snapshot_branch_is_an_error() {
     let place = Place::with(&[("a", "a")]);
     let head = place.git(&["rev-parse", "HEAD"]);
     for target in ["refs/heads/main", "refs/heads/nowhere"] {
@@ -90,7 +90,7 @@ fn a_symbolic_snapshot_branch_moves_nothing() {
 }
 
 #[test]
-fn a_damaged_branch_is_an_error_and_no_more() {
+fn damaged_snapshot_branch_is_an_error() {
     let place = Place::with(&[("a", "a")]);
     fs::write(place.path(".git/refs/heads/lbx-snapshots"), "").unwrap();
     let error = place.try_change(&["a"], || place.write("a", "c\n")).unwrap_err();
@@ -98,7 +98,7 @@ fn a_damaged_branch_is_an_error_and_no_more() {
 }
 
 #[test]
-fn a_link_in_place_of_the_private_repository_is_not_followed() {
+fn symlinked_private_repository_is_not_followed() {
     let (place, victim) = (Place::bare_folder(), Place::bare_folder());
     victim.git(&["init", "-q", "--bare", "."]);
     symlink(&victim.root, place.path(".lbx/repo.git")).unwrap();
@@ -122,7 +122,7 @@ fn child() {
 }
 
 #[test]
-fn git_variables_are_ignored_and_the_users_settings_are_not() {
+fn git_environment_is_ignored_and_the_user_config_applies() {
     let (place, victim) = (Place::with(&[("a", "a")]), Place::with(&[("v", "v")]));
     fs::write(place.home.join(".gitconfig"), "[core]\nexcludesFile = ~/ignored\nautocrlf = input\n").unwrap();
     fs::write(place.home.join("ignored"), "globally\n").unwrap();

@@ -26,7 +26,7 @@ fn child() {
 }
 
 #[test]
-fn whatever_a_killed_process_leaves_the_repository_is_whole() {
+fn repository_stays_valid_after_a_killed_process() {
     let place = Place::with(&[("d/e/a.txt", "a\n"), ("b", "b")]);
     place.git(&["gc", "-q"]); // so that there are packed references
     let before = place.frozen();

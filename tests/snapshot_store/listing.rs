@@ -8,7 +8,7 @@ use lbx::engine::snapshot::Query;
 use crate::place::Place;
 
 #[test]
-fn the_log_goes_back_to_where_the_branch_began() {
+fn store_log_goes_back_to_the_start_of_the_branch() {
     let place = Place::with(&[("a.txt", "1\n2\n3\n"), ("d/b.txt", "b\n")]);
     place.put("a.txt", "1\ntwo\n3\n4\n");
     place.change(&["d/b.txt"], || fs::remove_file(place.path("d/b.txt")).unwrap());
@@ -30,7 +30,7 @@ fn the_log_goes_back_to_where_the_branch_began() {
 }
 
 #[test]
-fn the_log_is_filtered_and_cut() {
+fn store_log_can_be_filtered_and_limited() {
     let place = Place::with(&[("a.txt", "0\n"), ("d/b.txt", "0\n")]);
     assert_eq!(place.open().log(&Query { limit: 10, ..Query::default() }).unwrap().snapshots, []);
     for number in 1..=3 {
@@ -54,7 +54,7 @@ fn the_log_is_filtered_and_cut() {
 }
 
 #[test]
-fn two_snapshots_are_compared() {
+fn store_compares_two_snapshots() {
     let place = Place::with(&[("a.txt", "0\n"), ("d/b.txt", "0\n"), ("same/x", "x\n")]);
     let from = place.put("a.txt", "1\n").id.unwrap();
     place.put("new/n.txt", "n\n");

@@ -38,7 +38,7 @@ fn is_whole(place: &Place, snapshots: usize) {
 }
 
 #[test]
-fn many_loose_objects_are_packed_a_few_at_a_time() {
+fn loose_objects_are_packed_incrementally() {
     let place = Place::bare_folder();
     let mut most = 0;
     for number in 0..420 {
@@ -69,7 +69,7 @@ fn many_loose_objects_are_packed_a_few_at_a_time() {
 }
 
 #[test]
-fn every_kind_and_size_of_object_survives() {
+fn packing_preserves_objects_of_every_kind_and_size() {
     let place = Place::bare_folder();
     for size in [0, 1, 15, 16, 17, 2_047, 2_048, 300_000] {
         place.put(&format!("size{size}"), vec![b'x'; size]);
@@ -82,7 +82,7 @@ fn every_kind_and_size_of_object_survives() {
 }
 
 #[test]
-fn what_a_killed_call_left_is_cleared_and_a_damaged_object_stays() {
+fn packing_removes_leftovers_and_keeps_damaged_objects() {
     let place = Place::bare_folder();
     place.put("a", "a\n");
     let folder = place.path(".lbx/repo.git/objects/pack");
@@ -116,7 +116,7 @@ fn child() {
 }
 
 #[test]
-fn killed_at_any_moment_nothing_is_lost() {
+fn killed_packing_loses_no_object() {
     let place = Place::bare_folder();
     place.put("b", "b\n");
     for round in 0..10_u64 {
@@ -138,7 +138,7 @@ fn killed_at_any_moment_nothing_is_lost() {
 }
 
 #[test]
-fn the_many_objects_of_one_change_are_one_pack() {
+fn large_change_is_stored_as_one_pack() {
     let place = Place::with(&[("a", "a\n")]);
     let before = place.frozen();
     let paths: Vec<String> = (0..130).map(|number| format!("d{}/f{number}", number % 7)).collect();
@@ -168,7 +168,7 @@ fn the_many_objects_of_one_change_are_one_pack() {
 }
 
 #[test]
-fn the_developers_repository_is_left_to_git() {
+fn repository_of_the_developer_is_never_packed() {
     let place = Place::with(&[("a", "a\n")]);
     for number in 0..20 {
         place.put("a", format!("{number}\n"));

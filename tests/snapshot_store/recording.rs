@@ -8,7 +8,7 @@ use lbx::engine::snapshot::{FILE_BYTES_MAX, FileChange, FileState, Reason};
 use crate::place::{Place, record};
 
 #[test]
-fn a_change_is_one_commit_on_top_of_head() {
+fn first_change_is_one_commit_on_top_of_head() {
     let place = Place::with(&[("a.txt", "one\n"), ("deep/er/b.txt", "b\n")]);
     let before = place.frozen();
     let recorded = place.put("a.txt", "two\n");
@@ -27,7 +27,7 @@ fn a_change_is_one_commit_on_top_of_head() {
 }
 
 #[test]
-fn the_message_says_who_what_and_why() {
+fn commit_message_states_session_tool_and_reason() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.put("a.txt", "two\n");
     let head = place.git(&["rev-parse", "HEAD"]);
@@ -43,7 +43,7 @@ fn the_message_says_who_what_and_why() {
 }
 
 #[test]
-fn changes_form_a_line() {
+fn changes_form_a_linear_history() {
     let place = Place::with(&[("a.txt", "0\n")]);
     for number in 1..=5 {
         place.put("a.txt", format!("{number}\n"));
@@ -55,7 +55,7 @@ fn changes_form_a_line() {
 }
 
 #[test]
-fn a_change_that_changes_nothing_is_no_commit() {
+fn empty_change_makes_no_commit() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let recorded = place.put("a.txt", "one\n");
     assert_eq!((recorded.id, recorded.external), (None, None));
@@ -63,7 +63,7 @@ fn a_change_that_changes_nothing_is_no_commit() {
 }
 
 #[test]
-fn files_come_go_and_move() {
+fn created_moved_and_deleted_files_are_recorded() {
     let place = Place::with(&[("a.txt", "a\n"), ("dir/b.txt", "b\n"), ("dir/c.txt", "c\n")]);
     place.put("new/deep/d.txt", "d\n");
     place.change(&["a.txt", "moved/a.txt"], || {
@@ -82,7 +82,7 @@ fn files_come_go_and_move() {
 }
 
 #[test]
-fn a_folder_takes_a_files_place_and_back() {
+fn directory_can_replace_a_file_and_vice_versa() {
     let place = Place::with(&[("d", "file\n"), ("d.txt", "x\n"), ("d-x/y", "y\n")]);
     place.change(&["d", "d/e/f"], || {
         fs::remove_file(place.path("d")).unwrap();
@@ -100,7 +100,7 @@ fn a_folder_takes_a_files_place_and_back() {
 }
 
 #[test]
-fn executable_bits_and_links_are_kept() {
+fn executable_bits_and_symlinks_are_recorded() {
     let place = Place::with(&[("run.sh", "#!/bin/sh\n")]);
     place.change(&["run.sh"], || {
         fs::set_permissions(place.path("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -113,7 +113,7 @@ fn executable_bits_and_links_are_kept() {
 }
 
 #[test]
-fn names_are_bytes() {
+fn file_names_are_recorded_as_bytes() {
     let place = Place::with(&[("a", "a")]);
     let names: [&[u8]; 6] =
         [b"\xff\xfe.txt", "日本/語.txt".as_bytes(), b"tab\there", b"new\nline", b"aux.c", b"back\\slash"];
@@ -139,7 +139,7 @@ fn place_write(place: &Place, name: &std::ffi::OsStr) {
 }
 
 #[test]
-fn names_that_git_refuses_are_left_out() {
+fn names_that_git_rejects_are_skipped() {
     let place = Place::with(&[("a", "a")]);
     let text = Some(FileState::Regular { executable: false, bytes: b"x" });
     let link = Some(FileState::Symlink { target: b"x" });
@@ -169,7 +169,7 @@ fn names_that_git_refuses_are_left_out() {
 }
 
 #[test]
-fn a_large_file_is_left_out_and_said() {
+fn oversized_file_is_skipped_and_reported() {
     let place = Place::with(&[("big", "small\n"), ("other", "x\n")]);
     let size = FILE_BYTES_MAX + 1;
     let recorded = place.change(&["big", "other"], || {
@@ -181,7 +181,7 @@ fn a_large_file_is_left_out_and_said() {
 }
 
 #[test]
-fn what_was_stored_comes_back() {
+fn stored_files_can_be_read_back() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.write(".gitattributes", "*.crlf eol=crlf\n");
     let recorded = place.put("a.txt", "two\n");
@@ -200,7 +200,7 @@ fn what_was_stored_comes_back() {
 }
 
 #[test]
-fn a_store_that_stays_open_sees_what_git_does() {
+fn open_store_survives_git_gc_and_pack_refs() {
     let place = Place::with(&[("a.txt", "0\n")]);
     let mut store = place.open();
     for number in 0..6_u8 {

@@ -21,7 +21,7 @@ fn works(place: &Place) {
 }
 
 #[test]
-fn sha256() {
+fn sha256_repository_is_supported() {
     let place = Place::unborn(&["--object-format=sha256"]);
     place.commit(&[("a/b", "b")]);
     works(&place);
@@ -29,12 +29,12 @@ fn sha256() {
 }
 
 #[test]
-fn unborn() {
+fn unborn_repository_is_supported() {
     works(&Place::unborn(&[]));
 }
 
 #[test]
-fn packed() {
+fn packed_repository_is_supported() {
     let place = Place::with(&[("a/b", "b")]);
     place.put("a/b", "c");
     place.git(&["gc", "-q", "--prune=now"]);
@@ -43,14 +43,14 @@ fn packed() {
 }
 
 #[test]
-fn detached() {
+fn detached_head_is_supported() {
     let place = Place::with(&[("a", "a")]);
     place.git(&["checkout", "-q", "--detach"]);
     works(&place);
 }
 
 #[test]
-fn shallow() {
+fn shallow_clone_is_supported() {
     let origin = Place::with(&[("a", "a")]);
     origin.commit(&[("a", "b")]);
     let place = Place::bare_folder();
@@ -60,7 +60,7 @@ fn shallow() {
 }
 
 #[test]
-fn alternates() {
+fn clone_with_alternates_is_supported() {
     let origin = Place::with(&[("a", "a"), ("d/e", "e")]);
     let place = Place::bare_folder();
     fs::remove_dir_all(place.path(".lbx")).unwrap();
@@ -69,7 +69,7 @@ fn alternates() {
 }
 
 #[test]
-fn a_clone_without_blobs_in_a_sparse_checkout() {
+fn blobless_sparse_clone_is_supported() {
     let origin = Place::with(&[("in/a", "a"), ("in/z", "z"), ("out/b", "b"), ("c", "c")]);
     origin.git(&["config", "uploadpack.allowFilter", "true"]);
     let place = Place::bare_folder();
@@ -84,7 +84,7 @@ fn a_clone_without_blobs_in_a_sparse_checkout() {
 }
 
 #[test]
-fn in_the_middle_of_a_merge() {
+fn unfinished_merge_is_supported() {
     let place = Place::with(&[("a", "0\n")]);
     place.git(&["checkout", "-q", "-b", "other"]);
     place.commit(&[("a", "1\n")]);
@@ -97,7 +97,7 @@ fn in_the_middle_of_a_merge() {
 }
 
 #[test]
-fn a_linked_worktree_has_a_branch_of_its_own() {
+fn linked_worktree_has_its_own_snapshot_branch() {
     let place = Place::with(&[("a", "a")]);
     place.put("a", "main's\n");
     place.git(&["worktree", "add", "-q", "../side.tree", "-b", "side"]);
@@ -107,16 +107,16 @@ fn a_linked_worktree_has_a_branch_of_its_own() {
     assert_eq!(place.shown("a"), "main's");
     place.git(&["config", "worktree.useRelativePaths", "true"]);
     place.try_git(&["worktree", "repair", "--relative-paths"]);
-    works_again(&linked);
+    must_work_again(&linked);
 }
 
-fn works_again(place: &Place) {
+fn must_work_again(place: &Place) {
     assert!(place.put("again.txt", "x\n").id.is_some());
     assert!(!place.open().is_private());
 }
 
 #[test]
-fn a_worktree_that_does_not_point_back_is_not_followed() {
+fn worktree_without_a_back_pointer_is_not_followed() {
     let place = Place::with(&[("a", "a")]);
     place.git(&["worktree", "add", "-q", "../side", "-b", "side"]);
     let thief = Place::bare_folder();
@@ -130,7 +130,7 @@ fn a_worktree_that_does_not_point_back_is_not_followed() {
 }
 
 #[test]
-fn the_repository_of_another_folder_is_not_followed() {
+fn repository_of_another_directory_is_not_followed() {
     let place = Place::with(&[("a", "a")]);
     let git_dir = place.path(".git");
     for by_link in [true, false] {
@@ -150,7 +150,7 @@ fn the_repository_of_another_folder_is_not_followed() {
 }
 
 #[test]
-fn a_git_folder_that_lies_elsewhere_serves_where_it_points_back_or_the_user_says_so() {
+fn separate_git_dir_needs_a_back_pointer_or_a_setting() {
     let separate = Place::bare_folder();
     separate.git(&["init", "-q", "-b", "main", "--separate-git-dir", "../store.git"]);
     separate.configure();
@@ -181,7 +181,7 @@ fn a_git_folder_that_lies_elsewhere_serves_where_it_points_back_or_the_user_says
 }
 
 #[test]
-fn a_submodule_is_a_workspace_like_any_other() {
+fn submodule_can_be_a_workspace() {
     let (place, module) = (Place::with(&[("a", "a")]), Place::with(&[("m", "m")]));
     let url = module.root.to_str().unwrap();
     place.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", url, "mod"]);
@@ -190,7 +190,7 @@ fn a_submodule_is_a_workspace_like_any_other() {
 }
 
 #[test]
-fn without_a_repository_a_private_one_serves() {
+fn directory_without_git_uses_a_private_repository() {
     let place = Place::bare_folder();
     place.write(".gitignore", "*.secret\n");
     let recorded = place.put("a.txt", "one\n");
@@ -205,7 +205,7 @@ fn without_a_repository_a_private_one_serves() {
 }
 
 #[test]
-fn a_half_made_private_repository_is_completed() {
+fn incomplete_private_repository_is_completed() {
     let place = Place::bare_folder();
     fs::create_dir_all(place.path(".lbx/repo.git/objects")).unwrap();
     fs::write(place.path(".lbx/repo.git/config.new"), "junk").unwrap();
@@ -213,7 +213,7 @@ fn a_half_made_private_repository_is_completed() {
 }
 
 /// Checks that the private repository is used, and that the user's own is unchanged.
-fn falls_back(place: &Place, word: &str) {
+fn must_use_the_private_repository(place: &Place, word: &str) {
     let recorded = place.put("x.txt", "x\n");
     assert!(recorded.id.is_some());
     assert!(recorded.warnings.iter().any(|warning| warning.contains(word)), "{recorded:?}");
@@ -222,24 +222,24 @@ fn falls_back(place: &Place, word: &str) {
 }
 
 #[test]
-fn what_gix_cannot_write_is_left_alone() {
+fn unsupported_repositories_fall_back_to_the_private_one() {
     let place = Place::unborn(&["--ref-format=reftable"]);
     place.commit(&[("a", "a")]);
-    falls_back(&place, "reftable");
+    must_use_the_private_repository(&place, "reftable");
     assert_eq!(place.git(&["fsck", "--strict"]), "");
 
     let place = Place::with(&[("a", "a")]);
     place.git(&["config", "core.repositoryFormatVersion", "1"]);
     place.git(&["config", "extensions.tomorrow", "true"]);
-    falls_back(&place, "tomorrow");
+    must_use_the_private_repository(&place, "tomorrow");
 
     let place = Place::with(&[("a", "a")]);
     fs::write(place.path(".git/config"), "[core\nbroken").unwrap();
-    falls_back(&place, "private");
+    must_use_the_private_repository(&place, "private");
 
     let place = Place::with(&[("a", "a")]);
     place.git(&["config", "core.repositoryFormatVersion", "7"]);
-    falls_back(&place, "7");
+    must_use_the_private_repository(&place, "7");
 
     // As for git, an empty folder is not a repository, and there is no message about it.
     let place = Place::bare_folder();
@@ -250,25 +250,25 @@ fn what_gix_cannot_write_is_left_alone() {
 
     let place = Place::bare_folder();
     fs::create_dir_all(place.path(".git/refs")).unwrap();
-    falls_back(&place, "private");
+    must_use_the_private_repository(&place, "private");
 
     let place = Place::bare_folder();
     fs::write(place.path(".git"), "gitdir: /nowhere/at/all\n").unwrap();
-    falls_back(&place, "not there");
+    must_use_the_private_repository(&place, "not there");
 }
 
 #[test]
-fn a_clone_without_trees_falls_back() {
+fn treeless_clone_falls_back_to_the_private_repository() {
     let origin = Place::with(&[("in/a", "a")]);
     origin.git(&["config", "uploadpack.allowFilter", "true"]);
     let place = Place::bare_folder();
     fs::remove_dir_all(place.path(".lbx")).unwrap();
     place.git(&["clone", "-q", "--filter=tree:0", &format!("file://{}", origin.root.display()), "."]);
-    falls_back(&place.at(place.root.clone()), "partial clone");
+    must_use_the_private_repository(&place.at(place.root.clone()), "partial clone");
 }
 
 #[test]
-fn a_branch_that_is_checked_out_stays() {
+fn checked_out_snapshot_branch_is_not_moved() {
     let place = Place::with(&[("a", "a")]);
     place.put("a", "b\n");
     place.git(&["worktree", "add", "-q", "../other", "lbx-snapshots"]);
@@ -282,14 +282,14 @@ fn a_branch_that_is_checked_out_stays() {
 }
 
 #[test]
-fn a_branch_that_has_not_been_born_yet_but_is_checked_out_stays() {
+fn unborn_checked_out_snapshot_branch_is_an_error() {
     let place = Place::unborn(&[]);
     place.git(&["symbolic-ref", "HEAD", "refs/heads/lbx-snapshots"]);
     assert!(place.try_change(&["a"], || place.write("a", "c\n")).is_err());
 }
 
 #[test]
-fn branches_that_would_clash_are_refused() {
+fn conflicting_branch_names_are_rejected() {
     for packed in [false, true] {
         let place = Place::with(&[("a", "a")]);
         place.git(&["branch", "lbx-snapshots/x"]);
@@ -317,7 +317,7 @@ fn change() -> Vec<lbx::engine::snapshot::FileChange<'static>> {
 }
 
 #[test]
-fn odd_branch_names_are_refused() {
+fn invalid_branch_names_are_rejected() {
     let place = Place::with(&[("a", "a")]);
     for name in ["", "a..b", "x.lock", "-", "a b", "../../x", "/x"] {
         let opened = opened(&place.root, name);

@@ -7,7 +7,7 @@ use lbx::engine::snapshot::Reason;
 use crate::place::Place;
 
 #[test]
-fn ignored_files_never_enter() {
+fn ignored_files_are_never_recorded() {
     let place =
         Place::with(&[(".gitignore", "*.secret\n/build/\n!keep.secret\n"), ("sub/.gitignore", "local\n")]);
     fs::write(place.path(".git/info/exclude"), "excluded\n").unwrap();
@@ -37,7 +37,7 @@ fn ignored_files_never_enter() {
 }
 
 #[test]
-fn an_ignored_file_does_not_hide_the_rest_of_its_change() {
+fn change_with_an_ignored_file_records_the_other_files() {
     let place = Place::with(&[(".gitignore", "*.secret\n")]);
     let recorded = place.change(&["a.secret", "b.txt"], || {
         place.write("a.secret", "s\n");
@@ -49,7 +49,7 @@ fn an_ignored_file_does_not_hide_the_rest_of_its_change() {
 }
 
 #[test]
-fn a_tracked_file_stays_though_it_is_ignored_now() {
+fn tracked_file_is_recorded_though_ignored() {
     let place = Place::with(&[("a.log", "one\n")]);
     place.commit(&[(".gitignore", "*.log\n")]);
     place.put("a.log", "two\n");
@@ -57,14 +57,14 @@ fn a_tracked_file_stays_though_it_is_ignored_now() {
 }
 
 #[test]
-fn lbx_itself_is_left_out() {
+fn lbx_directory_is_never_recorded() {
     let place = Place::with(&[("a", "a")]);
     let recorded = place.put("sub/.lbx/x", "x\n");
     assert_eq!(recorded.left_out[0].reason, Reason::Name);
 }
 
 #[test]
-fn files_of_nested_repositories_are_left_out() {
+fn files_of_nested_repositories_are_skipped() {
     let place = Place::with(&[("a", "a")]);
     place.git(&["init", "-q", "inner"]);
     let recorded = place.put("inner/x/y.txt", "y\n");
@@ -79,7 +79,7 @@ fn files_of_nested_repositories_are_left_out() {
 }
 
 #[test]
-fn a_fifo_for_rules_blocks_nothing() {
+fn fifo_as_gitignore_does_not_block_a_change() {
     let place = Place::with(&[("a", "a")]);
     fs::create_dir(place.path("sub")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(place.path("sub/.gitignore")).status().unwrap();

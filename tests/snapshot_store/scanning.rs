@@ -84,7 +84,7 @@ fn stir(place: &Place) {
 }
 
 #[test]
-fn everything_that_changed_is_one_commit() {
+fn scan_records_all_changes_in_one_commit() {
     let place = busy();
     let before = place.frozen();
     stir(&place);
@@ -102,14 +102,14 @@ fn everything_that_changed_is_one_commit() {
 }
 
 #[test]
-fn a_clean_work_tree_makes_no_commit() {
+fn scan_of_a_clean_work_tree_makes_no_commit() {
     let place = busy();
     assert_eq!(scan(&place).unwrap(), Recorded::default());
     assert!(!place.try_git(&["rev-parse", "--verify", "lbx-snapshots"]).status.success());
 }
 
 #[test]
-fn an_edit_of_the_same_size_with_its_time_put_back_is_found() {
+fn scan_finds_an_edit_with_the_same_size_and_mtime() {
     let place = busy();
     scan(&place).unwrap();
     for round in 0..3_u8 {
@@ -123,7 +123,7 @@ fn an_edit_of_the_same_size_with_its_time_put_back_is_found() {
 }
 
 #[test]
-fn tools_and_scans_take_turns() {
+fn tools_and_scans_can_alternate() {
     let place = busy();
     scan(&place).unwrap();
     place.put("a.txt", "tool\n");
@@ -141,7 +141,7 @@ fn tools_and_scans_take_turns() {
 }
 
 #[test]
-fn a_committed_file_that_is_ignored_stays() {
+fn scan_keeps_a_tracked_ignored_file() {
     let place = busy();
     place.write("kept.o", "kept\n");
     place.git(&["add", "-f", "kept.o"]);
@@ -154,7 +154,7 @@ fn a_committed_file_that_is_ignored_stays() {
 }
 
 #[test]
-fn what_others_did_has_a_name_of_its_own() {
+fn changes_by_others_are_recorded_as_external() {
     let place = busy();
     place.write("a.txt", "mine\n");
     scan_as(&place, None, &Control::default()).unwrap();
@@ -165,7 +165,7 @@ fn what_others_did_has_a_name_of_its_own() {
 }
 
 #[test]
-fn a_moved_head_is_taken_in_before() {
+fn scan_records_a_moved_head_first() {
     let place = busy();
     scan(&place).unwrap();
     place.put("a.txt", "tool\n");
@@ -178,7 +178,7 @@ fn a_moved_head_is_taken_in_before() {
 }
 
 #[test]
-fn a_reset_that_left_the_work_tree_alone_is_seen_through() {
+fn scan_after_a_soft_reset_keeps_the_work_tree() {
     let place = busy();
     place.commit(&[("a.txt", "two\n")]);
     place.put("d/c.txt", "tool\n");
@@ -189,7 +189,7 @@ fn a_reset_that_left_the_work_tree_alone_is_seen_through() {
 }
 
 #[test]
-fn repositories_within_are_said() {
+fn scan_reports_nested_repositories() {
     let place = busy();
     place.git(&["init", "-q", "inner"]);
     place.write("inner/x", "x\n");
@@ -199,7 +199,7 @@ fn repositories_within_are_said() {
 }
 
 #[test]
-fn a_sparse_checkout_is_no_deletion() {
+fn sparse_checkout_is_not_a_deletion() {
     for cone in ["--sparse-index", "--no-sparse-index"] {
         let place = busy();
         scan(&place).unwrap();
@@ -212,7 +212,7 @@ fn a_sparse_checkout_is_no_deletion() {
 }
 
 #[test]
-fn a_private_repository_is_scanned_too() {
+fn scan_works_with_a_private_repository() {
     let place = Place::bare_folder();
     place.write("a.txt", "a\n");
     place.write(".gitignore", "*.o\n");
@@ -224,7 +224,7 @@ fn a_private_repository_is_scanned_too() {
 }
 
 #[test]
-fn a_damaged_index_is_made_anew() {
+fn damaged_scan_index_is_rebuilt() {
     let place = busy();
     scan(&place).unwrap();
     for entry in fs::read_dir(place.path(".lbx/scan")).unwrap() {
@@ -236,7 +236,7 @@ fn a_damaged_index_is_made_anew() {
 }
 
 #[test]
-fn a_scan_that_nobody_wants_any_more_stops() {
+fn cancelled_scan_stops() {
     let place = busy();
     stir(&place);
     let control = Control::default();
@@ -247,7 +247,7 @@ fn a_scan_that_nobody_wants_any_more_stops() {
 }
 
 #[test]
-fn an_unborn_repository_with_line_endings() {
+fn scan_converts_line_endings_in_an_unborn_repository() {
     let place = Place::unborn(&[]);
     place.write(".gitattributes", "*.t eol=crlf\n");
     place.write("a.t", "a\r\nb\r\n");
@@ -257,7 +257,7 @@ fn an_unborn_repository_with_line_endings() {
 }
 
 #[test]
-fn many_new_files_are_stored_at_once() {
+fn scan_stores_many_new_files() {
     let place = busy();
     for number in 0..300 {
         place.write(&format!("many/{}/f{number}", number % 7), format!("{number}\n"));
@@ -268,7 +268,7 @@ fn many_new_files_are_stored_at_once() {
 }
 
 #[test]
-fn a_file_under_a_filter_program_stays_as_head_has_it() {
+fn scan_keeps_filtered_files_as_in_head() {
     let place =
         Place::with(&[(".gitattributes", "*.bin filter=lfs\n"), ("a.bin", "pointer 1\n"), ("b", "b\n")]);
     place.git(&["config", "filter.lfs.process", "false"]);

@@ -55,7 +55,7 @@ fn stir(place: &Place, dice: &mut Dice) {
 }
 
 #[test]
-fn at_random_it_is_what_git_would_add() {
+fn random_scans_equal_git_add() {
     for seed in 0..5 {
         let mut dice = Dice(seed);
         let place = Place::with(&[("a.txt", "a\n"), ("b/c", "c\n")]);
@@ -75,7 +75,7 @@ fn at_random_it_is_what_git_would_add() {
 }
 
 #[test]
-fn edits_in_quick_succession_are_all_found() {
+fn scan_finds_all_edits_in_quick_succession() {
     let place = Place::with(&[("a.txt", "00\n")]);
     let path = place.path("a.txt");
     let time = fs::metadata(&path).unwrap().modified().unwrap();
@@ -88,7 +88,7 @@ fn edits_in_quick_succession_are_all_found() {
 }
 
 #[test]
-fn an_index_of_the_users_that_hides_edits_is_seen_through() {
+fn scan_finds_edits_hidden_by_index_flags() {
     let place = Place::with(&[("assumed", "a\n"), ("skipped", "s\n"), ("intended", "i\n")]);
     place.git(&["rm", "-q", "--cached", "intended"]);
     place.git(&["commit", "-q", "-m", "without"]);
@@ -107,7 +107,7 @@ fn an_index_of_the_users_that_hides_edits_is_seen_through() {
 }
 
 #[test]
-fn rules_of_a_sparse_checkout_count_though_they_are_not_there() {
+fn ignore_rules_outside_a_sparse_checkout_still_apply() {
     let place = Place::with(&[("in/a", "a\n"), ("out/.gitignore", "*.key\n"), ("out/b", "b\n")]);
     place.git(&["sparse-checkout", "set", "--cone", "in"]);
     assert!(!place.path("out").exists());
@@ -119,7 +119,7 @@ fn rules_of_a_sparse_checkout_count_though_they_are_not_there() {
 }
 
 #[test]
-fn a_fifo_for_rules_does_not_block_a_scan() {
+fn fifo_as_gitignore_does_not_block_a_scan() {
     let place = Place::with(&[("a", "a\n"), ("t/x", "x\n")]);
     for folder in ["t", "u", "v/w"] {
         fs::create_dir_all(place.path(folder)).unwrap();
@@ -138,7 +138,7 @@ fn a_fifo_for_rules_does_not_block_a_scan() {
 }
 
 #[test]
-fn of_lbx_only_the_policy_enters() {
+fn scan_records_only_the_policy_from_the_lbx_directory() {
     let place = Place::with(&[("a", "a\n")]);
     fs::write(place.path(".lbx/.gitignore"), "*\n!/config.toml\n").unwrap();
     fs::write(place.path(".lbx/config.toml"), "gate = \"strict\"\n").unwrap();
@@ -160,7 +160,7 @@ fn of_lbx_only_the_policy_enters() {
 }
 
 #[test]
-fn files_that_only_have_another_time_do_not_count() {
+fn scan_ignores_files_with_only_a_new_mtime() {
     let place = Place::with(&[("a", "a\n")]);
     for number in 0..120 {
         place.write(&format!("many/{number}"), "x\n");
@@ -178,7 +178,7 @@ fn files_that_only_have_another_time_do_not_count() {
 }
 
 #[test]
-fn many_threads_find_the_same_as_one() {
+fn parallel_scan_equals_git_add() {
     let place = Place::unborn(&[]);
     for number in 0..3_000 {
         place.write(&format!("d{}/e{}/f{number}", number % 13, number % 7), format!("{number}\n"));

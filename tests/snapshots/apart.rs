@@ -38,7 +38,7 @@ fn shared() -> Workspace {
 }
 
 #[test]
-fn a_diff_shows_what_its_session_changed_and_nothing_else() {
+fn session_diff_shows_only_its_own_changes() {
     let ws = shared();
     let mine = ws.lbx(&["diff", "--session", "a"]).ok();
     assert_eq!(mine["session"], "a");
@@ -60,7 +60,7 @@ fn a_diff_shows_what_its_session_changed_and_nothing_else() {
 }
 
 #[test]
-fn lines_that_others_changed_since_are_theirs() {
+fn lines_changed_later_by_others_belong_to_them() {
     let ws = shared();
     edit(&ws, "b", "by a\n", "by b instead\n");
     edit(&ws, "a", "line 12\n", "by a again\n");
@@ -69,7 +69,7 @@ fn lines_that_others_changed_since_are_theirs() {
 }
 
 #[test]
-fn after_its_end_a_session_has_changed_nothing_and_its_numbers_go_on() {
+fn ended_session_has_no_changes_and_keeps_its_numbering() {
     let ws = shared();
     let _ = ws.lbx(&["session", "end", "--session", "a"]).success();
     assert_eq!(ws.lbx(&["diff", "--session", "a"]).ok()["files"], 0);
@@ -87,7 +87,7 @@ fn after_its_end_a_session_has_changed_nothing_and_its_numbers_go_on() {
 }
 
 #[test]
-fn a_snapshot_makes_nobodys_changes_the_callers() {
+fn snapshot_records_other_changes_as_external() {
     let ws = shared();
     ws.write("b.txt", "the developer's\n");
     ws.lbx(&["snapshot", "--session", "a", "all of it"]).ok();
@@ -101,7 +101,7 @@ fn a_snapshot_makes_nobodys_changes_the_callers() {
 }
 
 #[test]
-fn a_file_that_the_session_made_is_all_its_own_and_one_it_lost_is_not() {
+fn session_diff_shows_recreated_files_as_created() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["write", "n.txt", "--content", "1\n2\n", "--session", "a"]).ok();
     ws.lbx(&["append", "n.txt", "--content", "3\n", "--session", "b"]).ok();
@@ -115,7 +115,7 @@ fn a_file_that_the_session_made_is_all_its_own_and_one_it_lost_is_not() {
 }
 
 #[test]
-fn what_is_neither_path_nor_revision_is_not_found() {
+fn unknown_path_or_revision_is_not_found() {
     let ws = shared();
     for tool in ["diff", "log", "audit"] {
         for name in ["nosuch", "c9e6381a", "no/such.txt"] {

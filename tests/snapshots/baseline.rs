@@ -5,7 +5,7 @@ use std::fs;
 use crate::common::Workspace;
 
 #[test]
-fn where_nothing_is_uncommitted_head_is_the_baseline() {
+fn clean_work_tree_needs_no_baseline() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx_stdin(&["write", "b.txt"], "b\n").ok();
     assert_eq!(ws.snapshots(), ["write: b.txt"]);
@@ -13,7 +13,7 @@ fn where_nothing_is_uncommitted_head_is_the_baseline() {
 }
 
 #[test]
-fn the_touched_file_has_its_old_bytes_in_it() {
+fn baseline_contains_uncommitted_changes() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("gone.txt", "gone\n")]);
     ws.write("a.txt", "developer");
     ws.write("new.txt", "untracked\n");
@@ -30,7 +30,7 @@ fn the_touched_file_has_its_old_bytes_in_it() {
 }
 
 #[test]
-fn only_the_first_change_of_a_session_has_one() {
+fn only_the_first_change_of_a_session_has_a_baseline() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx_stdin(&["write", "b.txt"], "b\n").ok();
     ws.write("a.txt", "later\n");
@@ -39,7 +39,7 @@ fn only_the_first_change_of_a_session_has_one() {
 }
 
 #[test]
-fn too_much_for_it_is_a_warning() {
+fn oversized_baseline_is_a_warning() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for number in 0..2_100 {
         ws.write(&format!("made/{number}.txt"), "x\n");
@@ -50,7 +50,7 @@ fn too_much_for_it_is_a_warning() {
 }
 
 #[test]
-fn a_home_folder_is_not_scanned() {
+fn home_directory_is_not_scanned() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     let root = ws.root.clone();
     let home = |arguments: &[&str]| ws.call(arguments).env("HOME", &root);
@@ -62,7 +62,7 @@ fn a_home_folder_is_not_scanned() {
 }
 
 #[test]
-fn a_refused_change_has_none() {
+fn failed_change_has_no_baseline() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write("a.txt", "dirty\n");
     ws.lbx(&["edit", "a.txt", "--old-string", "dirty", "--new-string", "x"]).error("not_read");
@@ -72,7 +72,7 @@ fn a_refused_change_has_none() {
 }
 
 #[test]
-fn a_checkout_of_much_is_no_hindrance() {
+fn large_commit_does_not_prevent_a_baseline() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx_stdin(&["write", "b.txt"], "b\n").ok();
     for number in 0..2_100 {

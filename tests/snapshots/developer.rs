@@ -39,7 +39,7 @@ fn owners(ws: &Workspace, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_that_a_sparse_checkout_leaves_out_was_deleted_by_nobody() {
+fn files_outside_a_sparse_checkout_are_not_deleted() {
     for index in ["--no-sparse-index", "--sparse-index"] {
         let ws = workspace(&[("in/a.txt", "a\n"), ("out/c.txt", "c\n"), ("out/d.txt", "d\n")]);
         ws.git(&["sparse-checkout", "set", "--cone", index, "in"]);
@@ -60,7 +60,7 @@ fn a_file_that_a_sparse_checkout_leaves_out_was_deleted_by_nobody() {
 }
 
 #[test]
-fn each_line_is_put_down_to_the_call_that_wrote_it() {
+fn blame_attributes_each_line_to_its_call() {
     let ws = workspace(&[("a.txt", TEN)]);
     assert_eq!(owners(&ws, "a.txt"), ["developer"; 10]);
     edit(&ws, "one", "a.txt", "two", "TWO");
@@ -95,7 +95,7 @@ fn each_line_is_put_down_to_the_call_that_wrote_it() {
 }
 
 #[test]
-fn a_session_becomes_one_commit_of_the_developers() {
+fn squash_turns_a_session_into_one_commit() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n"), ("c.txt", "c\n")]);
     // Uncommitted before the session, in a file that it changes, and in one that it does not.
     ws.write("a.txt", TEN.replace("nine", "draft"));
@@ -146,7 +146,7 @@ fn a_session_becomes_one_commit_of_the_developers() {
 }
 
 #[test]
-fn a_squash_has_other_forms() {
+fn squash_can_commit_per_file_or_keep_history() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     edit(&ws, "s", "a.txt", "two", "TWO");
     edit(&ws, "s", "b.txt", "b", "B");
@@ -169,7 +169,7 @@ fn a_squash_has_other_forms() {
 }
 
 #[test]
-fn a_squash_is_refused_where_it_does_not_fit() {
+fn squash_rejects_conflicts_and_invalid_branches() {
     let ws = workspace(&[("a.txt", TEN)]);
     edit(&ws, "s", "a.txt", "two", "TWO");
     ws.git(&["branch", "feature"]);
@@ -212,7 +212,7 @@ fn a_squash_is_refused_where_it_does_not_fit() {
 }
 
 #[test]
-fn a_review_tells_the_story_of_a_session() {
+fn review_lists_changes_errors_and_undo_commands() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n"), (".gitignore", "*.log\n")]);
     ws.lbx(&["read", "b.txt", "--session", "s"]).ok();
     edit(&ws, "s", "a.txt", "two", "TWO");
@@ -291,7 +291,7 @@ fn a_review_tells_the_story_of_a_session() {
 }
 
 #[test]
-fn the_page_of_a_review_is_whole_and_overwrites_nothing_else() {
+fn review_page_is_escaped_and_overwrites_only_itself() {
     let hostile = "</script><script>alert(1)</script><!-- &amp; \u{202e}\u{2028}";
     let ws = workspace(&[("a.txt", TEN)]);
     edit(&ws, "s", "a.txt", "two", hostile);

@@ -37,7 +37,7 @@ fn tree(ws: &Workspace, commit: &str) -> String {
 }
 
 #[test]
-fn git_applies_whatever_changed() {
+fn git_applies_the_diff_of_every_change() {
     let long = lines(200);
     let ws = Workspace::with(&[
         ("long.txt", &long),
@@ -83,7 +83,7 @@ fn git_applies_whatever_changed() {
 }
 
 #[test]
-fn git_applies_binary_contents_where_they_are_asked_for() {
+fn git_applies_binary_diffs() {
     let bytes = |size: usize, step: usize| -> Vec<u8> {
         (0..size).map(|at| u8::try_from(at * step % 256).unwrap()).collect()
     };
@@ -117,7 +117,7 @@ fn git_applies_binary_contents_where_they_are_asked_for() {
 }
 
 #[test]
-fn lbx_applies_it_too() {
+fn patch_applies_the_diff_in_reverse() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "b\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "2"]).ok();
@@ -129,7 +129,7 @@ fn lbx_applies_it_too() {
 }
 
 #[test]
-fn without_arguments_it_is_what_the_session_changed() {
+fn diff_without_arguments_shows_the_session() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.write("b.txt", "uncommitted\n");
     ws.call(&["--session", "me", "append", "a.txt", "--content", "two\n"]).run().ok();
@@ -157,7 +157,7 @@ fn without_arguments_it_is_what_the_session_changed() {
 }
 
 #[test]
-fn one_call_and_one_path_can_be_asked_for() {
+fn diff_can_select_one_call_and_one_path() {
     let ws = Workspace::with(&[("d/a.txt", "one\n")]);
     let first = ws.lbx_stdin(&["write", "d/b.txt"], "b\n").success()["snapshot"].as_str().unwrap().to_owned();
     ws.lbx_stdin(&["write", "c.txt"], "c\n").ok();
@@ -171,7 +171,7 @@ fn one_call_and_one_path_can_be_asked_for() {
 }
 
 #[test]
-fn a_long_one_is_cut_at_a_line_and_goes_on() {
+fn long_diff_continues_at_the_next_offset() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let text = lines(500);
     ws.lbx_stdin(&["write", "b.txt"], &text).ok();
@@ -192,7 +192,7 @@ fn a_long_one_is_cut_at_a_line_and_goes_on() {
 }
 
 #[test]
-fn a_binary_file_is_said_and_odd_bytes_survive_as_text() {
+fn diff_reports_binary_files_and_keeps_invalid_utf8() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.write("x.bin", [0_u8, 1, 2]);
     ws.write("latin.txt", b"caf\xe9\n");
@@ -206,7 +206,7 @@ fn a_binary_file_is_said_and_odd_bytes_survive_as_text() {
 }
 
 #[test]
-fn the_exit_status_tells_on_request() {
+fn diff_exit_status_reports_differences() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx_stdin(&["write", "b.txt"], "b\n").ok();
     assert_eq!(ws.lbx(&["diff", "--exit-status"]).status(), 1);
@@ -215,7 +215,7 @@ fn the_exit_status_tells_on_request() {
 }
 
 #[test]
-fn two_snapshots_and_several_paths_are_taken_as_git_takes_them() {
+fn diff_accepts_two_revisions_and_several_paths_as_git_does() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one\n"), ("c.txt", "one\n")]);
     let append = |path: &str| {
         ws.lbx(&["append", path, "--content", "two\n"]).success()["snapshot"].as_str().unwrap().to_owned()

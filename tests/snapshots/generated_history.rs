@@ -80,7 +80,7 @@ fn found_by_git(ws: &Workspace, line: &str) -> Option<String> {
 }
 
 #[test]
-fn blame_undo_and_squash_of_a_generated_history_are_what_git_says() {
+fn blame_undo_and_squash_agree_with_git() {
     let seed = number("LBX_HISTORY_SEED", 0x9e37_79b9_7f4a_7c15);
     let changes = number("LBX_HISTORY_CHANGES", CHANGES);
     let mut random = Random::new(seed);

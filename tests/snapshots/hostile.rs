@@ -131,7 +131,7 @@ fn traced(ws: &Workspace, call: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn no_tool_runs_any_program() {
+fn tools_never_start_programs() {
     if !can_trace() {
         return;
     }
@@ -149,7 +149,7 @@ fn no_tool_runs_any_program() {
 }
 
 #[test]
-fn no_program_of_the_repository_runs() {
+fn programs_configured_in_a_repository_never_run() {
     let ws = trapped();
     ws.write("b.bin", "other\n");
     ws.write("new.bin", "new\n");
@@ -174,7 +174,7 @@ fn fifo(path: &Path) {
 }
 
 /// Makes calls that read the repository; none may hang, fail or show the secret.
-fn calls_answer(ws: &Workspace, of: &str) {
+fn calls_must_succeed(ws: &Workspace, of: &str) {
     let append = ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
     let mut answers = vec![append.to_string()];
     for call in [
@@ -194,7 +194,7 @@ fn calls_answer(ws: &Workspace, of: &str) {
 }
 
 /// Checks that no object holds the secret; git itself would wait for a FIFO.
-fn nothing_leaked(ws: &Workspace, of: &str) {
+fn must_contain_no_secret(ws: &Workspace, of: &str) {
     for folder in [".git", state("repo.git").as_str()] {
         let mut command =
             ws.git_command(&["--git-dir", folder, "cat-file", "--batch-all-objects", "--batch"]);
@@ -204,7 +204,7 @@ fn nothing_leaked(ws: &Workspace, of: &str) {
 }
 
 #[test]
-fn a_fifo_in_place_of_a_file_holds_nobody_up() {
+fn fifo_in_place_of_a_git_file_does_not_block() {
     for file in [
         "HEAD",
         "config",
@@ -223,12 +223,12 @@ fn a_fifo_in_place_of_a_file_holds_nobody_up() {
         fs::create_dir_all(ws.path(".git/info")).unwrap();
         fs::create_dir_all(ws.path(".git/objects/info")).unwrap();
         fifo(&ws.path(".git").join(file));
-        calls_answer(&ws, file);
+        calls_must_succeed(&ws, file);
     }
 }
 
 #[test]
-fn a_setting_that_names_a_fifo_holds_nobody_up() {
+fn git_setting_that_names_a_fifo_does_not_block() {
     for setting in ["core.excludesFile", "core.attributesFile", "include.path", "includeIf.gitdir:**.path"] {
         for target in ["fifo", "nested"] {
             let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -239,13 +239,13 @@ fn a_setting_that_names_a_fifo_holds_nobody_up() {
             let target = ws.outside.join(if setting.starts_with("include") { target } else { "fifo" });
             ws.git(&["config", &key, target.to_str().unwrap()]);
             ws.write("new.txt", "new\n");
-            calls_answer(&ws, setting);
+            calls_must_succeed(&ws, setting);
         }
     }
 }
 
 #[test]
-fn links_in_place_of_gits_files_tell_nothing() {
+fn symlinks_in_place_of_git_files_leak_nothing() {
     for file in [
         "HEAD",
         "config",
@@ -264,27 +264,27 @@ fn links_in_place_of_gits_files_tell_nothing() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _ = fs::remove_file(&path);
         symlink(&secret, &path).unwrap();
-        calls_answer(&ws, file);
-        nothing_leaked(&ws, file);
+        calls_must_succeed(&ws, file);
+        must_contain_no_secret(&ws, file);
     }
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     fs::write(ws.outside.join("passwd"), format!("{SECRET}\n")).unwrap();
     ws.git(&["config", "include.path", "../../passwd"]);
-    calls_answer(&ws, "include.path");
-    nothing_leaked(&ws, "include.path");
+    calls_must_succeed(&ws, "include.path");
+    must_contain_no_secret(&ws, "include.path");
     // Links of the work tree are stored as links, and files behind a linked folder are not stored.
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/c.txt", "c\n")]);
     fs::write(ws.outside.join("passwd"), format!("{SECRET}\n")).unwrap();
     fs::remove_dir_all(ws.path("d")).unwrap();
     symlink(&ws.outside, ws.path("d")).unwrap();
     symlink(ws.outside.join("passwd"), ws.path("c.txt")).unwrap();
-    calls_answer(&ws, "links");
-    nothing_leaked(&ws, "links");
+    calls_must_succeed(&ws, "links");
+    must_contain_no_secret(&ws, "links");
     assert_eq!(ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]), "a.txt\nc.txt\nd");
 }
 
 #[test]
-fn rules_count_where_the_repository_itself_cannot_serve() {
+fn ignore_rules_apply_with_the_private_repository() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     fs::write(ws.outside.join("rules"), "*.outer\n").unwrap();
     ws.git(&["config", "core.excludesFile", ws.outside.join("rules").to_str().unwrap()]);
@@ -307,7 +307,7 @@ fn rules_count_where_the_repository_itself_cannot_serve() {
 }
 
 #[test]
-fn a_branch_that_points_elsewhere_is_not_followed_and_nothing_moves() {
+fn symbolic_snapshot_branch_is_not_followed() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.git(&["symbolic-ref", "refs/heads/lbx-snapshots", "refs/heads/main"]);
     let main = ws.git(&["rev-parse", "main"]);

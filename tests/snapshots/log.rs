@@ -23,7 +23,7 @@ fn tools(log: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_snapshot_says_who_what_when_and_how_much() {
+fn log_entry_has_session_tool_time_and_line_counts() {
     let ws = busy();
     let log = ws.lbx(&["log"]).ok();
     assert_eq!(tools(&log), ["external", "append", "write", "write"]);
@@ -42,7 +42,7 @@ fn a_snapshot_says_who_what_when_and_how_much() {
 }
 
 #[test]
-fn it_is_filtered() {
+fn log_filters_by_path_session_and_time() {
     let ws = busy();
     let listed = |arguments: &[&str]| tools(&ws.lbx(&[&["log"], arguments].concat()).ok());
     assert_eq!(listed(&["a.txt"]), ["external", "append"]);
@@ -63,7 +63,7 @@ fn it_is_filtered() {
 }
 
 #[test]
-fn it_goes_on_where_it_was_cut() {
+fn cut_log_continues_at_the_next_offset() {
     let ws = busy();
     let first = ws.lbx(&["log", "--limit", "3"]).ok();
     assert_eq!((&first["truncated"], &first["next_offset"]), (&json!(true), &json!(3)));
@@ -75,7 +75,7 @@ fn it_goes_on_where_it_was_cut() {
 }
 
 #[test]
-fn a_since_that_is_nothing_is_refused() {
+fn invalid_since_is_an_error() {
     let ws = busy();
     ws.lbx(&["log", "--since", "yesterday"]).error("invalid_request");
     let error = ws.lbx(&["log", "--since", "abcdef0123"]).error("not_found");
@@ -83,7 +83,7 @@ fn a_since_that_is_nothing_is_refused() {
 }
 
 #[test]
-fn as_text_it_is_a_line_each() {
+fn text_log_has_one_line_per_snapshot() {
     let ws = busy();
     let text = ws.lbx(&["log", "-t", "-n", "1"]).stdout_text();
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -73,7 +73,7 @@ fn call(number: usize) -> (&'static str, Value) {
 }
 
 #[test]
-fn nothing_of_the_developers_moves() {
+fn snapshots_leave_branches_index_and_stash_unchanged() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), (".gitignore", "*.o\n")]);
     ws.write("b.txt", "stashed\n");
     ws.git(&["stash", "push", "-q"]);

@@ -31,7 +31,7 @@ fn developers_own(ws: &Workspace) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn each_change_is_one_commit() {
+fn each_tool_call_is_one_snapshot_commit() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
     ws.write("staged.txt", "staged\n");
     ws.git(&["add", "staged.txt"]);
@@ -52,7 +52,7 @@ fn each_change_is_one_commit() {
 }
 
 #[test]
-fn the_branch_is_never_written_over_where_it_has_another_name() {
+fn hard_linked_branch_file_is_never_overwritten() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let heads = ws.path(".git/refs/heads");
     let tip = || ws.git(&["rev-parse", "lbx-snapshots"]);
@@ -101,7 +101,7 @@ fn the_branch_is_never_written_over_where_it_has_another_name() {
 }
 
 #[test]
-fn a_refused_or_empty_change_makes_none() {
+fn failed_or_empty_change_makes_no_snapshot() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx_stdin(&["write", "a.txt"], "two\n").error("not_read");
     ws.lbx_stdin(&["write", "a.txt"], "one\n").ok();
@@ -110,7 +110,7 @@ fn a_refused_or_empty_change_makes_none() {
 }
 
 #[test]
-fn what_git_ignores_is_in_no_commit() {
+fn ignored_files_are_in_no_snapshot() {
     let ws = Workspace::with(&[(".gitignore", "*.env\n"), ("a.txt", "one\n")]);
     ws.write("dirty.txt", "x\n");
     ws.write("key.env", "SECRET=one\n");
@@ -127,7 +127,7 @@ fn what_git_ignores_is_in_no_commit() {
 }
 
 #[test]
-fn a_moved_head_is_a_parent_and_no_change_of_the_agents() {
+fn moved_head_is_an_external_parent() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
     ws.lbx_stdin(&["write", "mine.txt"], "1\n").ok();
     ws.write("b.txt", "developer\n");
@@ -141,7 +141,7 @@ fn a_moved_head_is_a_parent_and_no_change_of_the_agents() {
 }
 
 #[test]
-fn others_changes_are_external_at_the_next_scan() {
+fn changes_by_others_are_external_in_the_next_scan() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
     ws.lbx_stdin(&["write", "mine.txt"], "1\n").ok();
     ws.write("mine.txt", "someone\n");
@@ -155,7 +155,7 @@ fn others_changes_are_external_at_the_next_scan() {
 }
 
 #[test]
-fn a_folder_without_git_has_the_same() {
+fn directory_without_git_has_log_diff_and_snapshots() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     assert_eq!(ws.lbx(&["log"]).ok(), json!({ "snapshots": [], "truncated": false }));
     assert_eq!(ws.lbx(&["diff"]).ok(), json!({ "files": 0, "truncated": false }));
@@ -173,7 +173,7 @@ fn a_folder_without_git_has_the_same() {
 }
 
 #[test]
-fn large_files_are_whole_in_their_snapshots() {
+fn snapshots_contain_large_files_completely() {
     let lines = |last: &str| (0..200_000).map(|line| format!("line {line}\n")).collect::<String>() + last;
     let ws = Workspace::with(&[("big.txt", lines("one\n").as_str())]);
     ws.lbx(&["read", "big.txt", "--start-line", "-1"]).ok();
@@ -190,7 +190,7 @@ fn large_files_are_whole_in_their_snapshots() {
 
 /// They are computed while the disk works, from the files as they are; a conversion still comes first.
 #[test]
-fn a_large_file_enters_as_git_would_store_it() {
+fn large_file_is_stored_as_by_git() {
     let text = |eol: &str| (0..100_000).map(|line| format!("line {line}{eol}")).collect::<String>();
     let ws = Workspace::with(&[(".gitattributes", "crlf.txt text eol=crlf\n"), ("plain.txt", &text("\n"))]);
     ws.write("crlf.txt", text("\r\n"));
@@ -207,7 +207,7 @@ fn a_large_file_enters_as_git_would_store_it() {
 
 /// Its bytes are in separate pages, and are read, joined, hashed and compressed in threads.
 #[test]
-fn a_file_of_many_mb_is_edited_as_any_other() {
+fn edits_of_a_huge_file_are_snapshotted_and_undoable() {
     let original: String = (0..400_000).map(|line| format!("line {line} of many\n")).collect();
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.write("big.txt", &original);
@@ -242,7 +242,7 @@ fn a_file_of_many_mb_is_edited_as_any_other() {
 
 /// A scan that cannot read a folder reports no change, whatever git's index has of it.
 #[test]
-fn what_may_not_be_read_stays_as_the_branch_has_it() {
+fn unreadable_files_stay_unchanged_in_the_snapshot() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n"), ("d/e/c.txt", "c\n")]);
     for path in ["a.txt", "d/b.txt", "d/e/c.txt"] {
         ws.lbx(&["append", path, "--content", "more\n"]).ok();
@@ -282,7 +282,7 @@ fn collector(ws: &Workspace, word: &str) -> std::process::Child {
 }
 
 #[test]
-fn a_snapshot_waits_for_a_git_gc_that_takes_young_objects() {
+fn snapshot_waits_for_git_gc_with_prune_now() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     for (word, call) in [

@@ -26,7 +26,7 @@ fn commit_on_feature(ws: &Workspace, path: &str, text: &str) {
 }
 
 #[test]
-fn a_second_squash_commits_what_came_since() {
+fn second_squash_commits_later_changes() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     ws.write("a.txt", TEN.replace("nine", "draft"));
     edit(&ws, "s", "a.txt", "two", "TWO");
@@ -58,7 +58,7 @@ fn a_second_squash_commits_what_came_since() {
 }
 
 #[test]
-fn a_second_squash_takes_back_what_was_undone_since() {
+fn second_squash_reverts_undone_changes() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     edit(&ws, "s", "a.txt", "two", "TWO");
     edit(&ws, "s", "a.txt", "seven", "SEVEN");
@@ -82,7 +82,7 @@ fn a_second_squash_takes_back_what_was_undone_since() {
 }
 
 #[test]
-fn a_second_squash_with_history_adds_only_the_changes_that_are_new() {
+fn second_squash_with_history_adds_only_new_changes() {
     let ws = workspace(&[("a.txt", TEN)]);
     let squash =
         || ws.lbx(&["squash", "-m", "All", "--session", "s", "--onto", "feature", "--keep-history"]).ok();
@@ -103,7 +103,7 @@ fn state(ws: &Workspace) -> (String, String, Value) {
 }
 
 #[test]
-fn the_branch_that_is_checked_out_is_committed_on_where_that_is_asked_for() {
+fn squash_checked_out_commits_on_the_current_branch() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n"), ("c.txt", "c\n"), ("mine.txt", "1\n")]);
     ws.write("a.txt", TEN.replace("nine", "draft"));
     ws.write("mine.txt", "2\n");
@@ -142,7 +142,7 @@ fn the_branch_that_is_checked_out_is_committed_on_where_that_is_asked_for() {
 }
 
 #[test]
-fn the_index_is_left_alone_where_it_holds_something_else() {
+fn squash_checked_out_rejects_conflicting_index_states() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     edit(&ws, "s", "a.txt", "two", "TWO");
     ws.lbx(&["write", "new.txt", "--content", "n\n", "--session", "s"]).ok();

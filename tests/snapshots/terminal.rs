@@ -55,7 +55,7 @@ fn typed_on_a_terminal(
 }
 
 #[test]
-fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
+fn terminal_diff_is_colored_and_grouped_by_session() {
     let ws = workspace();
     let Some(diff) = on_a_terminal(&ws, "diff", &[]) else { return };
     let sessions: Vec<&str> = diff.lines().filter(|line| line.contains("session ")).collect();
@@ -76,7 +76,7 @@ fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
 }
 
 #[test]
-fn a_developer_who_undoes_is_shown_whose_change_it_is_and_is_asked() {
+fn terminal_undo_asks_before_reverting_the_change_of_a_session() {
     let ws = workspace();
     let question = "undo: the last change is of session second: edit: b.txt (change 1). Go on? [y/N] ";
     for typed in ["n\n", "\n", ""] {
@@ -103,7 +103,7 @@ fn a_developer_who_undoes_is_shown_whose_change_it_is_and_is_asked() {
 }
 
 #[test]
-fn a_person_who_names_no_tool_is_shown_the_help() {
+fn terminal_call_without_a_tool_shows_the_help() {
     let ws = workspace();
     let Some(help) = on_a_terminal(&ws, "", &[]) else { return };
     assert!(help.contains("Usage: lbx") && help.contains("lbx help agents"), "{help}");
@@ -112,7 +112,7 @@ fn a_person_who_names_no_tool_is_shown_the_help() {
 }
 
 #[test]
-fn what_people_call_answers_them_in_words_and_programs_in_json() {
+fn terminal_output_is_text_and_piped_output_is_json() {
     let ws = workspace();
     ws.lbx(&["delete", "b.txt", "--session", "second"]).ok();
     let calls = [
@@ -149,7 +149,7 @@ fn what_people_call_answers_them_in_words_and_programs_in_json() {
 }
 
 #[test]
-fn a_long_call_shows_its_progress_to_a_person_and_to_nobody_else() {
+fn progress_is_shown_only_on_a_terminal() {
     let ws = workspace();
     // Output after one second is shown; the command continues for a while after that.
     let command = "bash 'echo one; sleep 1.3; echo two; sleep 0.2' --set bash.backend=none --text";
@@ -163,7 +163,7 @@ fn a_long_call_shows_its_progress_to_a_person_and_to_nobody_else() {
 }
 
 #[test]
-fn an_agent_with_a_terminal_and_a_pipe_get_json() {
+fn agents_and_pipes_get_json() {
     let ws = workspace();
     let piped = ws.lbx(&["log"]).stdout_text();
     for variables in [[("CLAUDE_CODE_SESSION_ID", "abc")], [("LBX_OUTPUT", "json")], [("TERM", "dumb")]] {
@@ -183,7 +183,7 @@ fn an_agent_with_a_terminal_and_a_pipe_get_json() {
 }
 
 #[test]
-fn a_log_finds_lists_files_and_draws_sessions() {
+fn log_supports_grep_stat_and_graph() {
     let ws = workspace();
     let data = ws.lbx(&["log", "--grep", "because of T", "--stat"]).ok();
     let snapshots = data["snapshots"].as_array().unwrap();
@@ -198,7 +198,7 @@ fn a_log_finds_lists_files_and_draws_sessions() {
 }
 
 #[test]
-fn a_snapshot_names_its_session_and_harness_as_author() {
+fn snapshot_author_is_the_session_and_harness() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["write", "a.txt", "--content", "a\n", "--session", "s1"]).ok();
     assert_eq!(ws.git(&["log", "-1", "--format=%an|%ae|%cn", "lbx-snapshots"]), "lbx s1|lbx@localhost|lbx");
@@ -238,7 +238,7 @@ fn ended(mut child: Child) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_watch_tells_each_call_as_it_lands_and_ends_cleanly() {
+fn watch_prints_each_call_and_exits_cleanly() {
     let ws = workspace();
     let mut child = watching(&ws, &["--all"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

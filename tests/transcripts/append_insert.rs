@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::common::{Workspace, sha256};
 
 #[test]
-fn text_is_added_at_either_end_without_a_read() {
+fn append_and_prepend_need_no_read() {
     let ws = Workspace::with(&[("a.txt", "two\n")]);
     let data = ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
     assert_eq!((&data["lines_added"], &data["lines_removed"]), (&json!(1), &json!(0)));
@@ -16,7 +16,7 @@ fn text_is_added_at_either_end_without_a_read() {
 }
 
 #[test]
-fn what_was_never_seen_stays_unread_after_an_append() {
+fn unseen_lines_stay_unread_after_append() {
     let ws = Workspace::with(&[("a.txt", "secret\n")]);
     ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
@@ -27,7 +27,7 @@ fn what_was_never_seen_stays_unread_after_an_append() {
 }
 
 #[test]
-fn a_missing_file_is_made() {
+fn append_and_prepend_create_a_missing_file() {
     let ws = Workspace::with(&[]);
     for (tool, path) in [("append", "a/b.txt"), ("prepend", "c.txt")] {
         let data = ws.lbx(&[tool, path, "--content", "new\n"]).ok();
@@ -37,7 +37,7 @@ fn a_missing_file_is_made() {
 }
 
 #[test]
-fn an_append_to_a_line_without_its_end_warns() {
+fn append_after_a_missing_final_newline_warns() {
     let ws = Workspace::with(&[("a.txt", "cut")]);
     ws.lbx(&["append", "a.txt", "--content", " off\n"])
         .warned("the last line of a.txt had no newline: the text continues that line");
@@ -45,7 +45,7 @@ fn an_append_to_a_line_without_its_end_warns() {
 }
 
 #[test]
-fn an_expected_sha256_is_checked_though_none_is_needed() {
+fn append_and_prepend_check_expected_sha256() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let (right, wrong) = (sha256(b"one\n"), sha256(b"two\n"));
     for tool in ["append", "prepend"] {
@@ -57,7 +57,7 @@ fn an_expected_sha256_is_checked_though_none_is_needed() {
 }
 
 #[test]
-fn added_text_takes_the_line_endings_and_the_encoding_of_the_file() {
+fn added_text_takes_line_endings_and_encoding_of_the_file() {
     let utf16 = |text: &str| -> Vec<u8> {
         [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
     };
@@ -81,7 +81,7 @@ fn added_text_takes_the_line_endings_and_the_encoding_of_the_file() {
 }
 
 #[test]
-fn lines_are_inserted_after_a_line() {
+fn insert_adds_lines_after_a_line() {
     for (line, result) in
         [("0", "new\none\ntwo\nthree\n"), ("1", "one\nnew\ntwo\nthree\n"), ("3", "one\ntwo\nthree\nnew\n")]
     {
@@ -96,7 +96,7 @@ fn lines_are_inserted_after_a_line() {
 }
 
 #[test]
-fn an_insert_joins_no_lines() {
+fn insert_never_joins_lines() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo"), ("crlf.txt", "one\r\ntwo\r\n"), ("empty.txt", "")]);
     ws.lbx(&["read", "a.txt", "crlf.txt", "empty.txt"]).ok();
     ws.lbx(&["insert", "a.txt", "2", "--content", "three"]).ok();
@@ -108,7 +108,7 @@ fn an_insert_joins_no_lines() {
 }
 
 #[test]
-fn an_insert_is_gated_and_bounded() {
+fn insert_requires_a_read_and_an_existing_line() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.unchanged(|| {
         ws.lbx(&["insert", "a.txt", "0", "--content", "x"]).error("not_read");
@@ -123,14 +123,14 @@ fn an_insert_is_gated_and_bounded() {
 }
 
 #[test]
-fn an_empty_text_changes_nothing() {
+fn empty_append_changes_nothing() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let envelope = ws.unchanged(|| ws.lbx(&["append", "a.txt", "--content", ""]).success());
     assert_eq!((&envelope["data"]["already_applied"], &envelope["snapshot"]), (&json!(true), &Value::Null));
 }
 
 #[test]
-fn an_empty_append_checks_what_was_named_and_prepend_warns_where_it_joins_lines() {
+fn prepend_warns_if_it_joins_lines() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let wrong = "0".repeat(64);
     for tool in ["append", "prepend"] {
@@ -145,7 +145,7 @@ fn an_empty_append_checks_what_was_named_and_prepend_warns_where_it_joins_lines(
 }
 
 #[test]
-fn a_line_past_the_end_of_an_unread_file_is_answered_with_lines_there_are() {
+fn insert_past_the_end_suggests_existing_lines() {
     let ws = Workspace::bare(&[("a.txt", "1\n2\n3\n")]);
     let insert = ["insert", "a.txt", "99999", "--content", "x"];
     let error = ws.lbx(&insert).error("not_read");

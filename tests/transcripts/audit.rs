@@ -22,7 +22,7 @@ fn records(data: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn changes_and_refusals_are_recorded_and_reads_are_not() {
+fn audit_records_changes_and_errors_but_no_reads() {
     let ws = audited();
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["append", "a.txt", "--content", "x", "--dry-run"]).success();
@@ -57,7 +57,7 @@ fn changes_and_refusals_are_recorded_and_reads_are_not() {
 }
 
 #[test]
-fn the_log_is_filtered_and_paged() {
+fn audit_log_is_filtered_and_paged() {
     let ws = audited();
     let cases: &[(&[&str], usize)] = &[
         (&["audit", "--session", "bob"], 2),
@@ -78,7 +78,7 @@ fn the_log_is_filtered_and_paged() {
 }
 
 #[test]
-fn a_whole_chain_is_verified() {
+fn audit_verify_accepts_an_intact_chain() {
     let ws = audited();
     let data = ws.lbx(&["audit", "--verify"]).ok();
     assert_eq!((&data["verified"], &data["broken"]), (&json!(true), &Value::Null));
@@ -96,7 +96,7 @@ fn a_whole_chain_is_verified() {
 }
 
 #[test]
-fn an_altered_or_removed_record_is_named() {
+fn audit_verify_names_an_altered_or_removed_record() {
     type Damage = fn(Vec<String>) -> Vec<String>;
     let cases: &[(&str, Damage, u64)] = &[
         ("another session", |lines| lines.iter().map(|line| line.replace("bob", "eve")).collect(), 2),
@@ -126,7 +126,7 @@ fn an_altered_or_removed_record_is_named() {
 }
 
 #[test]
-fn a_log_whose_end_is_cut_off_says_so() {
+fn audit_verify_detects_a_truncated_log() {
     for cut in [1, 2, 4] {
         let ws = audited();
         let path = ws.path(&state("audit/current.jsonl"));
@@ -145,7 +145,7 @@ fn a_log_whose_end_is_cut_off_says_so() {
 }
 
 #[test]
-fn half_a_record_of_a_dead_call_is_no_damage() {
+fn audit_verify_accepts_half_a_record_of_a_killed_call() {
     let ws = audited();
     let path = ws.path(&state("audit/current.jsonl"));
     let mut text = fs::read_to_string(&path).unwrap();
@@ -158,7 +158,7 @@ fn half_a_record_of_a_dead_call_is_no_damage() {
 }
 
 #[test]
-fn a_record_has_the_reason_and_the_gate_of_its_change() {
+fn audit_record_has_why_and_gate() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n", "--why", "  Count on.\nAs asked.\n"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x\n", "--set", "gate=off", "--why", &"long ".repeat(1000)])
@@ -175,7 +175,7 @@ fn a_record_has_the_reason_and_the_gate_of_its_change() {
 }
 
 #[test]
-fn verify_in_text_is_the_verdict_alone() {
+fn audit_verify_text_is_only_the_verdict() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for text in ["two\n", "three\n"] {
         ws.lbx(&["append", "a.txt", "--content", text]).ok();

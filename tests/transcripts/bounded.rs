@@ -35,7 +35,7 @@ fn full() -> (Workspace, Vec<String>) {
 }
 
 #[test]
-fn no_answer_that_reads_is_longer_than_a_shell_shows() {
+fn responses_of_reading_tools_fit_in_shell_output() {
     let (ws, names) = full();
     for file in ["lines.txt", "escapes.txt", "long.txt"] {
         let data = shown_whole(&ws.lbx(&["read", file, "--limit", "0"]));
@@ -53,7 +53,7 @@ fn no_answer_that_reads_is_longer_than_a_shell_shows() {
 }
 
 #[test]
-fn no_answer_that_changes_is_longer_than_a_shell_shows() {
+fn responses_of_changing_tools_fit_in_shell_output() {
     let (ws, names) = full();
     shown_whole(&ws.lbx(&["write", "new.txt", "--content", &escaped_line().repeat(900), "--diff"]));
     ws.lbx(&["read", "escapes.txt", "--limit", "0", "--max-bytes", "0"]).ok();
@@ -92,7 +92,7 @@ fn no_answer_that_changes_is_longer_than_a_shell_shows() {
 }
 
 #[test]
-fn a_line_that_is_longer_than_a_whole_diff_is_cut() {
+fn line_longer_than_the_diff_limit_is_cut() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["write", "b.txt", "--content", &"\"".repeat(100_000)]).ok();
     let data = ws.lbx(&["diff"]).ok();

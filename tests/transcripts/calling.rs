@@ -27,7 +27,7 @@ fn in_every_form(ws: &Workspace, tool: &str, flags: &[&str], request: &Value) ->
 }
 
 #[test]
-fn one_request_gets_one_answer_in_every_form() {
+fn request_gets_the_same_response_in_every_form() {
     let ws = Workspace::with(&[("a b.txt", "one\ntwo\nthree\n")]);
     let old = sha256(b"one\ntwo\nthree\n");
     let cases: &[(&str, &[&str], Value)] = &[
@@ -78,7 +78,7 @@ fn one_request_gets_one_answer_in_every_form() {
 }
 
 #[test]
-fn bulk_text_comes_from_stdin() {
+fn content_is_read_from_stdin() {
     let ws = Workspace::with(&[]);
     let text = "first 'quoted' \"line\" $HOME\n\ttab \\ backslash\n";
     ws.lbx_stdin(&["write", "a.txt"], text).ok();
@@ -90,7 +90,7 @@ fn bulk_text_comes_from_stdin() {
 }
 
 #[test]
-fn a_text_that_looks_like_a_flag_is_a_text() {
+fn content_that_looks_like_a_flag_is_content() {
     let ws = Workspace::with(&[]);
     for text in ["--help", "-x", "--", "-", "--content"] {
         ws.lbx_stdin(&["write", "a.txt"], text).ok();
@@ -103,7 +103,7 @@ fn a_text_that_looks_like_a_flag_is_a_text() {
 }
 
 #[test]
-fn an_edit_takes_search_and_replace_blocks_from_stdin() {
+fn edit_reads_search_replace_blocks_from_stdin() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let blocks = "<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nthree\n=======\n3\n>>>>>>> REPLACE\n";
@@ -118,7 +118,7 @@ fn an_edit_takes_search_and_replace_blocks_from_stdin() {
 }
 
 #[test]
-fn dev_null_is_no_content_and_an_empty_pipe_is_an_empty_text() {
+fn empty_pipe_gives_empty_content_and_dev_null_no_content() {
     let ws = Workspace::with(&[("full.txt", "full\n")]);
     ws.lbx(&["read", "full.txt"]).ok();
     ws.unchanged(|| ws.lbx(&["write", "full.txt"]).error("invalid_request"));
@@ -145,7 +145,7 @@ fn empty_stdin_is_an_empty_request() {
 }
 
 #[test]
-fn a_tool_without_a_required_field_never_waits_for_stdin() {
+fn tool_without_a_required_field_never_waits_for_stdin() {
     let ws = Workspace::with(&[]);
     ws.call(&["schema"]).stdin_never_closes().run().ok();
     ws.call(&["read", "--help"]).stdin_never_closes().run().stdout_text();
@@ -153,7 +153,7 @@ fn a_tool_without_a_required_field_never_waits_for_stdin() {
 }
 
 #[test]
-fn a_text_that_is_missing_is_told_with_the_ways_to_give_it() {
+fn missing_content_error_lists_ways_to_give_it() {
     let ws = Workspace::with(&[("a.md", "# A\n")]);
     let calls: &[(&[&str], &str)] = &[
         (&["patch"], "patch"),
@@ -183,7 +183,7 @@ fn a_text_that_is_missing_is_told_with_the_ways_to_give_it() {
 }
 
 #[test]
-fn a_call_that_has_its_content_never_waits_for_stdin() {
+fn call_with_content_never_waits_for_stdin() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let calls: &[&[&str]] = &[
         &["read", "a.txt"],
@@ -199,7 +199,7 @@ fn a_call_that_has_its_content_never_waits_for_stdin() {
 }
 
 #[test]
-fn a_batch_answers_every_line_in_order() {
+fn batch_responds_to_every_line_in_order() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let lines = [
         r#"{"tool":"edit","request":{"path":"a.txt","old_string":"one","new_string":"two"},"id":1}"#,
@@ -238,7 +238,7 @@ fn a_batch_answers_every_line_in_order() {
 }
 
 #[test]
-fn a_batch_that_succeeds_exits_0() {
+fn successful_batch_exits_0() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let answer = ws.lbx_stdin(&["batch"], "{\"tool\":\"read\",\"request\":{\"path\":\"a.txt\"}}\n");
     assert_eq!((answer.status(), answer.lines().len()), (0, 1));
@@ -246,7 +246,7 @@ fn a_batch_that_succeeds_exits_0() {
 }
 
 #[test]
-fn a_link_named_after_a_tool_is_that_tool() {
+fn link_named_after_a_tool_runs_that_tool() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for name in ["read", "/usr/local/bin/read", "read_file", "view"] {
         let envelope = ws.call(&["a.txt"]).named(name).run().success();
@@ -258,7 +258,7 @@ fn a_link_named_after_a_tool_is_that_tool() {
 }
 
 #[test]
-fn other_names_of_a_tool_are_accepted() {
+fn tool_aliases_are_accepted() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read_file", "a.txt"]).ok();
     ws.lbx(&["edit_file", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
@@ -286,7 +286,7 @@ fn text_mode_prints_the_payload_alone() {
 }
 
 #[test]
-fn pretty_spreads_one_object_over_lines() {
+fn pretty_prints_one_object_on_several_lines() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let answer = ws.lbx(&["read", "a.txt", "--pretty"]);
     assert!(answer.stdout_text().lines().count() > 5);
@@ -295,14 +295,14 @@ fn pretty_spreads_one_object_over_lines() {
 }
 
 #[test]
-fn exit_status_changes_nothing_for_a_tool_that_has_no_result_to_tell() {
+fn exit_status_flag_has_no_effect_on_read() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt", "--exit-status"]).ok();
     ws.lbx(&["--exit-status", "read", "none.txt"]).error("not_found");
 }
 
 #[test]
-fn the_environment_names_workspace_and_session() {
+fn environment_sets_workspace_and_session() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "two", "--dry-run"];
     ws.call(&["read", "a.txt"]).env("LBX_SESSION", "s1").run().ok();
@@ -339,7 +339,7 @@ fn session_and_workspace_are_fields_of_every_request() {
 }
 
 #[test]
-fn a_sandbox_that_there_is_not_is_refused() {
+fn unknown_sandbox_is_an_error() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt", "--sandbox", "none"]).error("sandbox_not_found");
     ws.call(&["read", "a.txt"]).env("LBX_SANDBOX", "none").run().error("sandbox_not_found");
@@ -347,7 +347,7 @@ fn a_sandbox_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn help_and_version_are_for_people() {
+fn help_and_version_print_text() {
     let ws = Workspace::with(&[]);
     let help = ws.lbx(&["--help"]);
     assert_eq!(help.status(), 0);
@@ -359,7 +359,7 @@ fn help_and_version_are_for_people() {
 }
 
 #[test]
-fn the_schema_lists_every_tool_and_no_alias() {
+fn schema_lists_every_tool_and_no_alias() {
     let ws = Workspace::with(&[]);
     let all = ws.lbx(&["schema"]).ok();
     let names: Vec<&str> =
@@ -380,7 +380,7 @@ fn the_schema_lists_every_tool_and_no_alias() {
 }
 
 #[test]
-fn a_caller_that_goes_away_does_not_make_lbx_panic() {
+fn closed_stdout_causes_no_panic() {
     let ws = Workspace::with(&[("big.txt", &"line\n".repeat(100_000))]);
     let mut child = ws.call(&["read", "big.txt", "--max-bytes", "0", "--limit", "0"]).spawn();
     drop(child.stdout.take());
@@ -402,7 +402,7 @@ fn a_caller_that_goes_away_does_not_make_lbx_panic() {
 }
 
 #[test]
-fn other_names_of_fields_are_flags_too() {
+fn field_aliases_work_as_flags() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
     ws.lbx(&["read", "--file-path", "a.txt", "--startLine", "1"]).ok();
     ws.lbx(&["edit", "--absolute_path=a.txt", "--old-str", "one", "--newText", "--path"]).ok();
@@ -417,7 +417,7 @@ fn other_names_of_fields_are_flags_too() {
 }
 
 #[test]
-fn a_value_that_looks_like_a_flag_reaches_its_flag() {
+fn flag_value_may_look_like_a_flag() {
     let ws = Workspace::with(&[("a.txt", "--path\n--\n-x\n")]);
     ws.lbx(&["--session", "read", "read", "--path", "a.txt"]).ok();
     for (old, new) in [("--path", "--session"), ("--session", "--help"), ("-x", "--json"), ("--\n", "-\n")] {
@@ -431,7 +431,7 @@ fn a_value_that_looks_like_a_flag_reaches_its_flag() {
 }
 
 #[test]
-fn a_long_text_may_be_in_a_file() {
+fn at_sign_reads_a_value_from_a_file() {
     let ws = Workspace::with(&[("from.txt", "one\n\"two\"\n"), ("a.md", "# A\nold\n")]);
     ws.lbx(&["write", "to.txt", "--content", "@from.txt"]).ok();
     ws.holds("to.txt", "one\n\"two\"\n");
@@ -454,7 +454,7 @@ fn a_long_text_may_be_in_a_file() {
 }
 
 #[test]
-fn a_value_that_a_flag_does_not_take_is_refused_with_those_that_it_takes() {
+fn invalid_flag_value_error_lists_accepted_values() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let cases: &[(&[&str], &str)] = &[
         (&["read", "a.txt", "--max-bytes", "-1"], "`--max-bytes`: expected a whole number from 0, got -1"),
@@ -483,7 +483,7 @@ fn a_value_that_a_flag_does_not_take_is_refused_with_those_that_it_takes() {
 }
 
 #[test]
-fn no_flag_takes_a_negative_number_for_another_flag() {
+fn negative_number_is_parsed_as_a_flag_value() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for tool in ws.lbx(&["schema"]).ok()["tools"].as_array().unwrap() {
         let (name, fields) =
@@ -502,7 +502,7 @@ fn no_flag_takes_a_negative_number_for_another_flag() {
 }
 
 #[test]
-fn a_required_field_that_is_missing_is_named() {
+fn missing_required_field_is_named() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for (tool, field) in [("grep", "pattern"), ("glob", "pattern"), ("read", "path"), ("move", "from")] {
         let error = ws.lbx(&[tool]).error("invalid_request");
@@ -515,7 +515,7 @@ fn a_required_field_that_is_missing_is_named() {
 }
 
 #[test]
-fn the_list_of_tools_is_short() {
+fn schema_list_is_short() {
     let ws = Workspace::with(&[]);
     let answer = ws.lbx(&["schema", "--list"]);
     assert!(answer.stdout_text().len() < 6000, "{}", answer.stdout_text().len());
@@ -534,7 +534,7 @@ fn the_list_of_tools_is_short() {
 }
 
 #[test]
-fn an_unknown_flag_is_answered_by_what_may_be_meant() {
+fn unknown_flag_error_suggests_the_likely_flag() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let cases: &[(&[&str], &[&str], &[&str])] = &[
         (&["read", "a.txt", "--head", "3"], &["--limit"], &["--heading", "as a value"]),
@@ -564,7 +564,7 @@ fn an_unknown_flag_is_answered_by_what_may_be_meant() {
 }
 
 #[test]
-fn a_line_of_a_batch_is_answered_under_its_id_whatever_is_wrong() {
+fn invalid_batch_line_keeps_its_id_in_the_response() {
     let ws = Workspace::with(&[]);
     let lines = [
         r#"{"id":1,"request":{}}"#,
@@ -581,7 +581,7 @@ fn a_line_of_a_batch_is_answered_under_its_id_whatever_is_wrong() {
 }
 
 #[test]
-fn the_schema_has_the_fields_of_every_tool() {
+fn schema_includes_the_common_fields_of_each_tool() {
     let ws = Workspace::with(&[]);
     for tool in ["log", "audit", "read", "write"] {
         let fields = ws.lbx(&["schema", tool]).ok()["tools"][0]["request"]["properties"].clone();
@@ -591,7 +591,7 @@ fn the_schema_has_the_fields_of_every_tool() {
 }
 
 #[test]
-fn an_output_form_that_does_not_exist_is_refused() {
+fn unknown_output_form_is_an_error() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let call = |form: &str| ws.call(&["read", "a.txt"]).env("LBX_OUTPUT", form).run();
     let error = call("yaml").error("invalid_request");
@@ -602,7 +602,7 @@ fn an_output_form_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn what_hands_reach_for_is_taken() {
+fn common_mistakes_are_accepted_or_explained() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "one\n")]);
     let error = ws.lbx(&["read", ""]).error("invalid_request");
     assert_eq!(error["message"], "field `path` is empty");
@@ -629,7 +629,7 @@ fn what_hands_reach_for_is_taken() {
 }
 
 #[test]
-fn a_model_familys_tool_takes_its_required_parameters_in_order() {
+fn dialect_tool_takes_required_parameters_in_order() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let said = |call: &[&str]| ws.lbx(call).stdout_text();
     assert!(said(&["Read", "a.txt"]).contains("one"));
@@ -664,7 +664,7 @@ fn every_field_has_a_flag() {
 }
 
 #[test]
-fn a_word_of_another_program_is_answered_without_the_list_of_tools() {
+fn other_program_name_gets_an_error_without_the_tool_list() {
     let ws = Workspace::with(&[]);
     let message =
         |tool: &str| ws.lbx(&[tool]).error("invalid_request")["message"].as_str().unwrap().to_owned();

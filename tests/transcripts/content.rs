@@ -75,7 +75,7 @@ fn encoding_and_line_endings_survive_an_edit() {
 }
 
 #[test]
-fn old_text_with_any_line_endings_meets_any() {
+fn old_string_matches_any_line_endings() {
     for (_, [first, second, _]) in ENDINGS {
         for ending in ["\n", "\r\n"] {
             let ws = Workspace::bare(&[("a.txt", &format!("one{first}two{second}three"))]);
@@ -90,7 +90,7 @@ fn old_text_with_any_line_endings_meets_any() {
 }
 
 #[test]
-fn every_byte_outside_the_edit_stays() {
+fn edit_keeps_arbitrary_bytes_outside_the_match() {
     let mut bytes: Vec<u8> = (1..=255).flat_map(|byte| [byte, b'\n']).collect();
     bytes.extend_from_slice(b"the place\n");
     bytes.extend((1..=255).rev().flat_map(|byte| [byte, b'\r', b'\n']));
@@ -104,7 +104,7 @@ fn every_byte_outside_the_edit_stays() {
 }
 
 #[test]
-fn a_file_that_could_not_be_written_back_is_refused() {
+fn broken_utf16_and_utf32_files_are_unsupported() {
     let ws = Workspace::bare(&[]);
     let lone_surrogate = [0xff, 0xfe, 0x00, 0xd8, b'a', 0x00];
     let half_unit = [0xff, 0xfe, b'a', 0x00, b'b'];
@@ -128,7 +128,7 @@ fn a_file_that_could_not_be_written_back_is_refused() {
 }
 
 #[test]
-fn a_file_with_a_nul_byte_is_binary_to_read_and_kept_by_an_append() {
+fn nul_byte_is_binary_for_read_and_kept_by_append() {
     let ws = Workspace::bare(&[]);
     ws.write("a.bin", b"one\0two\n");
     ws.lbx(&["read", "a.bin"]).error("binary_file");
@@ -159,7 +159,7 @@ fn attributes_decide_how_a_snapshot_stores_line_endings() {
 }
 
 #[test]
-fn a_read_as_text_is_the_bytes_on_disk() {
+fn read_text_prints_the_bytes_on_disk() {
     let ws = Workspace::with(&[]);
     let utf16 = |text: &str, unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
         std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(unit).collect()
@@ -182,7 +182,7 @@ fn a_read_as_text_is_the_bytes_on_disk() {
 }
 
 #[test]
-fn a_patch_brings_no_bytes_into_a_utf16_file_that_it_cannot_hold() {
+fn patch_of_utf16_with_invalid_utf8_is_rejected() {
     let ws = Workspace::bare(&[]);
     let text: Vec<u8> = "\u{feff}one\ntwo\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     ws.write("wide.txt", &text);

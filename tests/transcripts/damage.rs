@@ -86,7 +86,7 @@ fn fsck(ws: &Workspace) -> String {
 const HARMS: [&str; 3] = ["empty", "zeros", "gone"];
 
 #[test]
-fn a_damaged_snapshot_stops_no_change_and_doctor_says_how_to_repair_it() {
+fn damaged_snapshot_blocks_no_change_and_has_a_remedy() {
     for revision in ["lbx-snapshots", "lbx-snapshots^{tree}", "lbx-snapshots:new.txt", "lbx-snapshots~1"] {
         let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
         assert_eq!(snapshots(&ws).0, "ok");
@@ -118,7 +118,7 @@ fn a_damaged_snapshot_stops_no_change_and_doctor_says_how_to_repair_it() {
 }
 
 #[test]
-fn an_empty_reference_is_repaired_as_doctor_says() {
+fn doctor_remedy_repairs_an_empty_ref() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
     let reference = ws.path(".git/refs/heads/lbx-snapshots");
@@ -136,7 +136,7 @@ fn an_empty_reference_is_repaired_as_doctor_says() {
 }
 
 #[test]
-fn a_damaged_private_repository_is_moved_aside_as_doctor_says() {
+fn doctor_remedy_replaces_a_damaged_private_repository() {
     let ws = changed(Workspace::bare(&[("a.txt", "one\n")]));
     let reference = ws.path(&state("repo.git/refs/heads/lbx-snapshots"));
     let id = fs::read_to_string(&reference).unwrap();
@@ -155,7 +155,7 @@ fn a_damaged_private_repository_is_moved_aside_as_doctor_says() {
 }
 
 #[test]
-fn a_log_shows_what_can_be_read() {
+fn log_shows_readable_snapshots_with_a_warning() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     empty(&object(&ws, "lbx-snapshots:new.txt"));
     let listed = ws.lbx(&["log"]).ok()["snapshots"].as_array().unwrap().len();
@@ -167,7 +167,7 @@ fn a_log_shows_what_can_be_read() {
 }
 
 #[test]
-fn a_repository_that_does_not_serve_is_named_with_the_reason() {
+fn doctor_explains_an_unusable_repository() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     ws.git(&["branch", "-m", "lbx-snapshots", "other"]);
     ws.git(&["symbolic-ref", "refs/heads/lbx-snapshots", "refs/heads/other"]);
@@ -185,7 +185,7 @@ fn a_repository_that_does_not_serve_is_named_with_the_reason() {
 }
 
 #[test]
-fn a_damaged_record_of_a_change_is_skipped_with_a_warning() {
+fn damaged_journal_record_is_skipped_with_a_warning() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     assert_eq!(journal(&ws), None);
     let before = ws.git(&["rev-parse", "lbx-snapshots~2"]).trim().to_owned();
@@ -241,7 +241,7 @@ fn empty_state_files_lose_no_bytes() {
 }
 
 #[test]
-fn a_damaged_commit_or_tree_is_left_for_the_newest_whole_snapshot() {
+fn doctor_fix_resets_to_the_newest_intact_snapshot() {
     for revision in ["lbx-snapshots", "lbx-snapshots^{tree}"] {
         for how in HARMS {
             let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
@@ -266,7 +266,7 @@ fn a_damaged_commit_or_tree_is_left_for_the_newest_whole_snapshot() {
 }
 
 #[test]
-fn a_file_of_a_snapshot_is_written_again_from_the_work_tree() {
+fn doctor_fix_rewrites_a_damaged_blob_from_the_work_tree() {
     for how in HARMS {
         let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
         let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
@@ -285,7 +285,7 @@ fn a_file_of_a_snapshot_is_written_again_from_the_work_tree() {
 }
 
 #[test]
-fn a_damaged_or_missing_branch_is_set_to_its_newest_snapshot() {
+fn doctor_fix_resets_a_damaged_or_missing_branch() {
     for how in HARMS {
         for has_log in [true, false] {
             let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
@@ -308,7 +308,7 @@ fn a_damaged_or_missing_branch_is_set_to_its_newest_snapshot() {
 }
 
 #[test]
-fn a_private_repository_is_repaired_too() {
+fn doctor_fix_repairs_a_private_repository() {
     let ws = changed(Workspace::bare(&[("a.txt", "one\n")]));
     let reference = ws.path(&state("repo.git/refs/heads/lbx-snapshots"));
     let id = fs::read_to_string(&reference).unwrap();
@@ -321,7 +321,7 @@ fn a_private_repository_is_repaired_too() {
 }
 
 #[test]
-fn what_cannot_be_proven_stays_as_it_is_and_is_told() {
+fn doctor_fix_changes_nothing_without_an_intact_snapshot() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
     for id in ws.git(&["rev-list", "--first-parent", "-3", "lbx-snapshots"]).lines() {
@@ -334,7 +334,7 @@ fn what_cannot_be_proven_stays_as_it_is_and_is_told() {
 }
 
 #[test]
-fn a_branch_that_vanished_is_told_by_the_change_that_begins_it_anew() {
+fn change_warns_about_a_vanished_snapshot_branch() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     let tip = ws.git(&["rev-parse", "lbx-snapshots"]);
     fs::remove_file(ws.path(".git/refs/heads/lbx-snapshots")).unwrap();
@@ -347,7 +347,7 @@ fn a_branch_that_vanished_is_told_by_the_change_that_begins_it_anew() {
 }
 
 #[test]
-fn what_git_has_to_repair_is_named() {
+fn doctor_names_damage_that_git_must_repair() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     ws.git(&["branch", "other"]);
     let repository = || {
@@ -374,7 +374,7 @@ fn what_git_has_to_repair_is_named() {
 }
 
 #[test]
-fn what_cleans_a_work_tree_leaves_the_state_alone() {
+fn git_clean_leaves_the_lbx_state_alone() {
     let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "build/\n")]);
     ws.write("build/out", "out\n");
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();

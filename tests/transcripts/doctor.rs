@@ -15,7 +15,7 @@ fn finding<'a>(data: &'a Value, check: &str) -> &'a Value {
 }
 
 #[test]
-fn a_sound_workspace_has_no_problem() {
+fn healthy_workspace_has_no_problem() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.unchanged(|| assert_eq!(ws.lbx(&["doctor"]).ok()["healthy"], true));
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
@@ -43,7 +43,7 @@ fn a_sound_workspace_has_no_problem() {
 }
 
 #[test]
-fn each_fault_is_named_with_its_remedy() {
+fn doctor_names_each_problem_with_a_remedy() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     ws.write(&state("audit/current.jsonl"), "{}\n");
@@ -61,7 +61,7 @@ fn each_fault_is_named_with_its_remedy() {
 }
 
 #[test]
-fn who_holds_the_workspace_is_told() {
+fn doctor_names_the_holder_of_the_lock() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let lock = File::open(ws.path(".lbx/lock")).unwrap();
@@ -88,7 +88,7 @@ fn who_holds_the_workspace_is_told() {
 }
 
 #[test]
-fn a_change_that_a_killed_call_left_is_settled() {
+fn doctor_fix_moves_an_unreadable_journal_entry_aside() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     // An entry that no version of lbx can read.
@@ -103,7 +103,7 @@ fn a_change_that_a_killed_call_left_is_settled() {
 }
 
 #[test]
-fn what_works_less_well_is_a_notice_with_its_remedy() {
+fn degraded_feature_is_a_notice_with_a_remedy() {
     /// A variable, a setting, and the finding: a check, a part of its message, and a part of its remedy.
     type Case = (
         Option<(&'static str, &'static str)>,
@@ -157,7 +157,7 @@ fn what_works_less_well_is_a_notice_with_its_remedy() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_a_problem() {
+fn unwritable_workspace_is_a_problem() {
     // A read-only folder.
     let bare = Workspace::with(&[("a.txt", "one\n")]);
     bare.chmod("", 0o555);
@@ -171,7 +171,7 @@ fn a_folder_that_cannot_be_written_is_a_problem() {
 }
 
 #[test]
-fn a_damaged_session_is_set_aside_by_fix() {
+fn doctor_fix_moves_a_damaged_session_aside() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     std::fs::write(ws.state_file("default.lbx"), "no session").unwrap();
@@ -186,7 +186,7 @@ fn a_damaged_session_is_set_aside_by_fix() {
 }
 
 #[test]
-fn a_call_at_work_is_told_from_one_that_was_killed() {
+fn doctor_reports_an_open_change_under_a_held_lock() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let lock = File::open(ws.path(".lbx/lock")).unwrap();
@@ -219,7 +219,7 @@ fn findings_within(ws: &Workspace, script: &str) -> Option<Value> {
 }
 
 #[test]
-fn a_disk_that_is_nearly_full_is_told() {
+fn doctor_reports_a_nearly_full_disk() {
     let ws = Workspace::bare(&[]);
     let mounted = |options: &str, script: &str| {
         findings_within(
@@ -243,7 +243,7 @@ fn a_disk_that_is_nearly_full_is_told() {
 }
 
 #[test]
-fn a_machine_that_can_confine_no_command_is_told() {
+fn doctor_reports_missing_command_isolation() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let script = "mount -t tmpfs tmpfs /proc/sys/user || exit 99\n\
         echo 0 > /proc/sys/user/max_user_namespaces\nPATH=/none exec \"$1\" doctor";
@@ -258,7 +258,7 @@ fn a_machine_that_can_confine_no_command_is_told() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_a_problem_and_stops_no_other_check() {
+fn failed_doctor_check_stops_no_other_check() {
     /// Returns the level and the message of a check.
     fn said(data: &Value, check: &str) -> String {
         let found = finding(data, check);
@@ -294,7 +294,7 @@ fn what_cannot_be_looked_at_is_a_problem_and_stops_no_other_check() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_named() {
+fn unwritable_workspace_problem_has_a_remedy() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let Some(call) = ws.call_unprivileged(&["doctor"]) else { return };
@@ -308,7 +308,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_path_that_the_policy_names_for_commands_and_that_is_missing_is_a_notice() {
+fn missing_bash_path_in_the_policy_is_a_notice() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let settings = ["--set", "bash.writable=~/none", "--set", "bash.readable=/"];
     let data = ws.lbx(&[&["doctor"][..], &settings].concat()).ok();
@@ -332,7 +332,7 @@ fn clients(data: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_server_of_each_client_that_is_set_up_is_started() {
+fn doctor_starts_the_server_of_each_configured_client() {
     let ws = Workspace::with(&[]);
     let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
     let doctor = || ws.call(&["doctor"]).env("PATH", &path).run().ok();
@@ -355,7 +355,7 @@ fn the_server_of_each_client_that_is_set_up_is_started() {
 }
 
 #[test]
-fn a_clients_server_that_does_not_start_is_a_problem_and_another_program_is_never_started() {
+fn doctor_reports_a_failing_server_and_starts_only_lbx() {
     let ws = Workspace::with(&[]);
     let server = |command: &str, arguments: &[&str]| {
         let entry = json!({ "mcpServers": { "lbx": { "command": command, "args": arguments } } });

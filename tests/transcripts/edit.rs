@@ -18,7 +18,7 @@ fn read(text: &str) -> Workspace {
 }
 
 #[test]
-fn an_edit_changes_one_place_and_answers_where() {
+fn edit_changes_one_place_and_returns_its_lines() {
     let ws = read("one\ntwo\nthree\n");
     let envelope = ws.lbx(&["edit", "a.txt", "--old-string", "two\n", "--new-string", "2\n2.5\n"]).success();
     let wanted = json!({
@@ -32,7 +32,7 @@ fn an_edit_changes_one_place_and_answers_where() {
 }
 
 #[test]
-fn an_unread_file_is_not_edited_and_the_smallest_read_is_named() {
+fn edit_of_an_unread_file_suggests_the_smallest_read() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let edit = ["edit", "a.txt", "--old-string", "two", "--new-string", "2"];
     let error = ws.unchanged(|| ws.lbx(&edit).error("not_read"));
@@ -44,7 +44,7 @@ fn an_unread_file_is_not_edited_and_the_smallest_read_is_named() {
 }
 
 #[test]
-fn a_file_changed_by_someone_else_is_not_edited() {
+fn edit_of_a_file_changed_by_another_program_is_stale() {
     let ws = Workspace::with(&[("greet.txt", "hello\n")]);
     ws.lbx(&["read", "greet.txt"]).ok();
     ws.write("greet.txt", "hallo\n"); // another program steps in
@@ -56,7 +56,7 @@ fn a_file_changed_by_someone_else_is_not_edited() {
 }
 
 #[test]
-fn text_that_is_not_there_is_refused_with_the_nearest() {
+fn missing_old_string_is_no_match_with_the_nearest_lines() {
     let ws = read("fn main() {\n    println!(\"hello\");\n}\n");
     let error = ws.unchanged(|| {
         ws.json("edit", &json!({"path": "a.txt", "old_string": "\tprintln!(\"hello\");", "new_string": "x"}))
@@ -71,7 +71,7 @@ fn text_that_is_not_there_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn text_that_is_there_twice_is_refused_with_its_lines() {
+fn repeated_old_string_is_ambiguous_with_its_lines() {
     let ws = read("x = 1\ny = 2\nx = 1\n");
     let error = ws.unchanged(|| {
         ws.lbx(&["edit", "a.txt", "--old-string", "x = 1", "--new-string", "x = 3"]).error("ambiguous_match")
@@ -86,7 +86,7 @@ fn text_that_is_there_twice_is_refused_with_its_lines() {
 }
 
 #[test]
-fn every_place_is_replaced_on_request() {
+fn replace_all_replaces_every_match() {
     let ws = read("x\ny x\nxx\n");
     let data =
         ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "longer", "--replace-all"]).ok();
@@ -98,7 +98,7 @@ fn every_place_is_replaced_on_request() {
 }
 
 #[test]
-fn the_expected_number_of_places_is_replaced_or_none() {
+fn expected_replacements_must_equal_the_match_count() {
     let ws = read("x\nx\nx\n");
     let edit = |count: u64| json!({"path": "a.txt", "old_string": "x", "new_string": "yyyy", "expected_replacements": count});
     ws.unchanged(|| {
@@ -113,14 +113,14 @@ fn the_expected_number_of_places_is_replaced_or_none() {
 }
 
 #[test]
-fn whole_words_leave_longer_words_alone() {
+fn edit_word_skips_longer_words() {
     let ws = read("id idx _id id.x\n");
     ws.lbx(&["edit", "a.txt", "--old-string", "id", "--new-string", "key", "--word", "--replace-all"]).ok();
     ws.holds("a.txt", "key idx _id key.x\n");
 }
 
 #[test]
-fn several_edits_see_each_other_and_are_done_all_or_none() {
+fn edits_apply_in_order_and_all_or_nothing() {
     let ws = read("one\ntwo\n");
     let edits = json!({"path": "a.txt", "edits": [
         {"old_string": "one", "new_string": "1"},
@@ -139,7 +139,7 @@ fn several_edits_see_each_other_and_are_done_all_or_none() {
 }
 
 #[test]
-fn several_edits_may_be_given_as_a_flag() {
+fn edits_flag_takes_json_or_a_file() {
     let ws = read("one\ntwo\n");
     let edits = r#"[{"old_str": "one", "new_str": "1"}, {"old_string": "1", "new_string": "-1"}]"#;
     assert_eq!(ws.lbx(&["edit", "a.txt", "--edits", edits]).ok()["count"], 2);
@@ -156,7 +156,7 @@ fn several_edits_may_be_given_as_a_flag() {
 }
 
 #[test]
-fn one_edit_in_several_files_is_one_snapshot_or_none() {
+fn edit_of_several_files_is_one_snapshot_or_nothing() {
     let ws = Workspace::with(&[("a.txt", "name\n"), ("b.txt", "name\n"), ("c.txt", "other\n")]);
     ws.lbx(&["read", "a.txt", "b.txt", "c.txt"]).ok();
     let edit = |paths: &[&str]| json!({"paths": paths, "old_string": "name", "new_string": "title"});
@@ -172,7 +172,7 @@ fn one_edit_in_several_files_is_one_snapshot_or_none() {
 }
 
 #[test]
-fn a_repeated_edit_says_that_it_is_done() {
+fn repeated_edit_is_already_applied() {
     let ws = read("the old name\n");
     let edit = ["edit", "a.txt", "--old-string", "the old name", "--new-string", "the new name"];
     ws.lbx(&edit).ok();
@@ -183,7 +183,7 @@ fn a_repeated_edit_says_that_it_is_done() {
 }
 
 #[test]
-fn an_edit_that_adds_to_what_it_finds_is_not_done_twice() {
+fn repeated_edit_that_extends_old_string_is_applied_once() {
     let ws = read("use std::fmt;\n\nfn main() {}\n");
     let edit =
         ["edit", "a.txt", "--old-string", "use std::fmt;\n", "--new-string", "use std::fmt;\nuse std::io;\n"];
@@ -193,7 +193,7 @@ fn an_edit_that_adds_to_what_it_finds_is_not_done_twice() {
 }
 
 #[test]
-fn an_edit_beside_someone_elses_change_can_be_rebased() {
+fn rebase_keeps_changes_to_other_lines() {
     let ws = read("one\nzwei\nthree\nfour\nfive\nsix\n");
     ws.lbx(&["edit", "a.txt", "--old-string", "zwei", "--new-string", "two"]).ok();
     ws.write("a.txt", "one\ntwo\nthree\nfour\nfive\nSIX\n");
@@ -213,7 +213,7 @@ fn an_edit_beside_someone_elses_change_can_be_rebased() {
 }
 
 #[test]
-fn a_rebase_over_the_same_lines_is_refused() {
+fn rebase_over_the_same_lines_is_stale() {
     let ws = read("one\ntwo\nthree\n");
     ws.write("a.txt", "ONE\ntwo\nthree\n");
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "1", "rebase": true});
@@ -221,7 +221,7 @@ fn a_rebase_over_the_same_lines_is_refused() {
 }
 
 #[test]
-fn a_missing_file_is_not_made_by_an_edit() {
+fn edit_never_creates_a_missing_file() {
     let ws = Workspace::with(&[]);
     ws.unchanged(|| {
         ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "y"]).error("not_found");
@@ -230,7 +230,7 @@ fn a_missing_file_is_not_made_by_an_edit() {
 }
 
 #[test]
-fn a_dry_run_shows_the_edit_and_changes_nothing() {
+fn edit_dry_run_shows_the_diff_and_changes_nothing() {
     let ws = read("one\n");
     ws.unchanged(|| {
         let data = ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1", "--dry-run"]).ok();
@@ -241,7 +241,7 @@ fn a_dry_run_shows_the_edit_and_changes_nothing() {
 }
 
 #[test]
-fn an_edit_may_follow_an_edit_without_a_read() {
+fn edit_after_an_edit_needs_no_read() {
     let ws = read("1\n2\n3\n");
     for (old, new) in [("1", "one"), ("2", "two"), ("3", "three")] {
         ws.lbx(&["edit", "a.txt", "--old-string", old, "--new-string", new]).ok();
@@ -251,27 +251,27 @@ fn an_edit_may_follow_an_edit_without_a_read() {
 }
 
 #[test]
-fn overlapping_places_are_ambiguous() {
+fn overlapping_matches_are_ambiguous() {
     let ws = read("aaa\n");
     ws.lbx(&["edit", "a.txt", "--old-string", "aa", "--new-string", "b"]).error("ambiguous_match");
 }
 
 #[test]
-fn a_text_may_be_deleted() {
+fn empty_new_string_deletes_the_text() {
     let ws = read("one\ntwo\n");
     ws.lbx(&["edit", "a.txt", "--old-string", "one\ntwo\n", "--new-string", ""]).ok();
     ws.holds("a.txt", "");
 }
 
 #[test]
-fn many_places_are_counted_and_the_first_20_listed() {
+fn edit_counts_all_matches_and_lists_the_first_20() {
     let ws = read(&"x\n".repeat(500));
     let data = ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "y", "--replace-all"]).ok();
     assert_eq!((&data["count"], data["replacements"].as_array().unwrap().len()), (&json!(500), 20));
 }
 
 #[test]
-fn a_flexible_match_is_asked_for_or_set_by_the_policy() {
+fn flexible_match_is_set_by_flag_or_policy() {
     let ws = read("if a {\n\tb();\n}\n");
     let edit = ["edit", "a.txt", "--old-string", "    b();", "--new-string", "    c();"];
     let error = ws.unchanged(|| ws.lbx(&edit).error("no_match"));
@@ -289,7 +289,7 @@ fn a_flexible_match_is_asked_for_or_set_by_the_policy() {
 }
 
 #[test]
-fn blocks_on_stdin_take_the_flags_of_an_edit() {
+fn edit_flags_apply_to_blocks_on_stdin() {
     let ws = read("\tone\n\ttwo\n");
     let blocks = "<<<<<<< SEARCH\n  one\n=======\n  1\n>>>>>>> REPLACE\n";
     ws.unchanged(|| ws.lbx_stdin(&["edit", "a.txt"], blocks).error("no_match"));
@@ -303,7 +303,7 @@ fn blocks_on_stdin_take_the_flags_of_an_edit() {
 }
 
 #[test]
-fn a_sketch_comes_on_stdin_or_as_a_flag() {
+fn sketch_is_accepted_on_stdin_or_as_a_flag() {
     let ws = read("fn a() {\n    one();\n}\n\nfn b() {\n    two();\n}\n");
     let sketch = "// ... existing code ...\nfn b() {\n    three();\n}\n";
     let data = ws.lbx_stdin(&["edit", "a.txt", "--sketch", "-"], sketch).ok();
@@ -318,7 +318,7 @@ fn a_sketch_comes_on_stdin_or_as_a_flag() {
 }
 
 #[test]
-fn lines_are_replaced_under_the_sha256_that_read_answers() {
+fn edit_of_lines_checks_range_sha256_from_read() {
     let ws = read("one\r\ntwo\r\nthree\r\n");
     let shown = ws.lbx(&["read", "a.txt", "--start-line", "2", "--end-line", "2"]).ok();
     let sha256 = shown["range_sha256"].as_str().unwrap().to_owned();
@@ -342,7 +342,7 @@ fn sha256_of_line(ws: &Workspace) -> String {
 }
 
 #[test]
-fn guarded_lines_move_with_a_change_elsewhere() {
+fn rebase_follows_a_line_range_moved_by_other_changes() {
     let ws = read("one\ntwo\nthree\nfour\nfive\n");
     // A file that lbx changed, so that its earlier bytes are available.
     ws.lbx(&["edit", "a.txt", "--old-string", "five", "--new-string", "5"]).ok();
@@ -355,7 +355,7 @@ fn guarded_lines_move_with_a_change_elsewhere() {
 }
 
 #[test]
-fn a_text_that_stands_in_another_file_of_the_name_is_said_to() {
+fn no_match_names_a_similar_file_with_the_text() {
     let ws = Workspace::with(&[
         ("a/mod.rs", "fn a() {}\n"),
         ("b/mod.rs", "fn b() {}\n"),
@@ -368,7 +368,7 @@ fn a_text_that_stands_in_another_file_of_the_name_is_said_to() {
 }
 
 #[test]
-fn a_miss_says_that_the_file_was_another_when_it_was_read() {
+fn no_match_says_that_the_file_changed_since_the_read() {
     let ws = read("fn old_name() {}\n");
     ws.lbx(&["edit", "a.txt", "--old-string", "{}", "--new-string", "{ }"]).ok();
     let now = b"fn new_name() { }\n";
@@ -380,7 +380,7 @@ fn a_miss_says_that_the_file_was_another_when_it_was_read() {
 }
 
 #[test]
-fn a_sketch_that_leaves_lines_out_says_which() {
+fn sketch_warns_about_the_lines_it_deletes() {
     let ws = read("a\nb\nc\nd\n");
     let sketch = json!({"path": "a.txt", "sketch": "a\nd\n"});
     ws.json("edit", &sketch).warned("the sketch omits lines 2-3 of a.txt; they were deleted");
@@ -388,7 +388,7 @@ fn a_sketch_that_leaves_lines_out_says_which() {
 }
 
 #[test]
-fn very_many_places_are_replaced_by_several_edits() {
+fn several_edits_replace_120000_matches() {
     let ws = Workspace::with(&[("a.txt", &"let value = compute(a);\n".repeat(60_000))]);
     ws.lbx(&["read", "a.txt"]).ok();
     let edits = json!([
@@ -414,7 +414,7 @@ fn very_many_places_are_replaced_by_several_edits() {
 }
 
 #[test]
-fn new_lines_get_the_ending_that_the_file_had_before_the_call() {
+fn new_lines_get_the_line_ending_of_the_old_file() {
     for (before, edits, after) in [
         (
             "a\r\nb",
@@ -437,7 +437,7 @@ fn new_lines_get_the_ending_that_the_file_had_before_the_call() {
 }
 
 #[test]
-fn a_blank_line_is_removed_though_its_whitespace_is_damaged() {
+fn flexible_match_ignores_whitespace_of_blank_lines() {
     for (before, old) in [
         ("a = 1\n\nb = 2\n", "a = 1\n   \nb = 2"),
         ("a = 1\n \t\nb = 2\n", "a = 1\n\nb = 2"),
@@ -456,7 +456,7 @@ fn a_blank_line_is_removed_though_its_whitespace_is_damaged() {
 }
 
 #[test]
-fn lines_are_edited_by_the_numbers_under_which_they_were_shown() {
+fn edit_maps_shown_line_numbers_to_current_lines() {
     let ten: String = (1..=10).map(|line| format!("line {line}\n")).collect();
     let ws = Workspace::with(&[("a.txt", &ten)]);
     let edit = |first: &str, last: &str, new: &str| {
@@ -498,7 +498,7 @@ fn lines_are_edited_by_the_numbers_under_which_they_were_shown() {
 }
 
 #[test]
-fn new_lines_that_repeat_the_line_next_to_them_are_refused() {
+fn new_lines_that_repeat_an_adjacent_line_are_rejected() {
     let ws = Workspace::with(&[("a.rs", "fn a() {\n    1\n}\nfn b() {\n}\n")]);
     ws.lbx(&["read", "a.rs"]).ok();
     let edit = ["edit", "a.rs", "--start-line", "2", "--end-line", "2", "--new-string", "    2\n}\n"];
@@ -510,7 +510,7 @@ fn new_lines_that_repeat_the_line_next_to_them_are_refused() {
 }
 
 #[test]
-fn of_two_equal_blocks_the_one_is_edited_that_was_shown_there() {
+fn line_numbers_select_one_of_two_equal_blocks() {
     let block = "fn x() {\n    old();\n}\n";
     let ws = Workspace::with(&[("a.rs", &format!("{block}mid\n{block}"))]);
     ws.lbx(&["read", "a.rs"]).ok();
@@ -524,7 +524,7 @@ fn of_two_equal_blocks_the_one_is_edited_that_was_shown_there() {
 }
 
 #[test]
-fn numbers_beyond_every_file_are_refused() {
+fn line_numbers_past_the_end_are_rejected() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
     let largest = u64::MAX.to_string();
     ws.lbx(&["read", "a.txt"]).ok();
@@ -546,7 +546,7 @@ fn numbers_beyond_every_file_are_refused() {
 }
 
 #[test]
-fn a_repeated_line_is_looked_for_in_the_version_that_the_numbers_count_in() {
+fn repeat_check_uses_the_version_of_the_line_numbers() {
     let before = "a\nb\nc\nd\ne\nf\n";
     let ws = Workspace::with(&[("a.txt", before)]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -559,7 +559,7 @@ fn a_repeated_line_is_looked_for_in_the_version_that_the_numbers_count_in() {
 }
 
 #[test]
-fn a_file_without_lines_to_show_is_told_as_that() {
+fn line_edit_of_an_empty_or_binary_file_explains_why() {
     let ws = Workspace::with(&[("empty.txt", ""), ("a.bin", "\0\u{1}\n")]);
     for (path, part) in [("empty.txt", "The file is empty"), ("a.bin", "The file is no text")] {
         let edit = ["edit", path, "--start-line", "1", "--end-line", "1", "--new-string", "x"];

@@ -16,7 +16,7 @@ fn edit(ws: &Workspace, text: &str, mut request: Value) -> Answer {
 }
 
 #[test]
-fn what_would_be_too_large_is_refused_before_it_is_made() {
+fn change_with_an_oversized_result_is_too_large() {
     let ws = Workspace::bare(&[]);
     let text = "x".repeat(1 << 20);
     let new = "y".repeat(100_000);
@@ -47,7 +47,7 @@ fn what_would_be_too_large_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn a_long_text_that_repeats_itself_is_found_wherever_it_is() {
+fn matches_of_a_long_repetitive_old_string_are_counted() {
     let ws = Workspace::bare(&[]);
     let request = json!({ "old_string": "x".repeat(100_000), "new_string": "y" });
     let error = edit(&ws, &"x".repeat(300_000), request).error("ambiguous_match");
@@ -55,7 +55,7 @@ fn a_long_text_that_repeats_itself_is_found_wherever_it_is() {
 }
 
 #[test]
-fn millions_of_places_are_replaced() {
+fn edit_replaces_400000_matches() {
     let ws = Workspace::bare(&[]);
     let request = json!({ "old_string": "x", "new_string": "yz", "replace_all": true });
     let answer = edit(&ws, &"x\r\n".repeat(400_000), request).ok();
@@ -65,7 +65,7 @@ fn millions_of_places_are_replaced() {
 }
 
 #[test]
-fn thousands_of_edits_are_one_pass() {
+fn edit_applies_3000_edits_in_one_request() {
     let ws = Workspace::bare(&[]);
     let mut text = String::new();
     let mut edits = Vec::new();
@@ -79,7 +79,7 @@ fn thousands_of_edits_are_one_pass() {
 }
 
 #[test]
-fn a_stale_edit_of_lines_in_another_order_is_refused_in_time() {
+fn edit_of_a_large_reordered_file_is_stale() {
     let ws = Workspace::bare(&[]);
     let lines: Vec<String> = (0..20_000).map(|line| format!("line {line}\n")).collect();
     ws.write("f", lines.concat());
@@ -95,14 +95,14 @@ fn a_stale_edit_of_lines_in_another_order_is_refused_in_time() {
 }
 
 #[test]
-fn a_sketch_of_equal_lines_is_ambiguous() {
+fn sketch_of_equal_lines_is_ambiguous() {
     let ws = Workspace::bare(&[]);
     let sketch = "same\n".repeat(500) + "new\n// ... existing code ...\n";
     edit(&ws, &"same\n".repeat(50_000), json!({ "sketch": sketch })).error("ambiguous_match");
 }
 
 #[test]
-fn a_miss_among_near_lines_answers_in_few_bytes() {
+fn no_match_among_similar_lines_has_a_short_error() {
     let ws = Workspace::bare(&[]);
     let text = "    let value = compute(a, b, c);\n".repeat(50_000);
     let old = "    let value = compute(a, b, c);\n".repeat(2000) + &"é".repeat(100_000);
@@ -116,14 +116,14 @@ fn a_miss_among_near_lines_answers_in_few_bytes() {
 }
 
 #[test]
-fn a_document_of_too_many_parts_is_refused() {
+fn section_in_a_million_headers_is_too_large() {
     let ws = Workspace::bare(&[]);
     ws.write("f.md", "# x\n".repeat(1_000_000));
     ws.lbx(&["section", "f.md", "Nope", "--content", "x"]).error("too_large");
 }
 
 #[test]
-fn a_miss_of_a_text_of_megabytes_says_how_to_go_on_instead_of_comparing_it() {
+fn no_match_of_a_huge_old_string_suggests_range_sha256() {
     let ws = Workspace::bare(&[]);
     let old = "some line that is not there\n".repeat(50_000);
     let error = edit(&ws, "one\ntwo\n", json!({ "old_string": old, "new_string": "x" })).error("no_match");

@@ -138,12 +138,12 @@ fn exact_edits_keep_every_other_byte() {
 }
 
 #[test]
-fn each_tier_lands_its_class_in_every_language() {
+fn each_match_tier_works_in_every_language() {
     table("flexible.json");
 }
 
 #[test]
-fn what_stands_twice_is_ambiguous_in_every_tier() {
+fn repeated_text_is_ambiguous_in_every_tier() {
     table("ambiguous.json");
 }
 
@@ -153,26 +153,26 @@ fn decoys_are_not_edited() {
 }
 
 #[test]
-fn a_miss_shows_the_true_line() {
+fn no_match_shows_the_intended_line() {
     table("diagnosis.json");
 }
 
 #[test]
-fn places_are_named_by_number_and_by_lines() {
+fn matches_are_selected_by_number_and_lines() {
     table("places.json");
 }
 
 #[test]
-fn sketches_change_what_they_name() {
+fn sketch_changes_the_code_that_it_names() {
     table("sketch.json");
 }
 
 #[test]
-fn text_left_out_is_not_written() {
+fn omission_markers_are_not_written() {
     table("omission.json");
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused() {
+fn contradictory_edit_requests_are_rejected() {
     table("requests.json");
 }

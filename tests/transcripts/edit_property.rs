@@ -103,7 +103,7 @@ fn request(random: &mut Random, path: &str, bytes: &[u8]) -> Value {
 }
 
 /// Checks that all lines except those named in the answer are unchanged.
-fn must_have_kept(before: &[u8], after: &[u8], answer: &Value, request: &Value) {
+fn must_keep_other_lines(before: &[u8], after: &[u8], answer: &Value, request: &Value) {
     let new = lines(after);
     let replacements = answer["data"]["replacements"].as_array().unwrap();
     let edge = |pick: fn(&[Value]) -> Option<&Value>, field: &str| -> usize {
@@ -125,7 +125,7 @@ fn must_have_kept(before: &[u8], after: &[u8], answer: &Value, request: &Value) 
 }
 
 #[test]
-fn an_edit_that_lands_changes_only_the_lines_it_names() {
+fn successful_edit_changes_only_the_reported_lines() {
     for seed in [0x9e37_79b9_7f4a_7c15_u64, 0x1234_5678_9abc_def1] {
         let mut random = Random::new(seed);
         let ws = Workspace::bare(&[]);
@@ -153,7 +153,7 @@ fn an_edit_that_lands_changes_only_the_lines_it_names() {
                     continue;
                 }
                 landed += 1;
-                must_have_kept(&files[number], &after, answer, &requests[number]);
+                must_keep_other_lines(&files[number], &after, answer, &requests[number]);
                 files[number] = after;
             }
         }
@@ -162,7 +162,7 @@ fn an_edit_that_lands_changes_only_the_lines_it_names() {
 }
 
 #[test]
-fn many_edits_at_once_do_what_they_do_one_by_one() {
+fn edits_of_one_request_equal_single_edits_in_order() {
     // Words that contain each other, so that edits create and remove places of later ones.
     const WORDS: [&str; 8] = ["ab", "abc", "bc", "c\n", "a", "\nab", "cab", "x"];
     let mut random = Random::new(0x5851_f42d_4c95_7f2d);

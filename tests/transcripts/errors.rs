@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{EXIT_STATUS, Workspace, exit_status, kill, make_fifo, sha256, skipped};
 
 #[test]
-fn every_kind_has_the_name_and_the_exit_status_of_the_contract() {
+fn error_kinds_have_their_documented_names_and_exit_status() {
     use lbx::error::ErrorKind;
     assert_eq!(ErrorKind::ALL.len(), EXIT_STATUS.len());
     for kind in ErrorKind::ALL {
@@ -24,7 +24,7 @@ fn command_in(suggestion: &str) -> Vec<String> {
 }
 
 #[test]
-fn not_read_is_cured_by_the_read_it_names() {
+fn not_read_is_fixed_by_the_suggested_read() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     for call in [
         &["edit", "a.txt", "--old-string", "two", "--new-string", "2"][..],
@@ -40,7 +40,7 @@ fn not_read_is_cured_by_the_read_it_names() {
 }
 
 #[test]
-fn stale_file_is_cured_by_reading_again() {
+fn stale_file_is_fixed_by_reading_again() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.write("a.txt", "uno\n");
@@ -54,7 +54,7 @@ fn stale_file_is_cured_by_reading_again() {
 }
 
 #[test]
-fn no_match_is_cured_by_the_lines_it_names() {
+fn no_match_is_fixed_by_the_nearest_lines() {
     let ws = Workspace::with(&[("a.txt", "fn a() {\n\treturn 1;\n}\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let edit = |old: &str| json!({"path": "a.txt", "old_string": old, "new_string": "\treturn 2;"});
@@ -67,7 +67,7 @@ fn no_match_is_cured_by_the_lines_it_names() {
 }
 
 #[test]
-fn ambiguous_match_is_cured_by_either_advice() {
+fn ambiguous_match_is_fixed_by_either_suggestion() {
     let text = "a\nx\nb\nx\n";
     for cure in [json!({"replace_all": true}), json!({"old_string": "b\nx", "new_string": "b\ny"})] {
         let ws = Workspace::with(&[("a.txt", text)]);
@@ -83,7 +83,7 @@ fn ambiguous_match_is_cured_by_either_advice() {
 }
 
 #[test]
-fn not_found_is_cured_by_the_near_path() {
+fn not_found_is_fixed_by_the_suggested_path() {
     let ws = Workspace::with(&[("src/parser.rs", "x\n")]);
     let error = ws.lbx(&["read", "src/praser.rs"]).error("not_found");
     let near = error["details"]["near"][0].as_str().unwrap();
@@ -91,7 +91,7 @@ fn not_found_is_cured_by_the_near_path() {
 }
 
 #[test]
-fn not_found_under_a_name_of_before_is_cured_by_the_name_of_now() {
+fn not_found_after_a_move_suggests_the_new_path() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/c.txt", "c\n"), ("gone.txt", "gone\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["move", "a.txt", "b.txt"]).ok();
@@ -128,7 +128,7 @@ fn not_found_under_a_name_of_before_is_cured_by_the_name_of_now() {
 }
 
 #[test]
-fn not_found_tells_no_move_that_is_not_the_reason() {
+fn not_found_omits_moves_that_are_not_the_cause() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("c.txt", "c\n"), ("d.txt", "d\n"), ("e.txt", "e\n")]);
     let untold = |call: &[&str]| {
         let error = ws.lbx(call).error("not_found");
@@ -158,7 +158,7 @@ fn not_found_tells_no_move_that_is_not_the_reason() {
 }
 
 #[test]
-fn a_symlink_that_leads_nowhere_is_told_with_how_to_see_it() {
+fn symlink_loop_error_suggests_another_path() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     for (target, link) in [("there", "back"), ("back", "there")] {
         std::os::unix::fs::symlink(target, ws.path(link)).unwrap();
@@ -173,7 +173,7 @@ fn a_symlink_that_leads_nowhere_is_told_with_how_to_see_it() {
 }
 
 #[test]
-fn binary_file_is_cured_by_base64() {
+fn binary_file_is_fixed_by_base64() {
     let ws = Workspace::with(&[]);
     ws.write("a.bin", b"\0\x01\x02");
     let error = ws.lbx(&["read", "a.bin"]).error("binary_file");
@@ -182,7 +182,7 @@ fn binary_file_is_cured_by_base64() {
 }
 
 #[test]
-fn kinds_that_name_what_stands_there_are_provoked() {
+fn each_path_problem_has_its_own_error_kind() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/x", "")]);
     make_fifo(&ws.path("fifo"));
     let cases: &[(&[&str], &str)] = &[
@@ -213,7 +213,7 @@ fn hold_lock(ws: &Workspace) -> std::process::Child {
 }
 
 #[test]
-fn a_path_that_is_too_long_is_refused_while_another_process_holds_the_lock() {
+fn overlong_path_is_rejected_without_waiting_for_the_lock() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let mut holder = hold_lock(&ws);
@@ -265,7 +265,7 @@ fn a_path_that_is_too_long_is_refused_while_another_process_holds_the_lock() {
 }
 
 #[test]
-fn locks_of_other_programs_on_files_and_folders_stop_no_call() {
+fn file_locks_of_other_programs_block_no_call() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "two\n")]);
     let lock = |path: &str| {
         let file = std::fs::File::open(ws.path(path)).unwrap();
@@ -289,7 +289,7 @@ fn locks_of_other_programs_on_files_and_folders_stop_no_call() {
 }
 
 #[test]
-fn a_lock_that_is_never_given_up_times_out() {
+fn workspace_lock_that_is_never_released_times_out() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let mut holder = hold_lock(&ws);
@@ -303,7 +303,7 @@ fn a_lock_that_is_never_given_up_times_out() {
 }
 
 #[test]
-fn an_answer_has_no_field_that_says_nothing() {
+fn response_omits_empty_fields() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let ok = ws.lbx(&["read", "a.txt"]).envelope();
     assert_eq!(ok.as_object().unwrap().keys().collect::<Vec<_>>(), ["data", "ok", "tool"]);
@@ -313,7 +313,7 @@ fn an_answer_has_no_field_that_says_nothing() {
 }
 
 #[test]
-fn answers_do_not_depend_on_the_form_of_the_path() {
+fn response_is_the_same_for_every_spelling_of_a_path() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for path in ["a.txt", "./a.txt", "sub/../a.txt"] {
         assert_eq!(ws.lbx(&["read", path]).ok()["sha256"], sha256(b"one\n"));
@@ -321,7 +321,7 @@ fn answers_do_not_depend_on_the_form_of_the_path() {
 }
 
 #[test]
-fn patch_invalid_is_cured_at_the_line_it_names() {
+fn patch_invalid_is_fixed_at_the_reported_line() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let wrong = "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+2\n*** Fin\n";
@@ -334,7 +334,7 @@ fn patch_invalid_is_cured_at_the_line_it_names() {
 }
 
 #[test]
-fn patch_conflict_is_cured_by_what_it_found() {
+fn patch_conflict_is_fixed_by_the_found_text() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-deux\n+2\n three\n";
@@ -346,7 +346,7 @@ fn patch_conflict_is_cured_by_what_it_found() {
 }
 
 #[test]
-fn timeout_is_cured_by_a_narrower_path() {
+fn timeout_is_fixed_by_a_narrower_path() {
     let ws = Workspace::with(&[("sub/a.txt", "needle\n")]);
     let line = "abcdefghijklmnopqrstuvwxyz 0123456789 ".repeat(4) + "\n";
     for number in 0..8 {
@@ -370,7 +370,7 @@ fn script(ws: &Workspace, words: &[&str], script: &str, arguments: &[&str]) -> O
 }
 
 #[test]
-fn a_full_disk_is_told_and_nothing_is_half_written() {
+fn full_disk_is_no_space_and_leaves_the_old_file() {
     let ws = Workspace::bare(&[]);
     let request = json!({"path": "a.txt", "content": "x".repeat(1 << 20)}).to_string();
     let at_file = ws.outside.join("request.json");
@@ -397,7 +397,7 @@ fn a_full_disk_is_told_and_nothing_is_half_written() {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_told() {
+fn file_size_limit_is_reported_as_efbig() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let request = json!({"path": "a.txt", "content": "x".repeat(1 << 20)}).to_string();
@@ -419,7 +419,7 @@ fn a_limit_on_the_size_of_files_is_told() {
 }
 
 #[test]
-fn a_limit_on_open_files_is_told_and_no_other_repository_is_taken_for_it() {
+fn open_file_limit_is_reported_as_emfile() {
     let ws = Workspace::with(&[("a.txt", "0\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let mut last = "0\n".to_owned();
@@ -453,7 +453,7 @@ fn a_limit_on_open_files_is_told_and_no_other_repository_is_taken_for_it() {
 }
 
 #[test]
-fn an_unknown_tool_is_told_what_the_dialect_has() {
+fn unknown_tool_error_lists_the_tools_of_the_dialect() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let error = ws.lbx(&["--dialect", "claude", "Reed", "a.txt"]).error("invalid_request");
     let message = error["message"].as_str().unwrap();
@@ -466,7 +466,7 @@ fn an_unknown_tool_is_told_what_the_dialect_has() {
 }
 
 #[test]
-fn a_diff_in_the_place_of_its_file_is_told_where_it_belongs() {
+fn diff_given_as_a_path_suggests_stdin_or_patch_flag() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n";
     let error = ws.lbx(&["patch", diff]).error("invalid_request");
@@ -478,14 +478,14 @@ fn a_diff_in_the_place_of_its_file_is_told_where_it_belongs() {
 }
 
 #[test]
-fn a_file_in_a_folders_place_is_said_plainly() {
+fn file_as_a_parent_is_not_a_directory() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let error = ws.lbx(&["write", "a.txt/b", "--content", "x"]).error("not_a_directory");
     assert_eq!(error["message"], "a parent of a.txt/b is not a directory");
 }
 
 #[test]
-fn the_words_of_small_mistakes_lead_on() {
+fn small_mistakes_get_a_specific_suggestion() {
     let ws = Workspace::with(&[("a.txt", "alpha\nbeta\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let advice = |call: &[&str], kind: &str| {
@@ -512,7 +512,7 @@ fn the_words_of_small_mistakes_lead_on() {
 }
 
 #[test]
-fn the_names_that_there_are_stand_once_in_a_refusal() {
+fn error_lists_accepted_names_once() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let cases: [(&[&str], &str); 6] = [
         (&["zzz"], "apply_patch"),
@@ -530,7 +530,7 @@ fn the_names_that_there_are_stand_once_in_a_refusal() {
 }
 
 #[test]
-fn a_wrong_word_is_answered_by_what_does_its_work() {
+fn unknown_word_suggests_the_tool_that_does_it() {
     let ws = Workspace::with(&[("version.txt", "1\n"), ("sub/deep.txt", "x\n")]);
     let advice = |call: &[&str], kind: &str| {
         let error = ws.lbx(call).error(kind);

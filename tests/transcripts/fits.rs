@@ -10,7 +10,7 @@ fn warnings(answer: &serde_json::Value) -> String {
 }
 
 #[test]
-fn characters_that_nobody_types_are_named() {
+fn write_warns_about_invisible_characters() {
     let ws = Workspace::with(&[("old.txt", "a\u{200b}b\n")]);
     let written = ws.json("write", &json!({"path": "n.txt", "content": "a\nb\u{0}c\u{feff}\n"})).success();
     let told = warnings(&written);
@@ -21,7 +21,7 @@ fn characters_that_nobody_types_are_named() {
 }
 
 #[test]
-fn line_endings_that_fit_neither_the_file_nor_the_project_are_told() {
+fn write_warns_about_unexpected_line_endings() {
     let ws = Workspace::with(&[
         ("a.txt", "a\nb\n"),
         (".gitattributes", "*.bat text eol=crlf\n"),
@@ -47,7 +47,7 @@ fn line_endings_that_fit_neither_the_file_nor_the_project_are_told() {
 }
 
 #[test]
-fn text_that_a_file_in_another_encoding_cannot_take_is_refused() {
+fn text_outside_the_file_encoding_is_rejected() {
     let ws = Workspace::with(&[]);
     let gbk = b"// \xd7\xa2\xca\xcd\nint x = 1;\n";
     ws.write("g.c", gbk);
@@ -72,7 +72,7 @@ const CONFLICT: (&str, &str) = (
 );
 
 #[test]
-fn the_file_decides_where_a_block_is_divided() {
+fn file_content_decides_the_divider_of_a_block() {
     let (text, block) = CONFLICT;
     for crlf in [false, true] {
         let ended = |text: &str| if crlf { text.replace('\n', "\r\n") } else { text.to_owned() };
@@ -96,7 +96,7 @@ fn the_file_decides_where_a_block_is_divided() {
 }
 
 #[test]
-fn blocks_of_other_tools_are_read_and_a_hint_leads_to_its_own_line_alone() {
+fn blocks_of_other_tools_apply_at_their_start_line() {
     let ws = Workspace::with(&[("f", "x\ny\nx\n"), ("c", "one\ntwo\n")]);
     ws.lbx(&["read", "f"]).ok();
     ws.lbx(&["read", "c"]).ok();
@@ -113,7 +113,7 @@ fn blocks_of_other_tools_are_read_and_a_hint_leads_to_its_own_line_alone() {
 }
 
 #[test]
-fn an_empty_value_that_means_nothing_is_not_given() {
+fn meaningless_empty_values_count_as_absent() {
     let ws = Workspace::with(&[("a.txt", "x\n"), ("b.txt", "b\n")]);
     let read = ws.json(
         "read",
@@ -138,7 +138,7 @@ fn an_empty_value_that_means_nothing_is_not_given() {
 }
 
 #[test]
-fn an_edit_that_comes_twice_is_refused_where_it_would_find_its_own_text() {
+fn duplicate_edit_that_matches_its_own_result_is_rejected() {
     let ws = Workspace::with(&[("a.txt", "x\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let edit = json!({"old_string": "x", "new_string": "xy"});
@@ -152,7 +152,7 @@ fn an_edit_that_comes_twice_is_refused_where_it_would_find_its_own_text() {
 }
 
 #[test]
-fn a_search_that_finds_nothing_says_what_it_searched() {
+fn search_without_matches_explains_why() {
     let ws = Workspace::with(&[
         ("src/a.ts", "needle $HOME x\n"),
         ("[id]/page.tsx", "route\n"),
@@ -190,7 +190,7 @@ fn a_search_that_finds_nothing_says_what_it_searched() {
 }
 
 #[test]
-fn a_squash_says_that_it_signs_nothing() {
+fn squash_warns_that_it_does_not_sign() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     for (key, value) in [("user.name", "A"), ("user.email", "a@example.org"), ("commit.gpgsign", "true")] {
         ws.git(&["config", key, value]);
@@ -200,7 +200,7 @@ fn a_squash_says_that_it_signs_nothing() {
 }
 
 #[test]
-fn snapshots_go_to_a_reference_that_is_no_branch_where_the_policy_says_so() {
+fn snapshot_branch_accepts_a_ref_outside_refs_heads() {
     let ws = Workspace::with(&[
         ("a.txt", "a\n"),
         (".lbx/config.toml", "snapshot.branch = \"refs/lbx/snapshots\"\n"),
@@ -217,7 +217,7 @@ fn snapshots_go_to_a_reference_that_is_no_branch_where_the_policy_says_so() {
 }
 
 #[test]
-fn state_that_others_removed_is_told_as_gone() {
+fn removed_state_is_reported_by_undo_and_doctor() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
     std::fs::remove_dir_all(ws.path(".lbx")).unwrap();

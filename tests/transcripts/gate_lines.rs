@@ -8,7 +8,7 @@ use crate::common::{Workspace, sha256};
 const TEN: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
 #[test]
-fn one_line_that_was_read_does_not_open_the_whole_file_to_a_write() {
+fn write_requires_every_line_to_be_read() {
     let ws = Workspace::with(&[("a.txt", TEN)]);
     ws.lbx(&["read", "a.txt", "--start-line", "2", "--end-line", "3"]).ok();
     let write = ["write", "a.txt", "--content", "new\n"];
@@ -29,7 +29,7 @@ fn one_line_that_was_read_does_not_open_the_whole_file_to_a_write() {
 }
 
 #[test]
-fn the_bytes_named_say_that_a_write_is_meant_all_the_same() {
+fn expected_sha256_allows_a_write_of_an_unread_file() {
     let ws = Workspace::with(&[("a.txt", TEN)]);
     let request = json!({"path": "a.txt", "content": "new\n", "expected_sha256": sha256(TEN.as_bytes())});
     ws.json("write", &request).ok();
@@ -37,7 +37,7 @@ fn the_bytes_named_say_that_a_write_is_meant_all_the_same() {
 }
 
 #[test]
-fn only_the_lines_shown_count() {
+fn only_shown_lines_count_as_read() {
     let long = format!("{}\n{}\n", "x".repeat(100_000), "y");
     let ws = Workspace::with(&[("a.txt", TEN), ("b.txt", TEN), ("long.txt", &long)]);
     // Cut by a limit.
@@ -62,7 +62,7 @@ fn only_the_lines_shown_count() {
 }
 
 #[test]
-fn an_append_to_an_unread_file_opens_no_write() {
+fn append_to_an_unread_file_allows_no_write() {
     let ws = Workspace::with(&[("a.txt", TEN)]);
     ws.lbx(&["append", "a.txt", "--content", "11\n"]).ok();
     ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
@@ -74,7 +74,7 @@ fn an_append_to_an_unread_file_opens_no_write() {
 }
 
 #[test]
-fn a_sketch_drops_no_line_that_was_not_shown() {
+fn sketch_never_deletes_unshown_lines() {
     let text = "fn a() {\n    one();\n    two();\n    three();\n}\n\nfn b() {}\n";
     let ws = Workspace::with(&[("a.rs", text)]);
     ws.lbx(&["read", "a.rs", "--start-line", "1", "--end-line", "2"]).ok();
@@ -91,7 +91,7 @@ fn a_sketch_drops_no_line_that_was_not_shown() {
 }
 
 #[test]
-fn a_deletion_by_patch_that_shows_no_line_needs_all_of_them() {
+fn codex_patch_deletion_requires_a_full_read() {
     let ws = Workspace::with(&[("a.txt", TEN)]);
     ws.lbx(&["read", "a.txt", "--limit", "1"]).ok();
     let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";

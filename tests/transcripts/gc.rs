@@ -51,7 +51,7 @@ fn old_and_new() -> Workspace {
 }
 
 #[test]
-fn what_is_old_goes_and_what_is_young_stays() {
+fn gc_removes_expired_backups_and_keeps_recent_ones() {
     let ws = old_and_new();
     let before = ws.tree();
     let planned = ws.copy().lbx(&["gc", "--dry-run"]).ok();
@@ -76,7 +76,7 @@ fn what_is_old_goes_and_what_is_young_stays() {
 }
 
 #[test]
-fn the_old_bytes_of_many_files_are_one_file_and_go_with_their_change() {
+fn backup_bundle_of_many_files_is_removed_with_its_change() {
     let names: Vec<String> = (0..70).map(|number| format!("d{}/f{number}", number % 3)).collect();
     let texts: Vec<String> = (0..70).map(|number| format!("old {number}\n")).collect();
     let files: Vec<(&str, &str)> =
@@ -100,7 +100,7 @@ fn the_old_bytes_of_many_files_are_one_file_and_go_with_their_change() {
 }
 
 #[test]
-fn old_bytes_that_a_change_which_stays_needs_outlive_the_change_that_holds_them() {
+fn gc_keeps_old_bytes_that_a_kept_change_needs() {
     let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "*\n")]);
     let _ = ws.lbx(&["append", "a.txt", "--content", "two\n"]).success();
     // Only the journal entry has the old bytes of a small file.
@@ -120,7 +120,7 @@ fn old_bytes_that_a_change_which_stays_needs_outlive_the_change_that_holds_them(
 }
 
 #[test]
-fn a_dry_run_removes_nothing() {
+fn gc_dry_run_removes_nothing() {
     let ws = old_and_new();
     ws.lbx(&["gc", "--dry-run"]).ok();
     ws.lbx(&["restore", "--path", "b.txt"]).ok();
@@ -128,7 +128,7 @@ fn a_dry_run_removes_nothing() {
 }
 
 #[test]
-fn nothing_younger_than_asked_for_goes() {
+fn gc_removes_nothing_younger_than_keep_days() {
     let ws = old_and_new();
     let data = ws.lbx(&["gc", "--keep-days", "41"]).ok();
     assert_eq!(data["removed"]["files"], 0, "{data}");
@@ -141,7 +141,7 @@ fn nothing_younger_than_asked_for_goes() {
 }
 
 #[test]
-fn an_old_deletion_that_a_young_undo_brought_back_to_the_trash_stays() {
+fn gc_keeps_a_trash_entry_renewed_by_a_recent_undo() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["delete", "a.txt"]).ok();
     age_all(&ws, 40);
@@ -154,7 +154,7 @@ fn an_old_deletion_that_a_young_undo_brought_back_to_the_trash_stays() {
 }
 
 #[test]
-fn a_workspace_without_a_state_has_nothing_to_free() {
+fn gc_without_state_frees_nothing() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let data = ws.lbx(&["gc", "--dry-run"]).ok();
     assert_eq!(data["freed_bytes"], 0);

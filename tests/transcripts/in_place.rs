@@ -12,7 +12,7 @@ fn inode(ws: &Workspace, path: &str) -> u64 {
 }
 
 #[test]
-fn append_adds_to_the_file_that_another_program_holds_open() {
+fn append_keeps_the_inode_of_an_open_file() {
     let ws = Workspace::with(&[("app.log", "one\n")]);
     let mut program = OpenOptions::new().append(true).open(ws.path("app.log")).unwrap();
     let before = inode(&ws, "app.log");
@@ -25,7 +25,7 @@ fn append_adds_to_the_file_that_another_program_holds_open() {
 }
 
 #[test]
-fn an_undo_of_append_cuts_the_file_off_and_a_redo_adds_again() {
+fn undo_and_redo_of_append_work_in_place() {
     let ws = Workspace::with(&[("app.log", "one\n")]);
     let mut program = OpenOptions::new().append(true).open(ws.path("app.log")).unwrap();
     ws.lbx(&["append", "app.log", "--content", "mark\n"]).ok();
@@ -38,7 +38,7 @@ fn an_undo_of_append_cuts_the_file_off_and_a_redo_adds_again() {
 }
 
 #[test]
-fn a_file_keeps_its_inode_where_the_policy_names_it() {
+fn write_in_place_policy_keeps_the_inode() {
     let config = ".lbx/config.toml";
     let ws = Workspace::with(&[
         ("a.conf", "a\nb\n"),
@@ -62,7 +62,7 @@ fn a_file_keeps_its_inode_where_the_policy_names_it() {
 }
 
 #[test]
-fn a_script_that_may_run_is_never_written_in_place() {
+fn script_or_executable_is_never_written_in_place() {
     let config = ".lbx/config.toml";
     let files =
         [("run.sh", "#!/bin/sh\necho a\n"), ("plain", "a\n"), (config, "write.in_place = [\"**\"]\n")];
@@ -76,7 +76,7 @@ fn a_script_that_may_run_is_never_written_in_place() {
 }
 
 #[test]
-fn a_file_in_a_folder_that_is_closed_to_the_account_is_written_in_place() {
+fn file_in_an_unwritable_folder_is_written_in_place() {
     let ws = Workspace::with(&[("d/a.txt", "a\n")]);
     let lbx = |arguments: &[&str]| Some(ws.call_unprivileged(arguments)?.run());
     if lbx(&["read", "d/a.txt"]).is_none() {

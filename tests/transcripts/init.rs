@@ -37,7 +37,7 @@ const FILES: [(&str, &[&str]); 12] = [
 ];
 
 #[test]
-fn with_its_own_tools_off_each_client_is_set_up_once_and_undone_without_a_trace() {
+fn exclusive_init_is_idempotent_and_removed_without_a_trace() {
     for (client, files) in FILES {
         let ws = Workspace::with(&[("a.txt", "a\n")]);
         ws.lbx(&["init", "--client", client, "--exclusive", "--dry-run"]).ok();
@@ -59,7 +59,7 @@ fn with_its_own_tools_off_each_client_is_set_up_once_and_undone_without_a_trace(
 }
 
 #[test]
-fn a_clients_own_tools_are_switched_off_where_it_has_a_setting_for_that() {
+fn exclusive_init_disables_the_tools_of_each_client() {
     let ws = Workspace::with(&[]);
     let file = |path: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(ws.path(path)).unwrap()).unwrap()
@@ -97,7 +97,7 @@ fn a_clients_own_tools_are_switched_off_where_it_has_a_setting_for_that() {
 }
 
 #[test]
-fn opencodes_plugin_is_the_default_export_that_both_releases_load() {
+fn opencode_plugin_has_one_default_export_for_both_releases() {
     let ws = Workspace::with(&[]);
     let file = ".opencode/plugins/lbx.js";
     ws.write(file, "// Written by lbx init; an earlier form\nexport const Lbx = async () => ({})\n");
@@ -109,7 +109,7 @@ fn opencodes_plugin_is_the_default_export_that_both_releases_load() {
 }
 
 #[test]
-fn what_the_user_denied_or_chose_stays_the_users() {
+fn init_keeps_permissions_and_agents_of_the_user() {
     let claude = "{\n  \"permissions\": { \"deny\": [\"Bash\"] }\n}\n";
     let opencode = "{ \"permission\": { \"edit\": \"ask\" } }\n";
     let agent = "---\nname: mine\n---\n";
@@ -132,7 +132,7 @@ fn what_the_user_denied_or_chose_stays_the_users() {
 }
 
 #[test]
-fn whatever_stands_in_a_files_place_nothing_is_changed() {
+fn init_changes_nothing_if_a_config_file_is_unusable() {
     let deep = "[".repeat(100_000);
     for (client, files) in FILES {
         for file in files.iter().filter(|file| file.ends_with("json") || file.ends_with("toml")) {
@@ -159,7 +159,7 @@ fn whatever_stands_in_a_files_place_nothing_is_changed() {
 }
 
 #[test]
-fn each_client_is_set_up_once_and_undone_without_a_trace() {
+fn init_is_idempotent_and_removed_without_a_trace() {
     for (client, file) in CLIENTS {
         let ws = Workspace::with(&[("a.txt", "a\n")]);
         let tried = ws.lbx(&["init", "--client", client, "--dry-run"]).ok();
@@ -190,7 +190,7 @@ fn each_client_is_set_up_once_and_undone_without_a_trace() {
 }
 
 #[test]
-fn what_else_a_file_holds_stays_byte_for_byte() {
+fn init_keeps_other_content_byte_for_byte() {
     let json =
         "{\n  // mine\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }, // stays\n  },\n}\n";
     let toml = "# mine\nmodel = \"o\"\n\n[mcp_servers.other]\ncommand = \"x\"\n";
@@ -209,7 +209,7 @@ fn what_else_a_file_holds_stays_byte_for_byte() {
 }
 
 #[test]
-fn hooks_are_added_beside_those_that_are_there() {
+fn init_adds_hooks_to_existing_ones() {
     let settings = "{\n  \"hooks\": {\n    \"SessionStart\": [\n      { \"hooks\": [] }\n    ]\n  }\n}\n";
     let ws = Workspace::with(&[(".claude/settings.json", settings)]);
     ws.lbx(&["init", "--client", "claude-code"]).ok();
@@ -224,7 +224,7 @@ fn hooks_are_added_beside_those_that_are_there() {
 }
 
 #[test]
-fn a_step_for_a_person_is_named_when_a_client_is_set_up_and_not_when_it_is_removed() {
+fn init_names_manual_steps_only_on_setup() {
     let ws = Workspace::with(&[]);
     for (client, step) in [
         ("codex", "Trust this folder"),
@@ -241,7 +241,7 @@ fn a_step_for_a_person_is_named_when_a_client_is_set_up_and_not_when_it_is_remov
 }
 
 #[test]
-fn a_file_that_cannot_be_understood_is_not_changed() {
+fn init_never_changes_an_unparseable_config() {
     for (client, file, text) in [
         ("claude-code", ".mcp.json", "{ \"mcpServers\": [ }"),
         ("zed", ".zed/settings.json", "{ \"context_servers\": 1 }"),
@@ -261,14 +261,14 @@ fn a_file_that_cannot_be_understood_is_not_changed() {
 }
 
 #[test]
-fn the_diff_of_a_configuration_is_shown_line_by_line() {
+fn init_dry_run_shows_a_line_diff() {
     let ws = Workspace::with(&[]);
     let text = ws.lbx(&["init", "--client", "claude-code", "--dry-run", "--text"]).stdout_text();
     assert!(text.lines().any(|line| line == "+  \"mcpServers\": {"), "{text}");
 }
 
 #[test]
-fn geminis_hooks_print_nothing_and_are_called_before_it_compresses() {
+fn gemini_hooks_are_silent_and_run_before_compression() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["init", "--client", "gemini"]).ok();
     let text = std::fs::read_to_string(ws.path(".gemini/settings.json")).unwrap();
@@ -310,7 +310,7 @@ const OF_USERS: [(&str, &str, &str); 18] = [
 const DENIED: &str = "{\"permissions\":{\"deny\":[\"Read\",\"Edit\",\"Write\",\"NotebookEdit\",\"Glob\",\"Grep\",\"Bash\"]}}\n";
 
 #[test]
-fn what_init_adds_is_removed_and_the_users_bytes_stay() {
+fn init_remove_restores_the_bytes_of_the_user() {
     for (client, file, text) in OF_USERS {
         let ws = Workspace::with(&[(file, text)]);
         // Nothing is removed that was never added.
@@ -328,7 +328,7 @@ fn what_init_adds_is_removed_and_the_users_bytes_stay() {
 }
 
 #[test]
-fn what_the_user_writes_after_init_stays_and_what_the_user_denied_before_stays_denied() {
+fn init_remove_keeps_later_edits_and_earlier_denials() {
     let ws = Workspace::with(&[
         (".claude/settings.json", "{\n  \"permissions\": { \"deny\": [\"Read\", \"Bash(rm:*)\"] }\n}\n"),
         (".codex/config.toml", "a = 1\r\n"),
@@ -350,7 +350,7 @@ fn what_the_user_writes_after_init_stays_and_what_the_user_denied_before_stays_d
 }
 
 #[test]
-fn what_nobody_knows_to_be_lbxs_is_left_and_told() {
+fn init_remove_reports_entries_of_unknown_origin() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["init", "--client", "claude-code", "--exclusive"]).ok();
     // As in a clone: the files without the history.
@@ -364,7 +364,7 @@ fn what_nobody_knows_to_be_lbxs_is_left_and_told() {
 }
 
 #[test]
-fn claude_code_has_the_server_its_trust_its_permission_and_the_tools_at_once() {
+fn init_gives_claude_code_server_trust_and_permission() {
     let ws = Workspace::with(&[]);
     let data = ws.lbx(&["init", "--client", "claude-code"]).ok();
     assert!(data["server"].as_str().unwrap().contains("put lbx on PATH"), "{data:#}");
@@ -386,7 +386,7 @@ fn claude_code_has_the_server_its_trust_its_permission_and_the_tools_at_once() {
 }
 
 #[test]
-fn a_clients_own_tools_go_only_where_its_server_is_seen_alive() {
+fn init_configures_only_a_server_that_starts() {
     let ws = Workspace::with(&[]);
     let path = format!("{}:{PATH_FIXED}", ws.with_program().display());
     let exclusive = ["init", "--client", "claude-code", "--exclusive", "--dialect", "claude", "--confirm"];
@@ -427,7 +427,7 @@ const PLUGIN: [&str; 5] = [
 ];
 
 #[test]
-fn one_folder_is_a_plugin_of_claude_code_and_codex_and_is_removed_without_a_trace() {
+fn init_plugin_serves_claude_code_and_codex_from_one_folder() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let write = ["init", "--plugin", "tools/plugin", "--results", "json", "--tools", "core"];
     let tried = ws.call(&write).arguments(&["--dry-run"]).run().ok();
@@ -477,7 +477,7 @@ fn one_folder_is_a_plugin_of_claude_code_and_codex_and_is_removed_without_a_trac
 }
 
 #[test]
-fn the_skill_has_the_page_for_agents_in_at_most_1500_tokens() {
+fn skill_holds_the_agents_page_in_1500_tokens() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["init", "--plugin", "plugin"]).ok();
     let skill = String::from_utf8(ws.read_bytes("plugin/skills/lbx/SKILL.md")).unwrap();

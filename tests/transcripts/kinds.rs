@@ -108,7 +108,7 @@ fn workspace() -> Workspace {
 }
 
 #[test]
-fn every_tool_answers_each_path_in_its_way_with_the_kind_of_the_table() {
+fn every_tool_returns_the_listed_error_kind_for_each_path() {
     let ws = workspace();
     let long = "n".repeat(300);
     let mut wrong = Vec::new();

@@ -225,7 +225,7 @@ fn is_named(near: &Value, meant: &Range<u64>) -> bool {
 }
 
 #[test]
-fn a_miss_names_the_true_lines_in_95_of_100() {
+fn no_match_names_the_intended_lines_in_95_percent() {
     let sources = sources();
     let files: Vec<(&str, &str)> =
         sources.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();

@@ -3,7 +3,7 @@
 use crate::common::Workspace;
 
 #[test]
-fn an_empty_folder_is_made_and_undo_removes_it_again() {
+fn undo_removes_a_folder_created_by_mkdir() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let made = ws.lbx(&["mkdir", "x/y/z"]).ok();
     assert_eq!(made["created"], true);
@@ -17,7 +17,7 @@ fn an_empty_folder_is_made_and_undo_removes_it_again() {
 }
 
 #[test]
-fn a_folder_that_has_been_filled_is_not_removed_by_undo() {
+fn undo_of_mkdir_keeps_a_folder_with_files() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["mkdir", "x"]).ok();
     ws.write("x/kept.txt", "kept\n");
@@ -26,7 +26,7 @@ fn a_folder_that_has_been_filled_is_not_removed_by_undo() {
 }
 
 #[test]
-fn no_folder_is_made_where_none_may_be() {
+fn mkdir_rejects_existing_outside_and_protected_paths() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["mkdir", "a.txt"]).error("already_exists");
     ws.lbx(&["mkdir", "../outside"]).error("outside_workspace");

@@ -17,7 +17,7 @@ fn harmless(text: &str) {
 }
 
 #[test]
-fn no_name_reaches_a_terminal_raw() {
+fn text_output_escapes_control_characters_in_names() {
     let ws = Workspace::with(&[(NAME, "one\n"), ("other.txt", "two\n")]);
     let text = |call: &[&str]| {
         let answer = ws.call(call).arguments(&["--text"]).run();

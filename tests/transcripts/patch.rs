@@ -40,7 +40,7 @@ fn creates(path: &str, line: &str) -> String {
 }
 
 #[test]
-fn every_dialect_is_applied_from_stdin_a_flag_and_json() {
+fn patch_applies_every_dialect_from_stdin_flag_and_json() {
     for dialect in [UNIFIED, GIT, CODEX, BLOCKS] {
         for form in 0..6 {
             let ws = numbers();
@@ -63,7 +63,7 @@ fn every_dialect_is_applied_from_stdin_a_flag_and_json() {
 }
 
 #[test]
-fn diff_as_a_switch_asks_for_the_diff_and_as_a_text_is_the_patch() {
+fn diff_field_is_a_switch_or_the_patch_text() {
     let ws = numbers();
     let data = ws.json("patch", &json!({"patch": UNIFIED, "diff": true})).ok();
     assert!(data["files"][0]["diff"].as_str().unwrap().contains("-two\n+2\n"), "{data:#}");
@@ -80,7 +80,7 @@ fn diff_as_a_switch_asks_for_the_diff_and_as_a_text_is_the_patch() {
 }
 
 #[test]
-fn an_empty_pipe_is_a_patch_without_a_hunk() {
+fn empty_stdin_is_patch_invalid() {
     let ws = numbers();
     ws.unchanged(|| {
         for text in ["", "\n"] {
@@ -92,7 +92,7 @@ fn an_empty_pipe_is_a_patch_without_a_hunk() {
 }
 
 #[test]
-fn path_names_the_one_file_meant() {
+fn patch_path_selects_the_target_file() {
     let without_name = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
     let blocks_without_name = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n";
     for patch in [without_name, blocks_without_name, UNIFIED] {
@@ -123,7 +123,7 @@ fn strip_removes_leading_folders() {
 }
 
 #[test]
-fn paths_count_from_the_callers_folder_else_from_the_root() {
+fn patch_paths_resolve_from_the_current_folder_then_the_root() {
     let ws = read_workspace(&[("sub/a.txt", NUMBERS), ("top.txt", NUMBERS)]);
     let here = ws.path("sub");
     let data = ws.call(&["patch"]).in_folder(&here).stdin(UNIFIED).run().ok();
@@ -137,7 +137,7 @@ fn paths_count_from_the_callers_folder_else_from_the_root() {
 }
 
 #[test]
-fn the_same_patch_in_another_folder_is_another() {
+fn identical_patch_in_another_folder_is_not_a_repeat() {
     let ws = read_workspace(&[("one/a.txt", NUMBERS), ("two/a.txt", NUMBERS)]);
     for folder in ["one", "two"] {
         let data = ws.call(&["patch"]).in_folder(&ws.path(folder)).stdin(UNIFIED).run().ok();
@@ -156,7 +156,7 @@ fn the_same_patch_in_another_folder_is_another() {
 }
 
 #[test]
-fn a_repeated_rename_still_knows_the_names_that_the_map_has() {
+fn repeated_rename_with_expected_sha256_is_already_applied() {
     let ws = Workspace::with(&[("a.txt", NUMBERS)]);
     let request = json!({
         "patch": "diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.txt\n",
@@ -168,7 +168,7 @@ fn a_repeated_rename_still_knows_the_names_that_the_map_has() {
 }
 
 #[test]
-fn a_dry_run_answers_as_the_call_would_and_changes_nothing() {
+fn patch_dry_run_returns_the_real_result_and_changes_nothing() {
     let ws = numbers();
     let preview = ws.unchanged(|| ws.lbx_stdin(&["patch", "--dry-run"], UNIFIED).ok());
     assert!(preview["files"][0]["diff"].as_str().unwrap().contains("-two\n+2\n"), "{preview:#}");
@@ -184,7 +184,7 @@ fn a_dry_run_answers_as_the_call_would_and_changes_nothing() {
 }
 
 #[test]
-fn reverse_takes_a_patch_back() {
+fn reverse_undoes_a_patch() {
     let created = creates("new.txt", "new");
     let patch = format!("{UNIFIED}{created}");
     let ws = numbers();
@@ -198,7 +198,7 @@ fn reverse_takes_a_patch_back() {
 }
 
 #[test]
-fn fuzz_ignores_outer_context_and_only_when_asked() {
+fn patch_ignores_outer_context_only_with_fuzz() {
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,5 +1,5 @@\n not there\n one\n-two\n+2\n three\n nor this\n";
     let ws = numbers();
     ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("patch_conflict"));
@@ -208,7 +208,7 @@ fn fuzz_ignores_outer_context_and_only_when_asked() {
 }
 
 #[test]
-fn strict_takes_counts_and_line_numbers_at_their_word() {
+fn strict_rejects_wrong_counts_and_line_numbers() {
     let wrong_counts = UNIFIED.replace("-1,3 +1,3", "-1,7 +1,9");
     let ws = numbers();
     ws.unchanged(|| ws.lbx_stdin(&["patch", "--strict"], &wrong_counts).status());
@@ -231,7 +231,7 @@ fn strict_takes_counts_and_line_numbers_at_their_word() {
 }
 
 #[test]
-fn several_files_change_together_or_not_at_all() {
+fn patch_of_several_files_is_all_or_nothing() {
     let second = UNIFIED.replace("a.txt", "b.txt");
     let cases: &[(&str, String, &str)] = &[
         ("a hunk that does not apply", second.replace("-two", "-zwei"), "patch_conflict"),
@@ -262,7 +262,7 @@ fn several_files_change_together_or_not_at_all() {
 }
 
 #[test]
-fn the_gate_comes_before_the_conflict() {
+fn gate_errors_precede_patch_conflicts() {
     let ws = Workspace::with(&[("a.txt", "other\nlines\n")]);
     ws.unchanged(|| ws.lbx_stdin(&["patch"], UNIFIED).error("not_read"));
     ws.lbx(&["read", "a.txt"]).ok();
@@ -274,7 +274,7 @@ fn the_gate_comes_before_the_conflict() {
 }
 
 #[test]
-fn deleting_needs_the_same_proof_as_changing() {
+fn patch_deletion_requires_a_read() {
     let patch = "--- a/a.txt\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-one\n-two\n-three\n";
     let ws = Workspace::with(&[("a.txt", NUMBERS)]);
     ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_read"));
@@ -285,7 +285,7 @@ fn deleting_needs_the_same_proof_as_changing() {
 }
 
 #[test]
-fn expected_sha256_by_path_is_the_proof() {
+fn expected_sha256_by_path_replaces_a_read() {
     let (good, bad) = (sha256(NUMBERS.as_bytes()), sha256(b"x"));
     let new = creates("new.txt", "new");
     let cases: &[(&str, Value, &str)] = &[
@@ -318,7 +318,7 @@ fn expected_sha256_by_path_is_the_proof() {
 }
 
 #[test]
-fn a_path_left_out_of_the_map_needs_old_lines_in_one_place() {
+fn path_missing_from_the_map_needs_a_unique_exact_match() {
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n";
     let request = json!({"patch": patch, "expected_sha256_by_path": {}});
     let ws = Workspace::with(&[("a.txt", "x\nmid\nx\n")]);
@@ -331,7 +331,7 @@ fn a_path_left_out_of_the_map_needs_old_lines_in_one_place() {
 }
 
 #[test]
-fn a_new_file_that_exists_is_applied_already_only_with_the_same_bytes() {
+fn added_file_is_already_applied_only_with_equal_bytes() {
     let ws = Workspace::with(&[("a.txt", "same\n")]);
     let same = ws.unchanged(|| ws.lbx_stdin(&["patch"], creates("a.txt", "same")).ok());
     assert_eq!(same["files"][0]["action"], "already_applied");
@@ -343,7 +343,7 @@ fn a_new_file_that_exists_is_applied_already_only_with_the_same_bytes() {
 }
 
 #[test]
-fn a_repeated_patch_is_applied_already_and_leaves_no_snapshot() {
+fn repeated_patch_is_already_applied_without_a_snapshot() {
     for dialect in [UNIFIED, GIT, CODEX, BLOCKS] {
         let ws = numbers();
         ws.lbx_stdin(&["patch"], dialect).ok();
@@ -361,7 +361,7 @@ fn a_repeated_patch_is_applied_already_and_leaves_no_snapshot() {
 }
 
 #[test]
-fn a_rename_moves_the_bytes_and_the_mark() {
+fn patch_rename_moves_the_file_and_its_read_record() {
     let pure =
         "diff --git a/a.txt b/new/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to new/b.txt\n";
     // A rename alone loses nothing, so it needs no proof.
@@ -388,7 +388,7 @@ fn a_rename_moves_the_bytes_and_the_mark() {
 }
 
 #[test]
-fn a_mode_is_changed_and_nothing_else() {
+fn patch_mode_change_keeps_the_content() {
     let patch = "diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n";
     let ws = read_workspace(&[("run.sh", "echo\n")]);
     ws.chmod("run.sh", 0o640);
@@ -402,7 +402,7 @@ fn a_mode_is_changed_and_nothing_else() {
 }
 
 #[test]
-fn a_crlf_file_takes_an_lf_patch_and_stays_crlf() {
+fn lf_patch_keeps_the_line_endings_of_a_crlf_file() {
     for dialect in [UNIFIED, GIT, CODEX, BLOCKS] {
         let ws = read_workspace(&[("a.txt", "one\r\ntwo\r\nthree\r\n")]);
         ws.lbx_stdin(&["patch"], dialect).ok();
@@ -411,7 +411,7 @@ fn a_crlf_file_takes_an_lf_patch_and_stays_crlf() {
 }
 
 #[test]
-fn a_file_without_a_last_newline_keeps_it_so() {
+fn patch_keeps_a_missing_final_newline() {
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n";
     let ws = read_workspace(&[("a.txt", "one\ntwo")]);
     ws.lbx_stdin(&["patch"], patch).ok();
@@ -419,7 +419,7 @@ fn a_file_without_a_last_newline_keeps_it_so() {
 }
 
 #[test]
-fn hostile_paths_lead_nowhere() {
+fn patch_rejects_hostile_paths() {
     let ws = read_workspace(&[("a.txt", NUMBERS)]);
     fs::write(ws.outside.join("secret.txt"), NUMBERS).unwrap();
     ws.link("../secret.txt", "link.txt");
@@ -462,7 +462,7 @@ fn hostile_paths_lead_nowhere() {
 }
 
 #[test]
-fn a_text_that_is_no_patch_is_invalid_at_a_line() {
+fn invalid_patch_error_names_the_line() {
     let cases: &[&str] = &[
         "",
         "hello\n",
@@ -484,7 +484,7 @@ fn a_text_that_is_no_patch_is_invalid_at_a_line() {
 }
 
 #[test]
-fn a_conflict_names_file_hunk_what_was_expected_and_what_is_there() {
+fn conflict_names_file_hunk_expected_and_found_text() {
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n@@ -3,3 +3,3 @@\n three\n-vier\n+4\n five\n";
     let ws = read_workspace(&[("a.txt", "one\ntwo\nthree\nfour\nfive\n")]);
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("patch_conflict"));
@@ -505,7 +505,7 @@ fn a_conflict_names_file_hunk_what_was_expected_and_what_is_there() {
 }
 
 #[test]
-fn a_hunk_that_fails_among_many_is_told_and_the_others_are_counted() {
+fn conflict_names_the_failing_hunk_and_counts_the_others() {
     let text: String = (0..300).map(|number| format!("{number}\n")).collect();
     let ws = read_workspace(&[("a.txt", &text)]);
     let hunk = |number: usize| {
@@ -526,7 +526,7 @@ fn a_hunk_that_fails_among_many_is_told_and_the_others_are_counted() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told_with_near_names() {
+fn patch_of_a_missing_file_suggests_similar_names() {
     let ws = read_workspace(&[("src/main.rs", NUMBERS)]);
     let patch = UNIFIED.replace("a.txt", "src/mian.rs");
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
@@ -541,7 +541,7 @@ fn a_file_that_is_not_there_is_told_with_near_names() {
 }
 
 #[test]
-fn many_files_are_changed_and_taken_back_as_one() {
+fn patch_of_150_files_is_one_snapshot_and_one_undo() {
     // Enough files that the whole file system is synced, instead of each file.
     let ws = Workspace::with(&[]);
     let written = |number: usize| {
@@ -563,7 +563,7 @@ fn many_files_are_changed_and_taken_back_as_one() {
 }
 
 #[test]
-fn apply_patch_answers_as_codex_does() {
+fn apply_patch_prints_the_codex_output() {
     let ws = Workspace::with(&[("a.txt", NUMBERS), ("gone.txt", "bye\n")]);
     let patch = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** Update File: a.txt\n@@\n-two\n+2\n*** Delete File: gone.txt\n*** End Patch\n";
     // It deletes a file whose lines it does not show, so a read is required first.
@@ -578,7 +578,7 @@ fn apply_patch_answers_as_codex_does() {
 }
 
 #[test]
-fn apply_patch_is_called_in_every_way_that_codex_models_do() {
+fn apply_patch_accepts_every_codex_call_form() {
     for form in 0..6 {
         let ws = Workspace::with(&[("a.txt", NUMBERS)]);
         let none: &[&str] = &[];
@@ -602,7 +602,7 @@ fn apply_patch_is_called_in_every_way_that_codex_models_do() {
 }
 
 #[test]
-fn apply_patch_takes_old_lines_in_one_place_as_proof() {
+fn apply_patch_accepts_unique_old_lines_without_a_read() {
     let call = |ws: &Workspace| ws.call(&["apply_patch", CODEX]).env("LBX_OUTPUT", "json").run();
     let ws = Workspace::with(&[("a.txt", NUMBERS)]);
     call(&ws).ok();
@@ -618,7 +618,7 @@ fn apply_patch_takes_old_lines_in_one_place_as_proof() {
 }
 
 #[test]
-fn a_patch_that_git_makes_is_applied_as_git_does() {
+fn patch_from_git_diff_gives_the_same_tree() {
     let before = (1..=60).map(|number| format!("line {number}\n")).collect::<String>();
     let after = before.replace("line 7\n", "").replace("line 30\n", "thirty\nand more\n") + "end";
     let ws = Workspace::with(&[("a.txt", &before), ("moved.txt", &before), ("gone.txt", "x\n")]);
@@ -640,7 +640,7 @@ fn a_patch_that_git_makes_is_applied_as_git_does() {
 }
 
 #[test]
-fn a_slash_left_after_the_prefix_makes_a_path_absolute() {
+fn patch_path_with_a_second_slash_is_absolute() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let root = ws.root.display().to_string();
@@ -653,7 +653,7 @@ fn a_slash_left_after_the_prefix_makes_a_path_absolute() {
 }
 
 #[test]
-fn a_result_that_would_be_too_large_is_refused_before_it_is_made() {
+fn patch_with_an_oversized_result_is_too_large() {
     let bound = ["--set", "limits.file_bytes=10"];
     let unified = "--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n # A\n abc\n+def\n";
     let reverse = "--- a/f\n+++ b/f\n@@ -1,3 +1,2 @@\n # A\n abc\n-def\n";
@@ -688,7 +688,7 @@ fn a_result_that_would_be_too_large_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn the_size_of_a_binary_result_and_of_one_in_utf_16_is_bounded_too() {
+fn size_limit_applies_to_binary_and_utf16_patches() {
     let ws = Workspace::with(&[]);
     ws.write("f", [0_u8; 4]);
     ws.git(&["add", "f"]);
@@ -709,7 +709,7 @@ fn the_size_of_a_binary_result_and_of_one_in_utf_16_is_bounded_too() {
 }
 
 #[test]
-fn a_binary_content_above_the_bound_is_not_even_inflated() {
+fn binary_patch_above_the_limit_is_never_inflated() {
     let ws = Workspace::with(&[]);
     ws.write("f", [0_u8; 4]);
     ws.git(&["add", "f"]);
@@ -741,7 +741,7 @@ fn patch_of_many(paths: &[String]) -> (Workspace, String) {
 }
 
 #[test]
-fn of_many_files_the_first_that_is_refused_is_told() {
+fn patch_of_many_files_reports_the_first_failing_path() {
     let paths = many(150);
     let (ws, patch) = patch_of_many(&paths);
     let gated = ["patch", "--set", "patch_gate=context"];
@@ -768,7 +768,7 @@ fn of_many_files_the_first_that_is_refused_is_told() {
 }
 
 #[test]
-fn an_added_file_replaces_no_folder_that_was_empty_before() {
+fn added_file_never_replaces_an_existing_empty_folder() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("full/b.txt", "b\n")]);
     fs::create_dir(ws.path("empty")).unwrap();
     ws.lbx(&["read", "a.txt"]).ok();
@@ -784,7 +784,7 @@ fn an_added_file_replaces_no_folder_that_was_empty_before() {
 }
 
 #[test]
-fn a_patch_over_more_files_than_may_be_open_is_made_where_the_limit_can_be_raised() {
+fn patch_of_many_files_raises_the_open_file_limit() {
     let paths = many(200);
     let (ws, patch) = patch_of_many(&paths);
     let call = |words: &[&str], stdin: &str| {

@@ -20,7 +20,7 @@ fn lbx(ws: &Workspace) -> Command {
 }
 
 #[test]
-fn a_version_is_one_line_and_help_names_the_tools() {
+fn version_is_one_line_and_help_lists_the_tools() {
     let ws = Workspace::with(&[]);
     lbx(&ws).arg("--version").assert().success().stdout(starts_with("lbx ").and(one_line()));
     let names = ["read", "write", "edit", "patch", "grep", "undo", "delete", "mcp", "batch"];
@@ -29,7 +29,7 @@ fn a_version_is_one_line_and_help_names_the_tools() {
 }
 
 #[test]
-fn text_on_stdout_is_the_payload_and_nothing_else() {
+fn text_output_is_payload_on_stdout_and_errors_on_stderr() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "two\n")]);
     lbx(&ws).args(["-t", "read", "a.txt"]).assert().success().stdout("one\ntwo\n").stderr("");
     lbx(&ws)
@@ -52,7 +52,7 @@ fn text_on_stdout_is_the_payload_and_nothing_else() {
 }
 
 #[test]
-fn json_is_one_line_whatever_happens() {
+fn json_output_is_always_one_line() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let cases: &[(&[&str], i32)] = &[
         (&["read", "a.txt"], 0),
@@ -70,7 +70,7 @@ fn json_is_one_line_whatever_happens() {
 }
 
 #[test]
-fn a_here_document_needs_no_escaping() {
+fn here_document_needs_no_escaping() {
     let ws = Workspace::with(&[]);
     let text = "a \"quoted\" line\n\t$HOME `and` \\ more\n";
     lbx(&ws)

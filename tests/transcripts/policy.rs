@@ -30,7 +30,7 @@ fn setting(answer: &Answer, key: &str) -> Value {
 }
 
 #[test]
-fn the_gate_is_strict_or_warns_or_is_off() {
+fn gate_policy_is_strict_warn_or_off() {
     for (policy, unread, stale) in [
         ("", Err("not_read"), Err("stale_file")),
         ("gate = \"strict\"", Err("not_read"), Err("stale_file")),
@@ -69,7 +69,7 @@ fn the_gate_is_strict_or_warns_or_is_off() {
 }
 
 #[test]
-fn a_change_let_through_leaves_no_more_marks_than_were_earned() {
+fn edit_with_gate_off_leaves_the_file_unread() {
     let ws = with_policy("gate = \"off\"");
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
     ws.write(".lbx/config.toml", "");
@@ -83,7 +83,7 @@ fn a_change_let_through_leaves_no_more_marks_than_were_earned() {
 }
 
 #[test]
-fn the_context_of_a_patch_proves_it_where_the_policy_says_so() {
+fn patch_gate_context_accepts_context_without_a_read() {
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
     let envelope = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
     for (policy, patches, applies) in
@@ -107,7 +107,7 @@ fn the_context_of_a_patch_proves_it_where_the_policy_says_so() {
 }
 
 #[test]
-fn a_protected_path_is_written_by_no_tool() {
+fn no_tool_writes_a_protected_path() {
     let policy = "protect = ['*.key', '/dist', 'conf/*.toml', '.vscode/']";
     let ws = with_policy(policy);
     for path in [
@@ -150,7 +150,7 @@ fn a_protected_path_is_written_by_no_tool() {
 }
 
 #[test]
-fn a_protected_link_protects_its_target_and_every_link_on_the_way() {
+fn protected_symlink_protects_its_target_and_every_link_between() {
     let ws =
         with_policy("protect = ['.mcp.json', '/deploy', 'set/*.toml', '*.pem', 'made.json', 'plain.txt']");
     ws.write("conf/mcp.json", "{}\n");
@@ -211,7 +211,7 @@ fn a_protected_link_protects_its_target_and_every_link_on_the_way() {
 }
 
 #[test]
-fn a_protected_link_to_the_root_leaves_the_root_writable() {
+fn protected_symlink_to_the_root_leaves_the_root_writable() {
     let ws = with_policy("protect = ['/current']");
     ws.link(".", "current");
     ws.lbx(&["write", "b.txt", "--content", "x"]).ok();
@@ -220,7 +220,7 @@ fn a_protected_link_to_the_root_leaves_the_root_writable() {
 }
 
 #[test]
-fn a_change_undone_through_a_protected_link_is_refused() {
+fn undo_through_a_protected_symlink_is_rejected() {
     let ws = with_policy("");
     ws.write("conf/mcp.json", "{}\n");
     ws.lbx(&["read", "conf/mcp.json"]).ok();
@@ -231,7 +231,7 @@ fn a_change_undone_through_a_protected_link_is_refused() {
 }
 
 #[test]
-fn what_became_protected_is_neither_undone_nor_restored() {
+fn undo_and_restore_reject_newly_protected_paths() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c/d.txt", "d\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["delete", "b.txt"]).ok();
@@ -250,7 +250,7 @@ fn what_became_protected_is_neither_undone_nor_restored() {
 }
 
 #[test]
-fn lists_of_all_sources_protect_together_and_none_takes_a_path_out() {
+fn protect_lists_of_all_sources_are_combined() {
     let ws = with_policy("protect = ['w.txt']");
     user_policy(&ws, "# mine\nprotect = ['u.txt']");
     let write = |path: &str| {
@@ -268,7 +268,7 @@ fn lists_of_all_sources_protect_together_and_none_takes_a_path_out() {
 }
 
 #[test]
-fn the_user_s_own_policy_is_protected_where_the_workspace_holds_it() {
+fn user_policy_inside_the_workspace_is_protected() {
     let ws = Workspace::with(&[("dotfiles/lbx/config.toml", "gate = \"strict\"\n"), ("a.txt", "one\n")]);
     fs::create_dir_all(ws.path(".config")).unwrap();
     let call = |arguments: &[&str]| ws.call(arguments).env("HOME", &ws.root).run();
@@ -294,7 +294,7 @@ fn the_user_s_own_policy_is_protected_where_the_workspace_holds_it() {
 }
 
 #[test]
-fn a_file_with_several_names_is_refused_where_the_policy_says_so() {
+fn policy_can_protect_files_with_several_hard_links() {
     let ws = with_policy("hard_links = \"refuse\"");
     fs::hard_link(ws.path("a.txt"), ws.path("b.txt")).unwrap();
     ws.lbx(&["read", "a.txt"]).ok();
@@ -321,7 +321,7 @@ fn a_file_with_several_names_is_refused_where_the_policy_says_so() {
 }
 
 #[test]
-fn limits_stand_in_for_what_a_request_leaves_out() {
+fn policy_limits_are_the_defaults_of_requests() {
     let many: String = (0..50).map(|number| format!("line {number}\n")).collect();
     let ws = Workspace::with(&[("a.txt", &many), ("b.txt", "line\n"), ("c.txt", "line\n")]);
     ws.write(
@@ -353,7 +353,7 @@ fn limits_stand_in_for_what_a_request_leaves_out() {
 }
 
 #[test]
-fn a_lock_is_waited_for_as_long_as_the_policy_says() {
+fn lock_seconds_bounds_the_wait_for_the_lock() {
     let ws = with_policy("limits.lock_seconds = 1");
     ws.lbx(&["write", "b.txt", "--content", "b"]).ok();
     let lock = fs::File::open(ws.path(".lbx/lock")).unwrap();
@@ -363,7 +363,7 @@ fn a_lock_is_waited_for_as_long_as_the_policy_says() {
 }
 
 #[test]
-fn snapshots_can_be_turned_off_by_the_user() {
+fn user_can_turn_snapshots_off() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     user_policy(&ws, "[snapshot]\nenabled = false\n");
     let envelope = ws.lbx(&["write", "b.txt", "--content", "b"]).success();
@@ -383,7 +383,7 @@ fn snapshots_can_be_turned_off_by_the_user() {
 }
 
 #[test]
-fn snapshots_go_to_the_branch_that_is_configured() {
+fn snapshots_go_to_the_configured_branch() {
     let ws = with_policy("snapshot.branch = \"lbx/team\"");
     ws.lbx(&["write", "b.txt", "--content", "b"]).ok();
     assert_eq!(ws.snapshots(), Vec::<String>::new());
@@ -398,7 +398,7 @@ fn snapshots_go_to_the_branch_that_is_configured() {
 }
 
 #[test]
-fn a_branch_that_holds_no_snapshots_is_never_moved() {
+fn branch_with_other_commits_is_never_moved() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.git(&["branch", "release"]);
     ws.git(&["branch", "lbx-release"]);
@@ -416,7 +416,7 @@ fn a_branch_that_holds_no_snapshots_is_never_moved() {
 }
 
 #[test]
-fn a_snapshot_takes_in_what_the_policy_says() {
+fn policy_limits_the_size_and_number_of_snapshot_files() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     user_policy(&ws, "[snapshot]\nfile_bytes = 10\nscan_files = 2\n");
     ws.lbx(&["write", "large.txt", "--content", "0123456789x"])
@@ -431,7 +431,7 @@ fn a_snapshot_takes_in_what_the_policy_says() {
 }
 
 #[test]
-fn a_required_snapshot_is_required_of_every_call() {
+fn snapshot_require_applies_to_every_call() {
     let ws = with_policy("[snapshot]\nrequire = true\n");
     ws.git(&["checkout", "-q", "-b", "lbx-snapshots"]);
     let error = ws.lbx(&["write", "b.txt", "--content", "b"]).error("snapshot_failed");
@@ -441,7 +441,7 @@ fn a_required_snapshot_is_required_of_every_call() {
 }
 
 #[test]
-fn a_source_is_above_those_before_it() {
+fn later_policy_source_overrides_earlier_ones() {
     let ws = Workspace::with(&[]);
     user_policy(&ws, "");
     let config = |set: &[&str], environment: Option<&str>| {
@@ -532,7 +532,7 @@ fn every_setting_can_be_set_from_every_source() {
 }
 
 #[test]
-fn a_workspace_loosens_gate_matching_and_limits_only() {
+fn workspace_policy_loosens_only_gate_matching_and_limits() {
     for (line, loosens) in [
         ("gate = 'off'", true),
         ("patch_gate = 'context'", true),
@@ -596,7 +596,7 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
 }
 
 #[test]
-fn flags_and_variables_loosen_only_what_the_user_lets_them() {
+fn flags_and_variables_loosen_only_what_the_user_allows() {
     let ws = with_policy("gate = 'off'\npatch_gate = 'context'\n");
     user_policy(&ws, "gate = 'strict'\npatch_gate = 'marks'\n");
     // A clone cannot loosen the user's gate.
@@ -646,7 +646,7 @@ fn flags_and_variables_loosen_only_what_the_user_lets_them() {
 }
 
 #[test]
-fn only_the_user_lets_a_command_line_leave_the_workspace() {
+fn only_the_user_policy_allows_paths_outside_the_workspace() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let other = Workspace::with(&[("b.txt", "two\n")]);
     std::fs::write(ws.outside.join("secret"), "secret\n").unwrap();
@@ -693,7 +693,7 @@ fn only_the_user_lets_a_command_line_leave_the_workspace() {
 }
 
 #[test]
-fn a_purge_keeps_what_the_users_policy_keeps() {
+fn trash_purge_respects_keep_days_of_the_user() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     let id = ws.lbx(&["delete", "a.txt"]).ok()["trash_id"].as_str().unwrap().to_owned();
     ws.user_policy("gc.keep_days = 7");
@@ -707,7 +707,7 @@ fn a_purge_keeps_what_the_users_policy_keeps() {
 }
 
 #[test]
-fn what_an_outer_workspace_protects_is_protected_in_an_inner_one() {
+fn protected_paths_of_a_parent_workspace_apply_to_nested_ones() {
     let ws =
         with_policy("gate = 'off'\nprotect = ['sub/keys/', '*.pem', 'sub/inner/conf/prod.toml', 'all']\n");
     ws.write("sub/inner/.lbx/config.toml", "protect = ['own.txt']\n");
@@ -747,7 +747,7 @@ fn what_an_outer_workspace_protects_is_protected_in_an_inner_one() {
 }
 
 #[test]
-fn a_change_without_proof_says_so_in_its_snapshot_and_its_audit_record() {
+fn change_without_a_read_is_marked_in_snapshot_and_audit() {
     for gate in ["warn", "off"] {
         for way in ["policy", "flag", "variable", "edit"] {
             let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -779,7 +779,7 @@ fn a_change_without_proof_says_so_in_its_snapshot_and_its_audit_record() {
 }
 
 #[test]
-fn a_fault_in_a_policy_file_stops_every_tool_and_is_told_with_its_line() {
+fn policy_file_error_stops_every_tool_and_names_the_line() {
     let ws = with_policy("gate = \"warn\"\n\n[limits]\nraed = 3\n");
     for call in [&["read", "a.txt"][..], &["ls"], &WRITE, &["undo"], &["config"], &["grep", "one"]] {
         let error = ws.lbx(call).error("invalid_request");
@@ -810,7 +810,7 @@ fn a_fault_in_a_policy_file_stops_every_tool_and_is_told_with_its_line() {
 }
 
 #[test]
-fn a_fault_in_a_variable_or_flag_is_named() {
+fn invalid_policy_variable_or_flag_is_named() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for (name, value) in [
         ("LBX_GATE", "loose"),
@@ -840,7 +840,7 @@ fn a_fault_in_a_variable_or_flag_is_named() {
 }
 
 #[test]
-fn every_variable_that_the_manual_names_is_known() {
+fn every_variable_in_the_man_page_is_known() {
     let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/man/lbx.1")).unwrap();
     let names = manual.lines().filter_map(|line| line.strip_prefix("\\fB")?.strip_suffix("\\fR"));
     let names: Vec<&str> = names.filter(|name| name.starts_with("LBX_")).collect();
@@ -855,7 +855,7 @@ fn every_variable_that_the_manual_names_is_known() {
 }
 
 #[test]
-fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
+fn unusable_policy_file_is_an_error_and_never_blocks() {
     let say = |ws: &Workspace, part: &str, kind: &str| {
         let error = ws.lbx(&["read", "a.txt"]).error(kind);
         let message = error["message"].as_str().unwrap();
@@ -905,7 +905,7 @@ fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
 }
 
 #[test]
-fn the_policy_is_written_by_no_tool_and_seen_by_git() {
+fn policy_file_is_protected_and_visible_to_git() {
     let ws = with_policy("gate = \"off\"\n");
     for path in [".lbx/config.toml", ".LBX/config.toml", "sub/../.lbx/config.toml"] {
         ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
@@ -916,7 +916,7 @@ fn the_policy_is_written_by_no_tool_and_seen_by_git() {
 }
 
 #[test]
-fn config_shows_what_holds_as_a_policy_file_would_say_it() {
+fn config_text_is_a_valid_policy_file() {
     let ws = with_policy("gate = \"warn\"\n");
     user_policy(&ws, "");
     let text = ws.call(&["config", "gate", "limits.read", "gc", "-t"]).run();
@@ -941,7 +941,7 @@ fn config_shows_what_holds_as_a_policy_file_would_say_it() {
 }
 
 #[test]
-fn gc_keeps_what_the_policy_says() {
+fn gc_follows_keep_days_of_the_policy() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&WRITE).ok();
@@ -958,7 +958,7 @@ fn gc_keeps_what_the_policy_says() {
 }
 
 #[test]
-fn the_example_of_a_policy_is_the_one_that_holds_anyway() {
+fn policy_example_equals_the_defaults() {
     let ws = Workspace::with(&[]);
     let before = ws.lbx(&["config"]).ok();
     ws.write(".lbx/config.toml", ws.lbx(&["config", "--example", "-t"]).stdout_text());
@@ -970,7 +970,7 @@ fn the_example_of_a_policy_is_the_one_that_holds_anyway() {
 }
 
 #[test]
-fn what_the_readme_suggests_to_protect_is_protected() {
+fn protect_example_in_the_readme_works() {
     let ws = Workspace::with(&[]);
     let readme = include_str!("../../README.md");
     let block = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
@@ -981,7 +981,7 @@ fn what_the_readme_suggests_to_protect_is_protected() {
 }
 
 #[test]
-fn a_policy_that_a_team_shares_enters_the_snapshots_as_git_would_add_it() {
+fn snapshot_includes_the_shared_policy_file() {
     let ws = with_policy("gate = \"warn\"\n");
     ws.lbx(&["snapshot"]).success();
     assert_eq!(ws.git(&["show", "lbx-snapshots:.lbx/config.toml"]), "gate = \"warn\"");
@@ -994,7 +994,7 @@ fn a_policy_that_a_team_shares_enters_the_snapshots_as_git_would_add_it() {
 }
 
 #[test]
-fn a_server_settles_its_flags_once_and_reads_the_files_for_each_call() {
+fn batch_applies_set_flags_to_every_call() {
     let ws = with_policy("");
     let requests = [
         json!({"tool": "write", "request": {"path": "a.txt", "content": "x"}}),
@@ -1007,7 +1007,7 @@ fn a_server_settles_its_flags_once_and_reads_the_files_for_each_call() {
 }
 
 #[test]
-fn a_linked_worktree_has_a_configured_branch_of_its_own() {
+fn linked_worktree_has_its_own_configured_branch() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let other = ws.outside.join("linked");
     ws.git(&["worktree", "add", "-q", other.to_str().unwrap()]);

@@ -31,7 +31,7 @@ fn links(path: &str, target: &str) -> String {
 }
 
 #[test]
-fn a_git_folder_of_any_name_is_written_by_no_tool() {
+fn git_directory_of_any_name_is_protected() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("proj/b.txt", "b\n")]);
     ws.git(&["clone", "-q", "--bare", ".", "proj/vault"]);
     fs::create_dir(ws.path("elsewhere")).unwrap();
@@ -73,7 +73,7 @@ fn a_git_folder_of_any_name_is_written_by_no_tool() {
 }
 
 #[test]
-fn a_git_folder_that_appears_is_neither_undone_nor_restored_into() {
+fn undo_and_restore_write_nothing_into_a_new_git_directory() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["write", "x/hooks/y", "--content", "one\n"]).ok();
     ws.lbx(&["delete", "x/hooks/y"]).ok();
@@ -83,7 +83,7 @@ fn a_git_folder_that_appears_is_neither_undone_nor_restored_into() {
 }
 
 #[test]
-fn a_worktree_in_the_folder_of_its_own_repository_can_be_written() {
+fn worktree_inside_its_bare_repository_is_writable() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.git(&["clone", "-q", "--bare", ".", "../proj"]);
     ws.git(&["--git-dir", "../proj", "worktree", "add", "-q", "../proj/main"]);
@@ -100,7 +100,7 @@ fn a_worktree_in_the_folder_of_its_own_repository_can_be_written() {
 }
 
 #[test]
-fn no_change_makes_a_folder_that_git_takes_for_a_repository() {
+fn change_that_would_form_a_git_directory_is_rejected() {
     let ws = Workspace::with(&[("src/k", "k\n"), ("head.txt", HEAD), ("x/objects/k", "k\n")]);
     // Whichever part is created last.
     ws.write("one/refs/k", "k\n");
@@ -148,7 +148,7 @@ fn no_change_makes_a_folder_that_git_takes_for_a_repository() {
 }
 
 #[test]
-fn a_workspace_in_the_state_of_git_or_lbx_is_refused() {
+fn workspace_inside_git_or_lbx_state_is_rejected() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
     ws.lbx(&["append", "a.txt", "--content", "x\n"]).ok();
     ws.git(&["init", "-q", "--bare", "vault"]);
@@ -168,7 +168,7 @@ fn a_workspace_in_the_state_of_git_or_lbx_is_refused() {
 }
 
 #[test]
-fn a_protected_path_is_not_reached_through_a_link() {
+fn symlink_gives_no_access_to_a_protected_path() {
     let ws = Workspace::with(&[("open/prod.toml", "mine\n"), ("real/prod.toml", "theirs\n")]);
     ws.link("open", "link");
     ws.write("holder/conf-to-be", "x\n");
@@ -200,7 +200,7 @@ fn a_protected_path_is_not_reached_through_a_link() {
 }
 
 #[test]
-fn a_name_that_ntfs_takes_for_git_is_protected() {
+fn git_path_with_backslashes_is_protected() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     for path in [r".git\config", r"sub\.GIT\hooks\x", r".lbx\config.toml", r"sub/x\.git", r".git\"] {
         refused(&ws, &[&["write", path, "--content", "x"], &["move", "a.txt", path]]);
@@ -209,7 +209,7 @@ fn a_name_that_ntfs_takes_for_git_is_protected() {
 }
 
 #[test]
-fn a_link_with_a_slash_at_its_end_is_neither_deleted_nor_moved() {
+fn symlink_with_trailing_slash_is_neither_deleted_nor_moved() {
     let ws = Workspace::with(&[("real/a.txt", "a\n")]);
     ws.link("real", "link");
     for path in ["link/", "link/.", "link//", "./link/"] {
@@ -225,7 +225,7 @@ fn a_link_with_a_slash_at_its_end_is_neither_deleted_nor_moved() {
 }
 
 #[test]
-fn a_path_longer_than_the_system_takes_is_refused_at_once() {
+fn every_tool_rejects_an_overlong_path() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let (deep, long) = (format!("{}x", "x/".repeat(2500)), format!("sub/{}", "y".repeat(256)));
     let out = format!("/tmp/{}", "../tmp/".repeat(3000));

@@ -10,7 +10,7 @@ fn numbered(lines: usize) -> String {
 }
 
 #[test]
-fn a_read_answers_the_text_and_what_it_is_like() {
+fn read_returns_content_and_metadata() {
     let ws = Workspace::with(&[("src/greet.txt", "hello\nworld\n")]);
     ws.chmod("src/greet.txt", 0o640);
     let data = ws.lbx(&["read", "src/greet.txt"]).ok();
@@ -23,7 +23,7 @@ fn a_read_answers_the_text_and_what_it_is_like() {
 }
 
 #[test]
-fn slices_are_those_lines_and_the_sha256_is_of_the_whole_file() {
+fn read_slice_returns_the_sha256_of_the_whole_file() {
     /// Flags, content, first line, last line, and next line to read.
     type Case = (&'static [&'static str], &'static str, u64, u64, Option<u64>);
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
@@ -58,7 +58,7 @@ fn slices_are_those_lines_and_the_sha256_is_of_the_whole_file() {
 }
 
 #[test]
-fn contradictory_bounds_are_refused() {
+fn contradictory_read_bounds_are_rejected() {
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
     for flags in [
         &["--offset", "1", "--start-line", "1"][..],
@@ -81,14 +81,14 @@ fn contradictory_bounds_are_refused() {
 }
 
 #[test]
-fn a_read_past_the_end_says_so() {
+fn read_past_the_end_warns() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let data = ws.lbx(&["read", "a.txt", "--offset", "5"]).warned("past the end");
     assert_eq!((&data["content"], &data["total_lines"]), (&json!(""), &json!(1)));
 }
 
 #[test]
-fn an_empty_file_has_no_lines() {
+fn empty_file_has_no_lines() {
     let ws = Workspace::with(&[("a.txt", "")]);
     let data = ws.lbx(&["read", "a.txt"]).ok();
     assert_eq!(data["content"], "");
@@ -98,7 +98,7 @@ fn an_empty_file_has_no_lines() {
 }
 
 #[test]
-fn a_long_file_comes_in_parts_that_join_to_the_whole() {
+fn pages_of_a_long_file_join_to_the_whole() {
     let line = "x".repeat(99);
     let text = (0..1000).map(|number| format!("{number} {line}\n")).collect::<Vec<_>>().concat();
     let ws = Workspace::with(&[("a.txt", &text)]);
@@ -126,7 +126,7 @@ fn a_long_file_comes_in_parts_that_join_to_the_whole() {
 }
 
 #[test]
-fn a_read_without_bounds_gives_everything() {
+fn read_without_limits_returns_the_whole_file() {
     let text = numbered(20_000);
     let ws = Workspace::with(&[("a.txt", &text)]);
     let data = ws.lbx(&["read", "a.txt", "--limit", "0", "--max-bytes", "0"]).ok();
@@ -136,7 +136,7 @@ fn a_read_without_bounds_gives_everything() {
 }
 
 #[test]
-fn one_long_line_is_cut_and_joins_again() {
+fn parts_of_a_long_line_join_to_the_line() {
     let text = "äöü€😀".repeat(3000);
     let ws = Workspace::with(&[("a.txt", &text)]);
     let (mut joined, mut column, mut calls) = (String::new(), 1, 0);
@@ -158,7 +158,7 @@ fn one_long_line_is_cut_and_joins_again() {
 }
 
 #[test]
-fn what_was_cut_away_does_not_count_as_read() {
+fn truncated_lines_do_not_count_as_read() {
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
     ws.lbx(&["read", "a.txt", "--limit", "2"]).ok();
     let error = ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read");
@@ -166,14 +166,14 @@ fn what_was_cut_away_does_not_count_as_read() {
 }
 
 #[test]
-fn line_numbers_stand_before_each_line() {
+fn line_numbers_precede_each_line() {
     let ws = Workspace::with(&[("a.txt", "a\n\nb")]);
     let data = ws.lbx(&["read", "a.txt", "-n", "--offset", "1"]).ok();
     assert_eq!(data["content"], "2\t\n3\tb");
 }
 
 #[test]
-fn an_unchanged_file_is_not_sent_again() {
+fn if_sha256_skips_the_content_of_an_unchanged_file() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let sha = sha256(b"one\n");
     let data = ws.lbx(&["read", "a.txt", "--if-sha256", &sha]).ok();
@@ -187,7 +187,7 @@ fn an_unchanged_file_is_not_sent_again() {
 }
 
 #[test]
-fn several_files_are_answered_one_by_one() {
+fn read_of_several_files_returns_each_result() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), (".git-not/x", "")]);
     let data = ws.json("read", &json!({"paths": ["a.txt", "none.txt", "b.txt", "../out", ".git-not"]})).ok();
     let files = data["files"].as_array().unwrap();
@@ -204,7 +204,7 @@ fn several_files_are_answered_one_by_one() {
 }
 
 #[test]
-fn several_files_share_one_bound() {
+fn several_files_share_one_byte_limit() {
     let text = "a line of some length, as source code has it\n".repeat(1000);
     let ws = Workspace::with(&[("a.txt", &text), ("b.txt", &text)]);
     let answer = ws.json("read", &json!({"paths": ["a.txt", "b.txt"]}));
@@ -217,7 +217,7 @@ fn several_files_share_one_bound() {
 }
 
 #[test]
-fn many_files_fit_what_a_harness_shows_and_what_was_left_out_is_not_read() {
+fn read_of_many_files_fits_in_harness_output() {
     let names: Vec<String> = (0..200).map(|number| format!("src/file_{number:03}.txt")).collect();
     let text = "some text\n".repeat(80);
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
@@ -238,7 +238,7 @@ fn many_files_fit_what_a_harness_shows_and_what_was_left_out_is_not_read() {
 }
 
 #[test]
-fn a_default_answer_fits_what_a_harness_shows() {
+fn default_read_response_fits_in_harness_output() {
     let ws = Workspace::with(&[("a.txt", &"\"\\\t x\n".repeat(20_000))]);
     let answer = ws.lbx(&["read", "a.txt"]);
     assert!(answer.stdout().len() < 48_000, "{} bytes", answer.stdout().len());
@@ -246,7 +246,7 @@ fn a_default_answer_fits_what_a_harness_shows() {
 }
 
 #[test]
-fn a_binary_is_refused_or_shown_as_base64() {
+fn binary_file_is_an_error_or_base64() {
     let ws = Workspace::with(&[]);
     ws.write("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     let error = ws.lbx(&["read", "a.png"]).error("binary_file");
@@ -260,7 +260,7 @@ fn a_binary_is_refused_or_shown_as_base64() {
 }
 
 #[test]
-fn a_link_to_a_missing_file_is_not_suggested_in_its_own_place() {
+fn dangling_symlink_is_not_suggested_for_itself() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     std::os::unix::fs::symlink("page-1.txt", ws.path("page-2.txt")).unwrap();
     for call in [&["read", "page-2.txt"][..], &["grep", "x", "page-2.txt"]] {
@@ -270,7 +270,7 @@ fn a_link_to_a_missing_file_is_not_suggested_in_its_own_place() {
 }
 
 #[test]
-fn a_missing_file_names_its_nearest() {
+fn missing_file_error_suggests_similar_paths() {
     let ws =
         Workspace::with(&[("src/main.rs", ""), ("src/lib.rs", ""), ("src/mail.rs", ""), ("docs/a.md", "")]);
     let error = ws.lbx(&["read", "src/mian.rs"]).error("not_found");
@@ -283,7 +283,7 @@ fn a_missing_file_names_its_nearest() {
 }
 
 #[test]
-fn a_read_changes_nothing_in_the_work_tree_and_the_repository() {
+fn read_changes_neither_work_tree_nor_repository() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let index = std::fs::read(ws.path(".git/index")).unwrap();
     ws.unchanged(|| ws.lbx(&["read", "a.txt"]).ok());
@@ -293,7 +293,7 @@ fn a_read_changes_nothing_in_the_work_tree_and_the_repository() {
 }
 
 #[test]
-fn several_ranges_are_read_at_once() {
+fn read_returns_several_ranges() {
     let ws = Workspace::with(&[("a.txt", &numbered(100)), ("b.txt", "one\n")]);
     let data = ws.lbx(&["read", "a.txt", "--ranges", "10-11", "--range", "50,-2"]).ok();
     let wanted = json!([
@@ -332,7 +332,7 @@ fn only_the_ranges_count_as_read() {
 }
 
 #[test]
-fn ranges_share_the_bound_and_say_where_to_go_on() {
+fn ranges_share_max_bytes_and_return_next_offset() {
     let ws = Workspace::with(&[("a.txt", &numbered(5000))]);
     let data = ws.lbx(&["read", "a.txt", "--ranges", "1-2,100-4000,4500-", "--max-bytes", "1000"]).ok();
     let ranges = data["ranges"].as_array().unwrap();
@@ -343,7 +343,7 @@ fn ranges_share_the_bound_and_say_where_to_go_on() {
 }
 
 #[test]
-fn a_hundred_ranges_fit_what_a_harness_shows() {
+fn hundred_ranges_fit_in_harness_output() {
     let ws = Workspace::with(&[("a.txt", &numbered(20_000))]);
     let ranges: Vec<String> =
         (0..100).map(|number| format!("{}-{}", number * 150 + 1, number * 150 + 90)).collect();
@@ -353,7 +353,7 @@ fn a_hundred_ranges_fit_what_a_harness_shows() {
 }
 
 #[test]
-fn the_end_of_a_file_is_read_in_every_encoding() {
+fn negative_start_line_works_in_every_encoding() {
     let ws = Workspace::bare(&[
         ("crlf.txt", "a\r\nb\r\nc"),
         ("cr.txt", "a\rb\rc\r"),
@@ -375,7 +375,7 @@ fn the_end_of_a_file_is_read_in_every_encoding() {
 }
 
 #[test]
-fn numbered_lines_give_back_the_text() {
+fn numbered_lines_keep_the_exact_text() {
     let text = "a\tb\n\n\t1\t2\r\n  c";
     let ws = Workspace::with(&[("a.txt", text)]);
     let data = ws.lbx(&["read", "a.txt", "-n"]).ok();
@@ -392,7 +392,7 @@ fn numbered_lines_give_back_the_text() {
 }
 
 #[test]
-fn whitespace_is_shown_on_request() {
+fn show_whitespace_makes_whitespace_visible() {
     let ws = Workspace::with(&[("a.txt", "\ta \r\nb\u{a0}c\u{201d}\n")]);
     let data = ws.lbx(&["read", "a.txt", "--show-whitespace"]).ok();
     assert_eq!((&data["content"], &data["literal"]), (&json!("→a·␍\nb‹U+00A0›c‹U+201D›\n"), &json!(false)));
@@ -404,7 +404,7 @@ fn whitespace_is_shown_on_request() {
 }
 
 #[test]
-fn the_block_round_a_line_is_read() {
+fn around_line_reads_the_enclosing_block() {
     let code = "use x;\n\n// One.\nfn one() {\n    a();\n    if b {\n        c();\n    }\n}\n\nfn two() {}\n";
     let ws = Workspace::with(&[("a.rs", code)]);
     let data = ws.lbx(&["read", "a.rs", "--around-line", "5"]).ok();
@@ -443,7 +443,7 @@ const NOTEBOOK: &str = r##"{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells
 "##;
 
 #[test]
-fn a_notebook_is_read_by_cell() {
+fn read_returns_notebook_cells() {
     let ws = Workspace::with(&[("a.ipynb", NOTEBOOK), ("b.txt", "no notebook\n")]);
     let data = ws.lbx(&["read", "a.ipynb", "--cell", "0"]).ok();
     let cells = json!([
@@ -470,7 +470,7 @@ fn a_notebook_is_read_by_cell() {
 }
 
 #[test]
-fn an_image_tells_its_size() {
+fn read_reports_the_size_of_an_image() {
     let ws = Workspace::with(&[]);
     let gif = b"GIF89a\x02\x00\x03\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x02\x00\x03\x00\x00\x02\x02D\x01\x00;";
     ws.write("a.gif", gif);
@@ -485,7 +485,7 @@ fn an_image_tells_its_size() {
 }
 
 #[test]
-fn a_line_of_which_only_a_part_was_shown_does_not_count_as_read() {
+fn partly_shown_line_does_not_count_as_read() {
     let ws = Workspace::with(&[("a.txt", &"x".repeat(1000))]);
     ws.lbx(&["read", "a.txt", "--column", "900"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).error("not_read");
@@ -497,7 +497,7 @@ fn with_long_line() -> String {
 }
 
 #[test]
-fn a_very_long_line_is_clipped_and_those_after_it_are_read() {
+fn long_line_is_clipped_and_later_lines_are_read() {
     let ws = Workspace::with(&[("a.txt", &with_long_line()), ("b.txt", "b\n")]);
     let clipped = json!([{"line": 5, "next_column": 2001, "bytes": 100_000}]);
     let start = format!("{}\n", "x".repeat(2000));
@@ -538,7 +538,7 @@ fn a_very_long_line_is_clipped_and_those_after_it_are_read() {
 }
 
 #[test]
-fn a_clipped_line_as_text_says_where_it_goes_on() {
+fn text_output_says_how_to_continue_a_clipped_line() {
     let ws = Workspace::with(&[("a.txt", &with_long_line())]);
     let answer = ws.lbx(&["read", "a.txt", "-t"]);
     let said = answer.stderr();
@@ -554,7 +554,7 @@ fn a_clipped_line_as_text_says_where_it_goes_on() {
 }
 
 #[test]
-fn a_clipped_line_does_not_count_as_read() {
+fn clipped_line_does_not_count_as_read() {
     let ws = Workspace::with(&[("a.txt", &with_long_line())]);
     ws.lbx(&["read", "a.txt"]).ok();
     let brief = ws.lbx(&["session", "brief", "-t"]).stdout_text();
@@ -568,7 +568,7 @@ fn a_clipped_line_does_not_count_as_read() {
 }
 
 #[test]
-fn a_clipped_line_keeps_its_characters_and_its_ending_in_every_encoding() {
+fn clipped_line_keeps_characters_and_ending_in_every_encoding() {
     let long = "é\u{1f600}".repeat(20_000);
     let text = format!("a\r\n{long}\r\nb\r\n");
     let ws = Workspace::with(&[("utf8.txt", &format!("\u{feff}{text}"))]);
@@ -610,7 +610,7 @@ fn a_clipped_line_keeps_its_characters_and_its_ending_in_every_encoding() {
 }
 
 #[test]
-fn bytes_that_are_no_text_take_no_more_than_the_bound_allows() {
+fn read_of_undecodable_bytes_stays_within_the_limit() {
     let ws = Workspace::with(&[]);
     ws.write("koi8.txt", [[0xd0; 60].as_slice(), b"\n"].concat().repeat(2000));
     for flags in
@@ -630,7 +630,7 @@ fn bytes_that_are_no_text_take_no_more_than_the_bound_allows() {
 }
 
 #[test]
-fn a_long_cell_is_read_in_parts() {
+fn long_notebook_cell_is_read_in_parts() {
     let source = "é = 1\n".repeat(2000);
     let notebook = json!({"cells": [
         {"cell_type": "code", "source": source, "outputs": [{"output_type": "stream", "text": "x"}]},
@@ -654,7 +654,7 @@ fn a_long_cell_is_read_in_parts() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn column_or_range_past_the_end_is_a_warning() {
     let ws = Workspace::with(&[("a.txt", &numbered(3))]);
     let data = ws
         .lbx(&["read", "a.txt", "--column", "99", "--limit", "1"])
@@ -666,7 +666,7 @@ fn what_is_not_there_is_told() {
 }
 
 #[test]
-fn lines_are_named_as_the_text_editor_of_models_does() {
+fn view_range_selects_lines() {
     let ws = Workspace::with(&[("a.txt", &numbered(5))]);
     for (range, content) in [(json!([2, 3]), "line 2\nline 3\n"), (json!([4, -1]), "line 4\nline 5\n")] {
         assert_eq!(ws.json("read", &json!({"path": "a.txt", "view_range": range})).ok()["content"], content);
@@ -684,7 +684,7 @@ fn lines_are_named_as_the_text_editor_of_models_does() {
 }
 
 #[test]
-fn small_files_are_shown_whole_beside_large_ones() {
+fn small_files_are_shown_whole_next_to_large_ones() {
     let large = "a line of some length, as source code has it\n".repeat(2000);
     let files = [("a.txt", large.as_str()), ("b.txt", "small\n"), ("c.txt", &large), ("d.txt", "last\n")];
     let ws = Workspace::with(&files);
@@ -698,7 +698,7 @@ fn small_files_are_shown_whole_beside_large_ones() {
 }
 
 #[test]
-fn files_that_are_all_missing_are_not_ok() {
+fn read_of_only_missing_files_is_an_error() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("dir/b.txt", "")]);
     let error = ws.lbx(&["read", "x.txt", "y.txt"]).error("not_found");
     assert_eq!(error["details"]["files"].as_array().unwrap().len(), 2);
@@ -718,7 +718,7 @@ fn files_that_are_all_missing_are_not_ok() {
 }
 
 #[test]
-fn lines_may_be_named_behind_the_path() {
+fn line_suffix_of_a_path_selects_lines() {
     let text: String = (1..=30).map(|number| format!("line {number}\n")).collect();
     let ws = Workspace::with(&[("a.txt", &text), ("b:7", "a name\n")]);
     for (name, first, last) in

@@ -17,7 +17,7 @@ fn edit(old: &str, new: &str) -> Value {
 }
 
 #[test]
-fn a_new_text_that_is_in_the_file_by_chance_is_no_edit_that_was_made() {
+fn existing_new_string_does_not_count_as_applied() {
     let ws = read("fn a() {}\nunsafe_call(x);\nlog(\"done\");\n");
     let error = ws.unchanged(|| {
         ws.json("edit", &edit("unsafe_call(y);\nlog(\"done\");", "log(\"done\");")).error("no_match")
@@ -29,14 +29,14 @@ fn a_new_text_that_is_in_the_file_by_chance_is_no_edit_that_was_made() {
 }
 
 #[test]
-fn an_old_text_that_is_there_once_is_replaced_though_the_new_one_is_there_too() {
+fn unique_old_string_is_replaced_even_if_new_string_exists() {
     let ws = read("x = 1\n\ndef f():\n");
     ws.json("edit", &edit("def f():\n", "\ndef f():\n")).ok();
     ws.holds("a.txt", "x = 1\n\n\ndef f():\n");
 }
 
 #[test]
-fn of_several_edits_none_lands_where_one_only_finds_its_new_text() {
+fn edits_fail_together_if_one_finds_only_its_new_string() {
     let ws = read("one\ntwo\nthree\n");
     let edits = json!({"path": "a.txt", "edits": [
         {"old_string": "one", "new_string": "1"},
@@ -48,7 +48,7 @@ fn of_several_edits_none_lands_where_one_only_finds_its_new_text() {
 }
 
 #[test]
-fn lines_that_are_not_those_named_are_stale_though_the_new_ones_are_there() {
+fn wrong_range_sha256_is_stale_even_if_new_lines_exist() {
     let ws = read("one\ntwo\n");
     let lines = json!({"path": "a.txt", "start_line": 1, "end_line": 1,
         "range_sha256": sha256(b"eins\n"), "new_string": "one\n"});
@@ -56,7 +56,7 @@ fn lines_that_are_not_those_named_are_stale_though_the_new_ones_are_there() {
 }
 
 #[test]
-fn a_request_is_repeated_only_with_the_same_proof_as_the_last_change_of_its_session() {
+fn only_the_last_change_of_a_session_counts_as_repeated() {
     let ws = read("5\n");
     let old = sha256(b"5\n");
     let request = json!({"path": "a.txt", "old_string": "5", "new_string": "6", "expected_sha256": old});
@@ -73,7 +73,7 @@ fn a_request_is_repeated_only_with_the_same_proof_as_the_last_change_of_its_sess
 }
 
 #[test]
-fn sixteen_processes_that_count_in_one_file_lose_no_update() {
+fn sixteen_concurrent_counters_lose_no_update() {
     let ws = Workspace::with(&[("a.txt", "0\n")]);
     let ws = &ws;
     let count = |session: String, rounds: usize| {
@@ -101,7 +101,7 @@ fn sixteen_processes_that_count_in_one_file_lose_no_update() {
 }
 
 #[test]
-fn a_rebase_onto_the_same_change_is_a_conflict() {
+fn rebase_onto_the_same_change_is_stale() {
     let ws = read("counter = 5\nend\n");
     ws.write("a.txt", "counter = 6\nend\n");
     let request = json!({"path": "a.txt", "old_string": "5", "new_string": "6", "rebase": true});
@@ -110,7 +110,7 @@ fn a_rebase_onto_the_same_change_is_a_conflict() {
 }
 
 #[test]
-fn bytes_that_are_not_at_hand_are_no_ground_for_a_rebase() {
+fn rebase_requires_known_old_bytes() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
     let mut request = json!({"path": "a.txt", "old_string": "one", "new_string": "1",
         "expected_sha256": sha256(b"a guess"), "rebase": true, "session": "fresh"});
@@ -134,7 +134,7 @@ fn bytes_that_are_not_at_hand_are_no_ground_for_a_rebase() {
 }
 
 #[test]
-fn a_repeated_insert_is_not_done_twice() {
+fn repeated_insert_is_already_applied() {
     let ws = read("one\n");
     let insert = ["insert", "a.txt", "1", "--content", "two\n"];
     ws.lbx(&insert).ok();
@@ -143,7 +143,7 @@ fn a_repeated_insert_is_not_done_twice() {
 }
 
 #[test]
-fn text_may_be_added_twice_unless_the_old_bytes_were_named() {
+fn repeated_append_is_applied_once_with_expected_sha256() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.md", "# B\n\n- item\n")]);
     let append = ["append", "a.txt", "--content", "x\n"];
     ws.lbx(&append).ok();
@@ -160,7 +160,7 @@ fn text_may_be_added_twice_unless_the_old_bytes_were_named() {
 }
 
 #[test]
-fn an_empty_text_is_added_only_to_the_bytes_that_were_named() {
+fn empty_append_or_prepend_checks_expected_sha256() {
     let ws = read("one\n");
     let mut request = json!({"path": "a.txt", "content": "", "expected_sha256": sha256(b"other")});
     ws.unchanged(|| {
@@ -172,7 +172,7 @@ fn an_empty_text_is_added_only_to_the_bytes_that_were_named() {
 }
 
 #[test]
-fn a_write_of_the_same_bytes_checks_the_old_ones_that_were_named() {
+fn write_of_equal_bytes_checks_expected_sha256() {
     let ws = read("5\n");
     let request = json!({"path": "a.txt", "content": "6\n", "expected_sha256": sha256(b"5\n")});
     ws.json("write", &request).ok();
@@ -185,7 +185,7 @@ fn a_write_of_the_same_bytes_checks_the_old_ones_that_were_named() {
 }
 
 #[test]
-fn a_hunk_is_applied_already_only_between_its_own_context() {
+fn hunk_is_already_applied_only_within_its_context() {
     let hunk = |text: &str| format!("--- a/a.txt\n+++ b/a.txt\n{text}");
     for (before, patch, after) in [
         // The added line of the hunk exists, but not its context.
@@ -209,7 +209,7 @@ fn a_hunk_is_applied_already_only_between_its_own_context() {
 }
 
 #[test]
-fn a_repeated_move_delete_or_restore_is_applied_already() {
+fn repeated_move_delete_or_restore_is_already_applied() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/x.txt", "x\n"), ("d/y.txt", "y\n"), ("e.txt", "e\n")]);
     // Once, and again: the second does nothing, and the answer says so.
     let twice = |call: &[&str]| {
@@ -245,7 +245,7 @@ fn a_repeated_move_delete_or_restore_is_applied_already() {
 }
 
 #[test]
-fn a_deletion_of_a_file_that_nobody_knows_is_not_found() {
+fn patch_deletion_of_an_unknown_file_is_not_found() {
     let codex = "*** Begin Patch\n*** Delete File: gone.txt\n*** End Patch\n";
     let git = "diff --git a/gone.txt b/gone.txt\ndeleted file mode 100644\n--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
     let rename =

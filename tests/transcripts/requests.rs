@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 
 #[test]
-fn the_spellings_that_models_know_are_accepted() {
+fn field_spellings_of_models_are_accepted() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.json("read", &json!({"file_path": "a.txt"})).ok();
     for fields in [
@@ -26,7 +26,7 @@ fn the_spellings_that_models_know_are_accepted() {
 }
 
 #[test]
-fn why_is_the_body_of_the_snapshot() {
+fn why_becomes_the_body_of_the_snapshot() {
     let ws = Workspace::with(&[]);
     for (number, field) in ["why", "description", "instruction", "summary", "explanation"].iter().enumerate()
     {
@@ -39,7 +39,7 @@ fn why_is_the_body_of_the_snapshot() {
 }
 
 #[test]
-fn numbers_and_booleans_written_as_text_are_read() {
+fn numbers_and_booleans_are_accepted_as_text() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     let request = json!({"path": "a.txt", "offset": "1", "limit": " 1 ", "line_numbers": "false"});
     assert_eq!(ws.json("read", &request).ok()["content"], "two\n");
@@ -52,7 +52,7 @@ fn numbers_and_booleans_written_as_text_are_read() {
 
 /// JSON Schema counts `2.0` as an integer, and some clients have only one kind of number.
 #[test]
-fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+fn integer_with_a_zero_fraction_is_accepted() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
     for limit in ["2.0", "2e0", "20E-1"] {
         let request = format!(r#"{{"path":"a.txt","limit":{limit},"offset":-3.0}}"#);
@@ -66,7 +66,7 @@ fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
 }
 
 #[test]
-fn a_bad_field_is_named_with_what_was_expected() {
+fn invalid_field_error_says_what_was_expected() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let deep = |depth: usize| (0..depth).fold(json!("x"), |inner, _| json!([inner]));
     let cases: &[(&str, Value, &[&str])] = &[
@@ -123,7 +123,7 @@ fn a_bad_field_is_named_with_what_was_expected() {
 }
 
 #[test]
-fn what_is_no_json_object_is_refused() {
+fn request_that_is_not_a_json_object_is_rejected() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for text in [
         "[]",
@@ -145,7 +145,7 @@ fn what_is_no_json_object_is_refused() {
 }
 
 #[test]
-fn a_field_given_twice_is_refused_by_name() {
+fn duplicate_field_is_rejected_by_name() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for text in [
         r#"{"path":"a.txt","path":"a.txt"}"#,
@@ -162,7 +162,7 @@ fn a_field_given_twice_is_refused_by_name() {
 }
 
 #[test]
-fn a_bad_flag_is_refused_with_the_nearest() {
+fn invalid_flag_is_rejected_with_a_suggestion() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let error = ws.lbx(&["read", "a.txt", "--ofset", "1"]).error("invalid_request");
     assert!(error["suggested_action"].as_str().unwrap().contains("--offset"), "{error}");
@@ -185,13 +185,13 @@ fn a_bad_flag_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn a_request_file_that_is_not_there_is_not_found() {
+fn missing_request_file_is_not_found() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["read", "--json", "@none.json"]).error("not_found");
 }
 
 #[test]
-fn deep_nesting_is_refused_and_never_overflows_the_stack() {
+fn deeply_nested_json_is_rejected_without_overflow() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for depth in [200, 100_000] {
         let text = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
@@ -205,7 +205,7 @@ fn deep_nesting_is_refused_and_never_overflows_the_stack() {
 }
 
 #[test]
-fn a_path_with_a_nul_byte_is_refused() {
+fn path_with_a_nul_byte_is_rejected() {
     let ws = Workspace::with(&[]);
     ws.unchanged(|| {
         ws.json("read", &json!({"path": "a\0b"})).error("invalid_request");
@@ -216,7 +216,7 @@ fn a_path_with_a_nul_byte_is_refused() {
 }
 
 #[test]
-fn an_empty_or_endless_path_is_refused() {
+fn empty_and_overlong_paths_are_rejected() {
     let ws = Workspace::with(&[]);
     let (long, deep) = ("x".repeat(300), format!("{}x", "x/".repeat(3000)));
     for path in ["", &long, &deep] {
@@ -230,7 +230,7 @@ fn an_empty_or_endless_path_is_refused() {
 }
 
 #[test]
-fn a_huge_text_is_written_and_one_beyond_the_bound_is_refused() {
+fn write_accepts_16_mib_from_stdin_and_json() {
     let ws = Workspace::with(&[]);
     let text = "0123456789abcde\n".repeat(1 << 20); // 16 MiB
     let data = ws.lbx_stdin(&["write", "big.txt"], &text).success()["data"].take();
@@ -241,7 +241,7 @@ fn a_huge_text_is_written_and_one_beyond_the_bound_is_refused() {
 }
 
 #[test]
-fn json_text_is_taken_exactly() {
+fn json_content_is_written_exactly() {
     let ws = Workspace::with(&[]);
     let text = "\u{1}\u{7f}\u{2028}\u{feff}\0 \r\n\t\"\\/ \u{1f600} e\u{301}";
     ws.json("write", &json!({"path": "a.txt", "content": text})).warned("a character that nobody types");
@@ -249,7 +249,7 @@ fn json_text_is_taken_exactly() {
 }
 
 #[test]
-fn a_refusal_never_repeats_all_of_a_long_request() {
+fn error_never_repeats_a_whole_long_request() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let long = "x".repeat(100_000);
     let calls: [(&str, String); 13] = [

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{Workspace, sha256, state};
 
 #[test]
-fn a_dry_run_reads_like_one() {
+fn dry_run_is_marked_in_json_and_text() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.md", "# B\n\nb\n"), ("c.txt", "c\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["append", "c.txt", "--content", "more\n"]).ok();
@@ -42,7 +42,7 @@ fn a_dry_run_reads_like_one() {
 }
 
 #[test]
-fn a_dry_run_leaves_a_damaged_session_where_it_is() {
+fn dry_run_leaves_a_damaged_session_file_in_place() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let path = state("sessions/default.lbx");
@@ -55,7 +55,7 @@ fn a_dry_run_leaves_a_damaged_session_where_it_is() {
 }
 
 #[test]
-fn a_guess_is_a_question_and_never_an_order() {
+fn guessed_path_is_suggested_as_a_question() {
     let ws = Workspace::with(&[("src/enclosure.rs", "x\n"), ("docs/new", "x\n"), ("crates/a", "a\n")]);
     let advice = |call: &[&str], kind: &str| {
         ws.unchanged(|| ws.lbx(call).error(kind))["suggested_action"].as_str().unwrap().to_owned()
@@ -88,7 +88,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_advice_destroys() {
+fn no_suggested_action_is_destructive() {
     const NEVER: [&str; 7] = [
         "Repeat the call with",
         "delete what",
@@ -112,7 +112,7 @@ fn no_advice_destroys() {
 }
 
 #[test]
-fn what_a_snapshot_leaves_out_is_said_to_be_where_it_is() {
+fn snapshot_warning_says_where_skipped_bytes_are_kept() {
     let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", ".env*\n")]);
     ws.write(".env", "secret\n");
     let said = |call: &[&str]| {
@@ -128,7 +128,7 @@ fn what_a_snapshot_leaves_out_is_said_to_be_where_it_is() {
 }
 
 #[test]
-fn a_warning_names_a_very_long_path_by_its_ends() {
+fn warning_shortens_a_long_path_in_the_middle() {
     let ws = Workspace::with(&[(".gitignore", "*.log\n")]);
     let path = format!("top/{}last.log", "folder/".repeat(60));
     let answer = ws.lbx(&["write", &path, "--content", "x\n"]).success();
@@ -138,7 +138,7 @@ fn a_warning_names_a_very_long_path_by_its_ends() {
 }
 
 #[test]
-fn bytes_that_nobody_read_are_not_said_to_have_been() {
+fn stale_error_mentions_a_read_only_if_there_was_one() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let guess = sha256(b"a guess");
     let calls: &[&[&str]] = &[
@@ -169,7 +169,7 @@ fn bytes_that_nobody_read_are_not_said_to_have_been() {
 }
 
 #[test]
-fn all_files_that_were_not_read_are_named_at_once() {
+fn not_read_error_lists_every_unread_file() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b c.txt", "one\n"), ("d.txt", "one\n")]);
     ws.lbx(&["read", "d.txt"]).ok();
     let edit = ["edit", "a.txt", "d.txt", "b c.txt", "--old-string", "one", "--new-string", "1"];
@@ -192,7 +192,7 @@ fn all_files_that_were_not_read_are_named_at_once() {
 }
 
 #[test]
-fn the_cheapest_read_of_several_files_is_a_search_that_marks() {
+fn not_read_error_of_long_files_suggests_grep_mark() {
     let long = format!("{}-x one y\n", "line\n".repeat(500));
     let ws = Workspace::with(&[("a.txt", &long), ("b.txt", &long), ("c.txt", &long)]);
     let edit = ["edit", "a.txt", "b.txt", "c.txt", "--old-string", "-x one", "--new-string", "2"];
@@ -214,7 +214,7 @@ fn shlex(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_deletion_by_patch_is_not_called_an_overwriting() {
+fn not_read_error_of_a_patch_deletion_says_delete() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let codex = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
     let git = "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
@@ -225,7 +225,7 @@ fn a_deletion_by_patch_is_not_called_an_overwriting() {
 }
 
 #[test]
-fn a_session_that_is_not_known_is_told_with_those_that_are() {
+fn unknown_session_error_suggests_known_sessions() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for tool in ["log", "audit"] {
         let error = ws.lbx(&[tool, "--session", "builder"]).error("not_found");
@@ -248,7 +248,7 @@ fn a_session_that_is_not_known_is_told_with_those_that_are() {
 }
 
 #[test]
-fn a_purge_counts_what_delete_counted() {
+fn purge_and_delete_count_the_same_files_and_bytes() {
     let ws = Workspace::with(&[("d/a.txt", "one\n")]);
     ws.link("a-target-with-a-long-name", "d/link");
     ws.link("another", "link");
@@ -261,7 +261,7 @@ fn a_purge_counts_what_delete_counted() {
 }
 
 #[test]
-fn redo_answers_what_was_redone_and_a_rename_changes_no_line() {
+fn redo_lists_redone_changes_and_rename_counts_no_lines() {
     let ws = Workspace::with(&[("a.txt", &"line\n".repeat(253))]);
     ws.lbx(&["move", "a.txt", "b.txt"]).ok();
     let entry = ws.lbx(&["log", "-n", "1"]).ok()["snapshots"][0].clone();
@@ -272,7 +272,7 @@ fn redo_answers_what_was_redone_and_a_rename_changes_no_line() {
 }
 
 #[test]
-fn one_refusal_names_all_files_and_everything_that_is_wrong() {
+fn one_error_lists_every_failing_file_and_edit() {
     let files = ["a.txt", "b.txt", "c.txt", "d.txt"].map(|name| (name, "one\ntwo\n"));
     let ws = Workspace::with(&files);
     ws.write("bin", b"two\0");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::common::{Call, PATH_FIXED, Workspace, is_root, skipped};
 
 #[test]
-fn every_tool_takes_the_name_of_a_sandbox() {
+fn tools_accept_a_sandbox_name() {
     let ws = Workspace::with(&[("a.txt", "here\n")]);
     let other = Workspace::with(&[("a.txt", "there\n")]);
     let root = other.root.to_str().unwrap();
@@ -51,7 +51,7 @@ fn every_tool_takes_the_name_of_a_sandbox() {
 }
 
 #[test]
-fn a_name_that_is_not_known_is_answered_with_the_nearest() {
+fn unknown_sandbox_error_suggests_similar_names() {
     let ws = Workspace::with(&[("a.txt", "here\n")]);
     for name in ["frontend", "backend", "docs"] {
         ws.lbx(&["sandbox", "create", name, "--root", "."]).ok();
@@ -73,7 +73,7 @@ fn a_name_that_is_not_known_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn names_made_at_once_are_all_kept() {
+fn concurrently_created_sandboxes_are_all_kept() {
     let ws = Workspace::with(&[]);
     let makers: Vec<_> = (0..12)
         .map(|number| ws.call(&["sandbox", "create", &format!("s{number}"), "--root", "."]).spawn())
@@ -85,7 +85,7 @@ fn names_made_at_once_are_all_kept() {
 }
 
 #[test]
-fn a_damaged_list_of_sandboxes_is_told_and_hinders_no_other_call() {
+fn damaged_sandbox_list_fails_only_sandbox_calls() {
     let ws = Workspace::with(&[("a.txt", "here\n")]);
     let file = ws.outside.join("home/.local/state/lbx/sandboxes.json");
     for text in ["{", "{\"version\":99,\"sandboxes\":{}}", ""] {
@@ -136,7 +136,7 @@ fn with_engine(ws: &Workspace, arguments: &[&str]) -> Call {
 }
 
 #[test]
-fn all_tools_work_inside_a_container_on_its_own_files() {
+fn tools_work_on_the_files_of_a_container() {
     let ws = Workspace::with(&[("a.txt", "here\n")]);
     let Some(container) = engine(&ws) else { return };
     fs::write(container.join("src/a.txt"), "inside\n").unwrap();
@@ -175,7 +175,7 @@ fn all_tools_work_inside_a_container_on_its_own_files() {
 }
 
 #[test]
-fn an_engine_is_never_taken_from_a_folder_that_an_agent_can_write() {
+fn container_engine_is_never_run_from_a_workspace() {
     let ws = Workspace::with(&[("a.txt", "here\n")]);
     let evil = ws.outside.join("evil");
     let link = ws.outside.join("link");
@@ -193,7 +193,7 @@ fn an_engine_is_never_taken_from_a_folder_that_an_agent_can_write() {
 }
 
 #[test]
-fn a_command_that_runs_another_elsewhere_is_a_way_into_a_sandbox_too() {
+fn sandbox_can_be_reached_by_an_exec_command() {
     let ws = Workspace::with(&[]);
     let Some(container) = engine(&ws) else { return };
     fs::write(container.join("src/a.txt"), "inside\n").unwrap();
@@ -215,7 +215,7 @@ fn a_command_that_runs_another_elsewhere_is_a_way_into_a_sandbox_too() {
 }
 
 #[test]
-fn a_server_works_in_a_container_and_a_call_names_another_sandbox() {
+fn server_call_can_name_another_sandbox() {
     use std::io::{BufRead as _, BufReader, Write as _};
     let ws = Workspace::with(&[("a.txt", "here\n")]);
     let other = Workspace::with(&[("a.txt", "there\n")]);
@@ -270,7 +270,7 @@ fn a_server_works_in_a_container_and_a_call_names_another_sandbox() {
 }
 
 #[test]
-fn a_server_of_one_workspace_reaches_only_the_sandboxes_that_its_command_line_lists() {
+fn server_reaches_only_sandboxes_listed_on_its_command_line() {
     let ws = Workspace::with(&[("a.txt", "here\n")]);
     for name in ["box", "other"] {
         let folder = ws.outside.join(name);

@@ -39,7 +39,7 @@ fn judge(case: &Value, answers: [&Value; 2], files: [&str; 2]) -> Result<(), Str
 }
 
 #[test]
-fn sections_are_found_and_replaced_as_a_careful_person_would() {
+fn section_cases_give_the_expected_files_and_errors() {
     let ws = Workspace::bare(&[]);
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     let mut calls = String::new();
@@ -68,7 +68,7 @@ fn sections_are_found_and_replaced_as_a_careful_person_would() {
 }
 
 #[test]
-fn a_section_is_called_in_every_form() {
+fn section_accepts_flags_stdin_and_json() {
     let ws = Workspace::with(&[("a.md", "# A\n\none\n\n# B\n\ntwo\n")]);
     let data = ws.lbx(&["section", "a.md", "A", "--content", "1"]).ok();
     assert_eq!(
@@ -93,7 +93,7 @@ fn a_section_is_called_in_every_form() {
 }
 
 #[test]
-fn a_dry_run_of_a_section_shows_the_diff_and_changes_nothing() {
+fn section_dry_run_shows_the_diff_and_changes_nothing() {
     let ws = Workspace::with(&[("a.md", "# A\n\none\n")]);
     ws.unchanged(|| {
         let data = ws.lbx(&["section", "a.md", "A", "--content", "1", "--dry-run"]).ok();
@@ -103,7 +103,7 @@ fn a_dry_run_of_a_section_shows_the_diff_and_changes_nothing() {
 }
 
 #[test]
-fn a_section_needs_no_read_and_checks_a_sha256_that_is_given() {
+fn section_needs_no_read_but_checks_expected_sha256() {
     let ws = Workspace::with(&[("a.md", "# A\n\none\n\n# B\n\ntwo\n")]);
     ws.unchanged(|| {
         let wrong = sha256(b"other");
@@ -127,7 +127,7 @@ fn a_section_needs_no_read_and_checks_a_sha256_that_is_given() {
 }
 
 #[test]
-fn what_is_no_match_lists_the_headers_nearest_first() {
+fn section_no_match_lists_the_nearest_headers_first() {
     let many: String = (1..=60).map(|number| format!("## Part {number}\n\n")).collect();
     let ws = Workspace::with(&[("a.md", &format!("# Handbook\n\n{many}## Installation\n"))]);
     let error = ws.lbx(&["section", "a.md", "installation", "--content", "x"]).error("no_match");
@@ -147,7 +147,7 @@ fn what_is_no_match_lists_the_headers_nearest_first() {
 }
 
 #[test]
-fn encodings_survive_a_new_section() {
+fn section_keeps_the_file_encoding() {
     let ws = Workspace::bare(&[]);
     let cases: &[(&str, Vec<u8>, Vec<u8>)] = &[
         (

@@ -9,7 +9,7 @@ use crate::common::{Workspace, state};
 const EDIT: [&str; 6] = ["edit", "a.txt", "--old-string", "one", "--new-string", "two"];
 
 #[test]
-fn each_session_reads_for_itself() {
+fn reads_of_one_session_do_not_count_for_another() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt", "--session", "alice"]).ok();
     ws.lbx(&EDIT).error("not_read");
@@ -28,7 +28,7 @@ fn each_session_reads_for_itself() {
 }
 
 #[test]
-fn a_session_id_is_validated() {
+fn session_id_is_validated() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let long = "x".repeat(101);
     for id in ["../x", "a/b", ".hidden", "a b", "ä", "", "a\nb", &long, "-x;rm", "a\u{0}b"] {
@@ -48,7 +48,7 @@ fn a_session_id_is_validated() {
 }
 
 #[test]
-fn a_stale_mark_is_renewed_by_a_read() {
+fn read_refreshes_a_stale_read_record() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.write("a.txt", "one!\n");
@@ -59,7 +59,7 @@ fn a_stale_mark_is_renewed_by_a_read() {
 }
 
 #[test]
-fn a_file_that_is_back_as_it_was_read_may_be_edited() {
+fn file_changed_back_to_its_read_content_can_be_edited() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.write("a.txt", "other\n");
@@ -68,7 +68,7 @@ fn a_file_that_is_back_as_it_was_read_may_be_edited() {
 }
 
 #[test]
-fn a_file_read_and_then_replaced_by_another_is_stale() {
+fn file_replaced_after_the_read_is_stale() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one more\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     fs::rename(ws.path("b.txt"), ws.path("a.txt")).unwrap();
@@ -78,7 +78,7 @@ fn a_file_read_and_then_replaced_by_another_is_stale() {
 }
 
 #[test]
-fn a_damaged_state_file_is_set_aside() {
+fn damaged_session_file_is_moved_aside() {
     for damage in ["{", "no json", "[]", r#"{"version":1,"marks":7}"#, r#"{"marks":[]}"#] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.lbx(&["read", "a.txt"]).ok();
@@ -92,7 +92,7 @@ fn a_damaged_state_file_is_set_aside() {
 }
 
 #[test]
-fn a_state_file_that_a_power_failure_emptied_has_read_nothing() {
+fn emptied_session_file_counts_as_nothing_read() {
     for emptied in ["", "\u{0}\u{0}"] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.lbx(&["read", "a.txt"]).ok();
@@ -104,7 +104,7 @@ fn a_state_file_that_a_power_failure_emptied_has_read_nothing() {
 }
 
 #[test]
-fn a_state_file_grows_and_its_last_whole_line_counts() {
+fn last_complete_line_of_a_session_file_counts() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     let file = ws.path(&state("sessions/default.lbx"));
     ws.lbx(&["read", "a.txt"]).ok();
@@ -128,7 +128,7 @@ fn a_state_file_grows_and_its_last_whole_line_counts() {
 }
 
 #[test]
-fn a_state_file_stays_small() {
+fn session_file_stays_small() {
     let ws = Workspace::with(&[]);
     let names: Vec<String> = (0..60).map(|at| format!("{at}-{}", "x".repeat(200))).collect();
     for name in &names {
@@ -143,7 +143,7 @@ fn a_state_file_stays_small() {
 }
 
 #[test]
-fn a_state_file_with_another_name_is_not_added_to() {
+fn hard_linked_session_file_is_never_appended_to() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let file = ws.path(&state("sessions/default.lbx"));
     ws.lbx(&["read", "a.txt"]).ok();
@@ -154,7 +154,7 @@ fn a_state_file_with_another_name_is_not_added_to() {
 }
 
 #[test]
-fn a_damaged_state_file_is_told() {
+fn damaged_session_file_is_a_warning() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     fs::write(ws.path(&state("sessions/default.lbx")), "{").unwrap();
@@ -163,7 +163,7 @@ fn a_damaged_state_file_is_told() {
 }
 
 #[test]
-fn a_state_file_that_is_none_is_set_aside() {
+fn symlink_as_session_file_is_treated_as_damaged() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let state = ws.path(&state("sessions/default.lbx"));
@@ -174,7 +174,7 @@ fn a_state_file_that_is_none_is_set_aside() {
 }
 
 #[test]
-fn a_newer_state_file_is_refused_and_not_guessed_at() {
+fn session_file_of_a_newer_version_is_an_error() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let state = ws.path(&state("sessions/default.lbx"));
@@ -192,7 +192,7 @@ fn a_newer_state_file_is_refused_and_not_guessed_at() {
 }
 
 #[test]
-fn the_state_is_not_shown_to_git() {
+fn git_status_hides_the_lbx_state() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&EDIT).ok();
@@ -202,7 +202,7 @@ fn the_state_is_not_shown_to_git() {
 }
 
 #[test]
-fn a_workspace_that_cannot_be_written_is_still_read() {
+fn read_works_in_an_unwritable_workspace() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     ws.chmod(".", 0o555);
     let calls = [&["read", "a.txt"][..], &["write", "b.txt", "--content", "b"]];
@@ -215,7 +215,7 @@ fn a_workspace_that_cannot_be_written_is_still_read() {
 }
 
 #[test]
-fn sessions_do_not_see_each_others_state_grow() {
+fn each_session_has_its_own_state_file() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for session in 0..20 {
         ws.lbx(&["read", "a.txt", "--session", &format!("s{session}")]).ok();

@@ -55,7 +55,7 @@ fn text_files(ws: &Workspace, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn forty_calls_are_forty_snapshots_and_nothing_else_changes() {
+fn each_change_in_a_large_repository_is_one_snapshot() {
     let ws = real_repository();
     assert!(ws.git(&["ls-files"]).lines().count() > 1000);
     let untouched = |name: &str| fs::read(ws.path(".git").join(name)).unwrap();

@@ -22,7 +22,7 @@ fn status(ws: &Workspace) -> Value {
 }
 
 #[test]
-fn a_status_tells_what_was_read_and_how_it_stands() {
+fn session_status_lists_fresh_stale_and_gone_files() {
     let ws =
         Workspace::with(&[("a.txt", "a\n"), ("b.txt", &numbered(50)), ("c.txt", "c\n"), ("d.txt", "d\n")]);
     assert_eq!(status(&ws), json!({"changes": 0}));
@@ -56,7 +56,7 @@ fn a_status_tells_what_was_read_and_how_it_stands() {
 }
 
 #[test]
-fn a_status_tells_what_the_changes_come_to() {
+fn session_status_shows_the_net_effect_of_changes() {
     let ws = Workspace::with(&[
         ("a.txt", &numbered(9)),
         ("b.txt", "b\n"),
@@ -97,7 +97,7 @@ fn a_status_tells_what_the_changes_come_to() {
 }
 
 #[test]
-fn a_status_tells_what_was_refused() {
+fn session_status_counts_errors_and_lists_the_last() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let edit = ["edit", "a.txt", "--old-string", "x", "--new-string", "y"];
     ws.lbx(&edit).error("not_read");
@@ -115,7 +115,7 @@ fn a_status_tells_what_was_refused() {
 }
 
 /// Creates a workspace in which lines of each file were read and one was changed.
-fn worked_on(names: &[String]) -> Workspace {
+fn workspace_with_reads_and_edits(names: &[String]) -> Workspace {
     let lines = numbered(60);
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
     let ws = Workspace::with(&files);
@@ -127,10 +127,10 @@ fn worked_on(names: &[String]) -> Workspace {
 }
 
 #[test]
-fn twenty_files_take_less_than_a_kilobyte() {
+fn session_status_of_twenty_files_is_below_a_kilobyte() {
     let names: Vec<String> =
         (1..=20).map(|number| format!("src/module_{number:02}/file_{number:02}.rs")).collect();
-    let ws = worked_on(&names);
+    let ws = workspace_with_reads_and_edits(&names);
     for name in names.iter().take(3) {
         ws.lbx(&["edit", name, "--old-string", "none", "--new-string", "x"]).error("no_match");
     }
@@ -142,12 +142,12 @@ fn twenty_files_take_less_than_a_kilobyte() {
 }
 
 #[test]
-fn twenty_files_with_long_names_take_less_than_a_kilobyte() {
+fn session_status_of_twenty_long_paths_is_below_a_kilobyte() {
     let folder = "packages/application/src/main/java/com/example/organisation/department";
     let names: Vec<String> = (1..=20)
         .map(|number| format!("{folder}/service{}/CustomerService{number}.java", number % 3))
         .collect();
-    let ws = worked_on(&names);
+    let ws = workspace_with_reads_and_edits(&names);
     ws.write(&names[0], "x\n");
     let json = ws.lbx(&["session"]).stdout_text();
     assert!(json.len() < 1000, "{}: {json}", json.len());
@@ -166,7 +166,7 @@ fn twenty_files_with_long_names_take_less_than_a_kilobyte() {
 }
 
 #[test]
-fn a_long_status_goes_on_where_it_was_cut() {
+fn long_session_status_continues_at_next_offset() {
     let names: Vec<String> = (0..40).map(|number| format!("file_{number:02}.txt")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
     let ws = Workspace::with(&files);
@@ -194,7 +194,7 @@ fn a_long_status_goes_on_where_it_was_cut() {
 }
 
 #[test]
-fn after_a_compaction_everything_is_to_be_read_again() {
+fn session_compact_requires_files_to_be_read_again() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     let write = ["write", "a.txt", "--content", "A\n"];
     for path in ["a.txt", "b.txt"] {
@@ -216,7 +216,7 @@ fn after_a_compaction_everything_is_to_be_read_again() {
 }
 
 #[test]
-fn what_is_forgotten_counts_as_unread() {
+fn session_forget_makes_files_unread() {
     let ws =
         Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n"), ("d/e/c.txt", "c\n"), ("da.txt", "x\n")]);
     for path in ["a.txt", "d/b.txt", "d/e/c.txt", "da.txt"] {
@@ -239,7 +239,7 @@ fn what_is_forgotten_counts_as_unread() {
 }
 
 #[test]
-fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
+fn session_list_puts_the_last_used_first() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"], json!([]));
     ws.lbx(&["read", "a.txt", "--session", "old"]).ok();
@@ -268,7 +268,7 @@ fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
 }
 
 #[test]
-fn what_follows_the_end_of_a_session_begins_anew() {
+fn session_end_clears_reads_but_keeps_undo() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "A\n"]).ok();
@@ -289,7 +289,7 @@ fn what_follows_the_end_of_a_session_begins_anew() {
 }
 
 #[test]
-fn a_brief_says_in_words_what_a_fresh_context_needs() {
+fn session_brief_describes_reads_changes_and_errors() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", &numbered(30)), ("c.txt", "c\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["read", "b.txt", "--limit", "5"]).ok();
@@ -315,7 +315,7 @@ fn a_brief_says_in_words_what_a_fresh_context_needs() {
 }
 
 #[test]
-fn a_status_of_odd_names_and_odd_states() {
+fn session_status_handles_odd_names_and_damaged_state() {
     let ws = Workspace::bare(&[]);
     fs::write(ws.root.join(OsStr::from_bytes(b"a\xff.txt")), "a\n").unwrap();
     ws.write("with: colon.txt", "a\n");
@@ -334,7 +334,7 @@ fn a_status_of_odd_names_and_odd_states() {
 }
 
 #[test]
-fn the_tool_needs_nothing_from_stdin_and_no_more_than_reading() {
+fn session_reads_no_stdin_and_needs_no_write_access() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.call(&["session"]).stdin_never_closes().run().ok();
@@ -352,7 +352,7 @@ fn the_tool_needs_nothing_from_stdin_and_no_more_than_reading() {
 }
 
 #[test]
-fn the_hook_among_the_examples_compacts_and_briefs_the_session_of_the_harness() {
+fn example_hook_compacts_and_briefs_the_harness_session() {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
@@ -395,7 +395,7 @@ fn the_hook_among_the_examples_compacts_and_briefs_the_session_of_the_harness() 
 }
 
 #[test]
-fn a_brief_keeps_to_its_bound() {
+fn session_brief_stays_within_max_bytes() {
     let names: Vec<String> = (0..200).map(|number| format!("a-file-with-number-{number:03}.txt")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "one\n")).collect();
     let ws = Workspace::with(&files);

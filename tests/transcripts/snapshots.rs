@@ -27,7 +27,7 @@ fn newest(ws: &Workspace, format: &str) -> String {
 }
 
 #[test]
-fn a_change_is_one_commit_with_its_trailers() {
+fn each_change_is_one_commit_with_trailers() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/b.txt", "b\n")]);
     let head = ws.git(&["rev-parse", "HEAD"]);
     let calls: &[(&[&str], &str, &str)] = &[
@@ -54,7 +54,7 @@ fn a_change_is_one_commit_with_its_trailers() {
 }
 
 #[test]
-fn why_is_the_body_under_every_name() {
+fn why_and_its_aliases_become_the_commit_body() {
     for name in ["why", "description", "instruction", "summary", "explanation"] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let mut request = json!({"path": "a.txt", "content": "two\n"});
@@ -69,7 +69,7 @@ fn why_is_the_body_under_every_name() {
 }
 
 #[test]
-fn what_others_change_stands_apart() {
+fn changes_by_other_programs_get_their_own_commit() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     ws.write("a.txt", "one\ntwo\nsomeone's\n");
@@ -83,7 +83,7 @@ fn what_others_change_stands_apart() {
 }
 
 #[test]
-fn what_was_uncommitted_is_the_baseline_of_a_session() {
+fn uncommitted_changes_become_the_session_baseline() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.write("b.txt", "mine\n");
     ws.write("new.txt", "new\n");
@@ -102,7 +102,7 @@ fn what_was_uncommitted_is_the_baseline_of_a_session() {
 }
 
 #[test]
-fn an_ignored_file_never_enters_a_commit() {
+fn ignored_file_never_enters_a_commit() {
     let ws = Workspace::with(&[(".gitignore", "*.env\nsecret/\n"), ("a.txt", "one\n")]);
     ws.write("old.env", "KEY=old\n");
     for (path, content) in [("x.env", "KEY=1\n"), ("secret/key", "k\n")] {
@@ -127,7 +127,7 @@ fn an_ignored_file_never_enters_a_commit() {
 }
 
 #[test]
-fn what_is_ignored_later_leaves_the_snapshots_whatever_tool_touches_it() {
+fn newly_ignored_file_leaves_the_snapshots() {
     for touch in [
         &["append", "c.ini", "--content", "pw=2\n"][..],
         &["bash", "echo pw=2 >> c.ini"],
@@ -158,7 +158,7 @@ fn what_is_ignored_later_leaves_the_snapshots_whatever_tool_touches_it() {
 }
 
 #[test]
-fn a_secret_that_is_renamed_or_copied_enters_no_commit() {
+fn renamed_or_copied_secret_enters_no_commit() {
     let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "*.local\n")]);
     ws.lbx(&["write", ".env", "--content", "PW=SECRET1\n"]).success();
     let warned = ws.lbx(&["move", ".env", "env.txt"]).success()["warnings"].to_string();
@@ -189,7 +189,7 @@ fn a_secret_that_is_renamed_or_copied_enters_no_commit() {
 }
 
 #[test]
-fn an_untracked_file_with_the_name_of_a_secret_enters_no_commit() {
+fn untracked_file_with_a_secret_name_enters_no_commit() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("known.pem", "KEY=public\n")]);
     ws.write(".lbx/config.toml", "snapshot.exclude = ['private/', '*.dump']\n");
     ws.write(".env.local", "KEY=old\n");
@@ -253,7 +253,7 @@ fn head_index_and_configuration_stay_untouched() {
 }
 
 #[test]
-fn nothing_changed_makes_no_commit() {
+fn call_without_changes_creates_no_commit() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for call in [
         &["write", "a.txt", "--content", "one\n"][..],
@@ -267,7 +267,7 @@ fn nothing_changed_makes_no_commit() {
 }
 
 #[test]
-fn log_shows_what_was_changed_in_json_and_text() {
+fn log_lists_changes_in_json_and_text() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\nthree\n"]).ok();
     ws.lbx(&["append", "b.txt", "--content", "bb\n", "--session", "bob"]).ok();
@@ -296,7 +296,7 @@ fn log_shows_what_was_changed_in_json_and_text() {
 }
 
 #[test]
-fn diff_shows_what_a_session_changed_in_json_and_text() {
+fn diff_shows_session_changes_in_json_and_text() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let none = ws.lbx(&["diff"]).ok();
     assert_eq!(none["files"], 0);
@@ -321,7 +321,7 @@ fn diff_shows_what_a_session_changed_in_json_and_text() {
 }
 
 #[test]
-fn a_snapshot_takes_in_whatever_changed() {
+fn snapshot_includes_every_uncommitted_change() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("gone.txt", "g\n"), ("sub/run.sh", "x\n")]);
     ws.write("a.txt", "uno\n");
     ws.write("new/file.txt", "new\n");
@@ -342,7 +342,7 @@ fn a_snapshot_takes_in_whatever_changed() {
 }
 
 #[test]
-fn without_a_git_repository_a_private_one_serves() {
+fn workspace_without_git_uses_a_private_repository() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     let envelope = ws.lbx(&["append", "a.txt", "--content", "two\n"]).success();
     assert!(envelope["snapshot"].is_string(), "{envelope:#}");
@@ -355,7 +355,7 @@ fn without_a_git_repository_a_private_one_serves() {
 }
 
 #[test]
-fn a_snapshot_that_fails_is_a_warning_unless_it_is_required() {
+fn failed_snapshot_is_a_warning_unless_required() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.git(&["checkout", "-q", "-b", "lbx-snapshots"]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("snapshot");
@@ -374,7 +374,7 @@ fn a_snapshot_that_fails_is_a_warning_unless_it_is_required() {
 }
 
 #[test]
-fn no_program_of_the_repository_runs() {
+fn snapshots_run_no_filter_or_hook_of_the_repository() {
     let ws = Workspace::with(&[("a.txt", "one\n"), (".gitattributes", "*.txt filter=evil diff=evil\n")]);
     let witness = ws.outside.join("ran");
     let evil = format!("touch {}; cat", witness.display());

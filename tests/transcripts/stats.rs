@@ -19,7 +19,7 @@ fn newest_calls(ws: &Workspace) -> PathBuf {
 }
 
 #[test]
-fn the_calls_of_each_tool_and_session_are_counted() {
+fn stats_counts_calls_by_tool_and_session() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let none = ws.lbx(&["stats"]).ok();
     assert_eq!(none["total"]["calls"], 0);
@@ -44,7 +44,7 @@ fn the_calls_of_each_tool_and_session_are_counted() {
 }
 
 #[test]
-fn every_byte_that_was_returned_is_counted_in_every_form() {
+fn stats_counts_the_returned_bytes_of_every_output_form() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     // The first read creates the state.
     let calls: [(&str, &[&str]); 6] = [
@@ -80,7 +80,7 @@ fn every_byte_that_was_returned_is_counted_in_every_form() {
 }
 
 #[test]
-fn what_was_counted_stays_small_and_no_call_is_lost_among_many_processes() {
+fn stats_files_stay_small_and_count_concurrent_calls() {
     const CALLS: usize = 40;
     const PROCESSES: usize = 4;
     let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -115,7 +115,7 @@ fn what_was_counted_stays_small_and_no_call_is_lost_among_many_processes() {
 }
 
 #[test]
-fn a_call_that_cannot_be_counted_is_made_all_the_same() {
+fn call_succeeds_when_stats_cannot_be_written() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let file = newest_calls(&ws);
@@ -135,7 +135,7 @@ fn a_call_that_cannot_be_counted_is_made_all_the_same() {
 }
 
 #[test]
-fn a_damaged_audit_log_is_told_and_the_rest_is_added_up() {
+fn stats_warns_about_a_damaged_audit_log() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     ws.lbx(&["read", "a.txt"]).ok();
@@ -158,7 +158,7 @@ fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_dry_run_leaves_the_whole_state_as_it_was() {
+fn dry_run_changes_no_state_file() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.md", "# One\n\ntext\n")]);
     ws.lbx(&["read", "a.txt", "b.md"]).ok();
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();

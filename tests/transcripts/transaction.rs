@@ -51,7 +51,7 @@ fn permission_bits_and_attributes_survive_every_change() {
 }
 
 #[test]
-fn a_read_only_file_is_not_replaced_behind_its_owner() {
+fn edit_of_a_read_only_file_is_permission_denied() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.chmod("a.txt", 0o444);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -61,7 +61,7 @@ fn a_read_only_file_is_not_replaced_behind_its_owner() {
 }
 
 #[test]
-fn a_file_with_other_names_is_replaced_and_they_keep_the_old_bytes() {
+fn edit_leaves_other_hard_links_with_the_old_bytes() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     fs::hard_link(ws.path("a.txt"), ws.path("b.txt")).unwrap();
     ws.lbx(&["read", "a.txt"]).ok();
@@ -101,7 +101,7 @@ fn head_index_stash_and_branches_stay_byte_for_byte() {
 }
 
 #[test]
-fn one_snapshot_a_change_and_none_for_a_refusal() {
+fn each_change_has_one_snapshot_and_errors_have_none() {
     let ws = Workspace::with(&[("a.txt", "1\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     for number in 1..=5 {
@@ -126,7 +126,7 @@ fn ignored_files_stay_out_of_the_snapshots() {
 }
 
 #[test]
-fn a_hundred_processes_append_and_no_line_is_lost() {
+fn hundred_concurrent_appends_lose_no_line() {
     let ws = Workspace::with(&[("log.txt", "")]);
     let text = |number: usize| format!("line {number}\n");
     let calls: Vec<_> = (0..100)
@@ -154,7 +154,7 @@ fn a_hundred_processes_append_and_no_line_is_lost() {
 }
 
 #[test]
-fn of_two_editors_neither_loses_an_update() {
+fn two_concurrent_edits_lose_no_update() {
     let ws = Workspace::with(&[("a.txt", "0\n")]);
     // Both have read the same bytes, on which each edit is based.
     for session in ["a", "b"] {
@@ -176,7 +176,7 @@ fn of_two_editors_neither_loses_an_update() {
 }
 
 #[test]
-fn a_killed_call_leaves_old_or_new_bytes_and_the_next_call_works() {
+fn killed_write_leaves_old_or_new_bytes() {
     let old = "old line\n".repeat(20_000);
     let new = "new line\n".repeat(20_000);
     let ws = Workspace::with(&[("a.txt", &old), ("b.txt", "b\n")]);
@@ -207,7 +207,7 @@ fn a_killed_call_leaves_old_or_new_bytes_and_the_next_call_works() {
 }
 
 #[test]
-fn a_refusal_leaves_no_folder_and_no_file() {
+fn rejected_write_leaves_no_folder_or_file() {
     let ws = Workspace::with(&[("file", "x")]);
     ws.unchanged(|| {
         ws.lbx(&["write", "a/b/c", "--content", "x", "--expected-sha256", &"0".repeat(64)])
@@ -219,7 +219,7 @@ fn a_refusal_leaves_no_folder_and_no_file() {
 }
 
 #[test]
-fn a_symlink_stays_a_symlink() {
+fn write_through_a_symlink_keeps_the_symlink() {
     let ws = Workspace::with(&[("real.txt", "one\n")]);
     ws.link("real.txt", "link.txt");
     ws.lbx(&["read", "link.txt"]).ok();
@@ -229,7 +229,7 @@ fn a_symlink_stays_a_symlink() {
 }
 
 #[test]
-fn owners_survive_where_that_is_possible() {
+fn append_keeps_the_file_owner() {
     if !is_root() {
         return;
     }
@@ -241,7 +241,7 @@ fn owners_survive_where_that_is_possible() {
 }
 
 #[test]
-fn a_required_snapshot_that_fails_is_told_though_the_change_stands() {
+fn failed_required_snapshot_is_an_error_with_applied_true() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.git(&["checkout", "-q", "-b", "lbx-snapshots"]);
     let error =
@@ -261,18 +261,18 @@ fn identity(ws: &Workspace, path: &str) -> String {
 }
 
 /// Runs a program, which may be missing; returns true if it succeeded.
-fn has_run(program: &str, arguments: &[&str], path: &Path) -> bool {
+fn command_succeeds(program: &str, arguments: &[&str], path: &Path) -> bool {
     Command::new(program).args(arguments).arg(path).output().is_ok_and(|output| output.status.success())
 }
 
 #[test]
-fn what_a_patch_deletes_comes_back_with_its_owner_and_attributes() {
+fn undo_of_a_patch_deletion_restores_owner_and_attributes() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
-    has_run("setfattr", &["-n", "user.note", "-v", "kept \u{1}"], &ws.path("a.txt"));
-    has_run("setfacl", &["-m", "u:12345:rw"], &ws.path("a.txt"));
+    command_succeeds("setfattr", &["-n", "user.note", "-v", "kept \u{1}"], &ws.path("a.txt"));
+    command_succeeds("setfacl", &["-m", "u:12345:rw"], &ws.path("a.txt"));
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(ws.path("a.txt"), Some(12_345), Some(23_456)).unwrap();
-        has_run("setcap", &["cap_net_raw+ep"], &ws.path("a.txt"));
+        command_succeeds("setcap", &["cap_net_raw+ep"], &ws.path("a.txt"));
     }
     ws.chmod("b.txt", 0o4751);
     let before = ["a.txt", "b.txt"].map(|path| identity(&ws, path));
@@ -289,9 +289,9 @@ fn what_a_patch_deletes_comes_back_with_its_owner_and_attributes() {
 }
 
 #[test]
-fn a_new_file_has_the_access_control_list_that_its_folder_gives() {
+fn new_file_inherits_the_default_acl_of_its_folder() {
     let ws = Workspace::with(&[("d/a.txt", "one\n")]);
-    if !has_run("setfacl", &["-d", "-m", "u:12345:rw"], &ws.path("d")) {
+    if !command_succeeds("setfacl", &["-d", "-m", "u:12345:rw"], &ws.path("d")) {
         skipped("no access control lists here");
         return;
     }
@@ -303,9 +303,9 @@ fn a_new_file_has_the_access_control_list_that_its_folder_gives() {
 }
 
 #[test]
-fn an_immutable_file_is_refused_whole_with_those_beside_it() {
+fn immutable_file_fails_the_whole_change() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
-    if !has_run("chattr", &["+i"], &ws.path("b.txt")) {
+    if !command_succeeds("chattr", &["+i"], &ws.path("b.txt")) {
         skipped("no immutable files here (it takes root, chattr and a file system with them)");
         return;
     }
@@ -320,7 +320,7 @@ fn an_immutable_file_is_refused_whole_with_those_beside_it() {
         ws.lbx(&["move", "b.txt", "c.txt"]).envelope(),
     ];
     let after = ws.tree();
-    assert!(has_run("chattr", &["-i"], &ws.path("b.txt")));
+    assert!(command_succeeds("chattr", &["-i"], &ws.path("b.txt")));
     assert_eq!(after, before);
     for error in errors {
         assert_eq!(error["error"]["kind"], "permission_denied", "{error}");
@@ -331,7 +331,7 @@ fn an_immutable_file_is_refused_whole_with_those_beside_it() {
 }
 
 #[test]
-fn an_edit_within_lines_never_shown_does_not_show_them() {
+fn edit_of_unshown_lines_does_not_mark_them_read() {
     let text: String = (1..=40).map(|line| format!("line {line} is secret\n")).collect();
     let ws = Workspace::with(&[("a.txt", &text)]);
     let marked = |ws: &Workspace| ws.lbx(&["session", "status"]).ok().to_string();

@@ -14,7 +14,7 @@ fn trash_id(data: &serde_json::Value) -> String {
 }
 
 #[test]
-fn a_deleted_file_comes_back_by_its_id() {
+fn restore_by_trash_id_brings_back_a_deleted_file() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let before = ws.tree();
     let data = ws.lbx(&["delete", "a.txt"]).ok();
@@ -29,7 +29,7 @@ fn a_deleted_file_comes_back_by_its_id() {
 }
 
 #[test]
-fn of_several_with_one_path_the_newest_comes_back() {
+fn restore_by_path_takes_the_newest_trash_entry() {
     let ws = Workspace::with(&[]);
     for text in ["first", "second"] {
         ws.write("a.txt", text);
@@ -46,7 +46,7 @@ fn of_several_with_one_path_the_newest_comes_back() {
 }
 
 #[test]
-fn a_folder_is_deleted_only_when_that_is_said() {
+fn delete_of_a_folder_requires_recursive() {
     let ws = Workspace::with(&[("sub/a.txt", "a\n"), ("sub/deep/b.txt", "bb\n")]);
     let before = ws.tree();
     let error = ws.unchanged(|| ws.lbx(&["delete", "sub"]).error("is_a_directory"));
@@ -64,7 +64,7 @@ fn a_folder_is_deleted_only_when_that_is_said() {
 }
 
 #[test]
-fn a_symlink_is_deleted_itself_and_not_what_it_points_to() {
+fn delete_of_a_symlink_keeps_its_target() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/b.txt", "b\n")]);
     fs::write(ws.outside.join("secret"), "s").unwrap();
     ws.link("a.txt", "file");
@@ -86,7 +86,7 @@ fn a_symlink_is_deleted_itself_and_not_what_it_points_to() {
 }
 
 #[test]
-fn several_paths_are_deleted_together_or_not_at_all() {
+fn delete_of_several_paths_is_all_or_nothing() {
     let ws = Workspace::with(&[("a", "a"), ("b", "b"), ("sub/c", "c")]);
     ws.unchanged(|| {
         ws.lbx(&["delete", "a", "none"]).error("not_found");
@@ -109,7 +109,7 @@ fn several_paths_are_deleted_together_or_not_at_all() {
 }
 
 #[test]
-fn an_expected_sha256_is_checked_though_none_is_needed() {
+fn delete_and_move_check_expected_sha256() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let (good, bad) = (sha256(b"one\n"), sha256(b"x"));
     ws.unchanged(|| ws.lbx(&["delete", "a.txt", "--expected-sha256", &bad]).error("stale_file"));
@@ -119,7 +119,7 @@ fn an_expected_sha256_is_checked_though_none_is_needed() {
 }
 
 #[test]
-fn what_git_and_lbx_need_is_not_deleted_or_moved() {
+fn git_and_lbx_state_is_not_deleted_or_moved() {
     let ws = Workspace::with(&[("sub/a.txt", "a\n"), ("plain.txt", "p\n")]);
     fs::create_dir_all(ws.path("sub/deep/.git/objects")).unwrap();
     let calls: &[(&[&str], &str)] = &[
@@ -171,7 +171,7 @@ fn modes_times_and_links_survive_the_trash() {
 }
 
 #[test]
-fn restore_names_what_the_trash_holds() {
+fn restore_rejects_bad_targets_and_suggests_the_trash_id() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["restore", "a.txt"]).error("not_found");
     ws.lbx(&["restore"]).error("invalid_request");
@@ -194,7 +194,7 @@ fn restore_names_what_the_trash_holds() {
 }
 
 #[test]
-fn the_trash_is_listed_newest_first_and_purged() {
+fn trash_lists_newest_first_and_purges_by_id_or_all() {
     let ws = Workspace::with(&[("a", "a"), ("b", "bb"), ("c", "ccc")]);
     let ids: Vec<String> =
         ["a", "b", "c"].iter().map(|path| trash_id(&ws.lbx(&["delete", path]).ok())).collect();
@@ -215,7 +215,7 @@ fn the_trash_is_listed_newest_first_and_purged() {
 }
 
 #[test]
-fn a_dry_run_of_a_deletion_deletes_nothing() {
+fn dry_run_of_delete_or_move_changes_nothing() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.unchanged(|| ws.lbx(&["delete", "a.txt", "--dry-run"]).ok());
     ws.unchanged(|| ws.lbx(&["move", "a.txt", "b/c.txt", "--dry-run"]).ok());
@@ -224,7 +224,7 @@ fn a_dry_run_of_a_deletion_deletes_nothing() {
 }
 
 #[test]
-fn a_move_makes_folders_and_never_overwrites() {
+fn move_creates_folders_and_never_overwrites() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("sub/c.txt", "c\n")]);
     ws.unchanged(|| {
         ws.lbx(&["move", "a.txt", "b.txt"]).error("already_exists");
@@ -252,7 +252,7 @@ fn a_move_makes_folders_and_never_overwrites() {
 }
 
 #[test]
-fn what_was_read_counts_as_read_under_its_new_name() {
+fn moved_file_still_counts_as_read() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/b.txt", "one\n"), ("sub/unread.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["read", "sub/b.txt"]).ok();
@@ -268,7 +268,7 @@ fn what_was_read_counts_as_read_under_its_new_name() {
 }
 
 #[test]
-fn a_symlink_is_moved_itself() {
+fn move_of_a_symlink_keeps_its_target() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.link("a.txt", "link");
     ws.lbx(&["move", "link", "other"]).ok();
@@ -277,7 +277,7 @@ fn a_symlink_is_moved_itself() {
 }
 
 #[test]
-fn a_list_of_the_trash_and_a_stat_are_bounded_and_say_where_to_go_on() {
+fn trash_list_and_diff_stat_are_paged_by_next_offset() {
     let names: Vec<String> = (0..150).map(|number| format!("{}{number}", "n".repeat(200))).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
     let ws = Workspace::with(&files);
@@ -314,7 +314,7 @@ fn call(ws: &Workspace, session: &str, args: &[&str]) -> crate::common::Answer {
 }
 
 #[test]
-fn an_undo_never_takes_the_bytes_of_others_to_the_trash() {
+fn undo_and_redo_keep_files_changed_by_other_programs() {
     /// Existing files, the calls of the session, the action of another program, and the call that fails.
     type Case = (
         &'static str,
@@ -348,7 +348,7 @@ fn an_undo_never_takes_the_bytes_of_others_to_the_trash() {
 }
 
 #[test]
-fn a_rewind_past_a_deletion_is_a_change_that_undo_takes_back() {
+fn undo_reverts_a_rewind_past_a_deletion() {
     let ws = Workspace::with(&[("a", "a\n")]);
     let first =
         ws.lbx(&["append", "a", "--content", "b\n"]).success()["snapshot"].as_str().unwrap().to_owned();
@@ -360,7 +360,7 @@ fn a_rewind_past_a_deletion_is_a_change_that_undo_takes_back() {
 }
 
 #[test]
-fn a_change_that_was_undone_and_done_again_is_taken_back_by_its_number() {
+fn undo_by_seq_reverts_a_redone_change() {
     let ws = Workspace::with(&[("a", "a\n"), ("d/b", "b\n")]);
     let before = ws.tree();
     ws.lbx(&["move", "a", "e"]).ok();
@@ -377,7 +377,7 @@ fn a_change_that_was_undone_and_done_again_is_taken_back_by_its_number() {
 }
 
 #[test]
-fn what_others_changed_in_the_trash_does_not_come_back() {
+fn tampered_trash_content_is_never_restored() {
     let ws = Workspace::with(&[("kept.js", "var x\n"), ("d/a", "var y\n"), (".gitignore", "ignored\n")]);
     ws.write("ignored", "var z\n");
     let spoil = |path: &str, inner: &str, flags: &[&str]| {

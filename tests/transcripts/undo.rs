@@ -63,7 +63,7 @@ fn every_changing_tool_is_undone_and_redone() {
 }
 
 #[test]
-fn a_restore_is_undone_and_redone() {
+fn restore_is_undone_and_redone() {
     let ws = read_workspace();
     ws.lbx(&["delete", "-r", "sub"]).ok();
     let without = ws.tree();
@@ -80,7 +80,7 @@ fn a_restore_is_undone_and_redone() {
 }
 
 #[test]
-fn a_whole_session_is_taken_back_step_by_step() {
+fn undo_and_redo_walk_a_session_step_by_step() {
     let ws = read_workspace();
     let mut trees = vec![ws.tree()];
     let calls: &[&[&str]] = &[
@@ -109,7 +109,7 @@ fn a_whole_session_is_taken_back_step_by_step() {
 }
 
 #[test]
-fn steps_takes_several_changes_back_as_one() {
+fn undo_steps_reverts_several_changes_as_one() {
     let ws = read_workspace();
     let before = ws.tree();
     for text in ["1\n", "2\n", "3\n"] {
@@ -135,7 +135,7 @@ fn steps_takes_several_changes_back_as_one() {
 }
 
 #[test]
-fn undo_by_path_takes_back_that_file_alone() {
+fn undo_by_path_reverts_only_that_file() {
     let ws = read_workspace();
     ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
     ws.lbx(&["append", "sub/b.txt", "--content", "bb\n"]).ok();
@@ -151,7 +151,7 @@ fn undo_by_path_takes_back_that_file_alone() {
 }
 
 #[test]
-fn only_the_sessions_own_changes_are_taken_back() {
+fn undo_reverts_only_changes_of_its_session() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
     ws.lbx(&["append", "a.txt", "--content", "alice\n", "--session", "alice"]).ok();
     ws.lbx(&["append", "b.txt", "--content", "bob\n", "--session", "bob"]).ok();
@@ -169,7 +169,7 @@ fn only_the_sessions_own_changes_are_taken_back() {
 }
 
 #[test]
-fn a_file_that_has_changed_since_is_left_alone() {
+fn undo_of_a_file_changed_since_is_stale() {
     let ws = read_workspace();
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
     ws.write("a.txt", "1\ntwo\nmine\n");
@@ -187,7 +187,7 @@ fn a_file_that_has_changed_since_is_left_alone() {
 }
 
 #[test]
-fn a_merge_keeps_both_where_they_do_not_touch() {
+fn undo_merge_keeps_changes_to_other_lines() {
     let lines: String = (1..=20).map(|number| format!("line {number}\n")).collect();
     let ws = Workspace::with(&[("a.txt", &lines)]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -205,7 +205,7 @@ fn a_merge_keeps_both_where_they_do_not_touch() {
 }
 
 #[test]
-fn nothing_to_take_back_is_not_found() {
+fn undo_without_changes_is_not_found() {
     let ws = read_workspace();
     ws.unchanged(|| {
         ws.lbx(&["undo"]).error("not_found");
@@ -218,7 +218,7 @@ fn nothing_to_take_back_is_not_found() {
 }
 
 #[test]
-fn a_new_change_ends_what_could_be_redone() {
+fn new_change_clears_the_redo_history() {
     let ws = read_workspace();
     ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
     ws.lbx(&["undo"]).ok();
@@ -228,7 +228,7 @@ fn a_new_change_ends_what_could_be_redone() {
 }
 
 #[test]
-fn folders_made_are_removed_again_and_others_stay() {
+fn undo_removes_only_folders_that_the_change_created() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     fs::create_dir(ws.path("empty")).unwrap();
     ws.lbx(&["write", "x/y/z.txt", "--content", "z"]).ok();
@@ -246,7 +246,7 @@ fn folders_made_are_removed_again_and_others_stay() {
 }
 
 #[test]
-fn what_was_taken_back_may_be_edited_on() {
+fn undone_file_can_be_edited_without_a_read() {
     let ws = read_workspace();
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
     ws.lbx(&["undo"]).ok();
@@ -255,7 +255,7 @@ fn what_was_taken_back_may_be_edited_on() {
 }
 
 #[test]
-fn a_file_that_git_ignores_is_undone_all_the_same() {
+fn undo_restores_a_file_that_git_ignores() {
     let ws = Workspace::with(&[(".gitignore", "*.env\n"), ("x.env", "KEY=1\n")]);
     ws.lbx(&["read", "x.env"]).ok();
     ws.lbx(&["write", "x.env", "--content", "KEY=2\n"]).success();
@@ -264,7 +264,7 @@ fn a_file_that_git_ignores_is_undone_all_the_same() {
 }
 
 #[test]
-fn bytes_of_every_kind_come_back() {
+fn undo_restores_arbitrary_bytes() {
     let ws = Workspace::with(&[]);
     let all: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     for bytes in [&b""[..], b"no newline", b"\xff\xfea\0\r\0\n\0", b"\xef\xbb\xbfbom\r\nmixed\n", &all] {
@@ -290,7 +290,7 @@ fn play(ws: &Workspace, calls: &[Value]) -> Vec<BTreeMap<PathBuf, Standing>> {
 }
 
 #[test]
-fn several_changes_of_any_kind_are_taken_back_as_one() {
+fn undo_steps_reverts_mixed_changes_as_one() {
     let cases: &[(&str, Value)] = &[
         (
             "edit, delete, move, append",
@@ -420,7 +420,7 @@ fn several_changes_of_any_kind_are_taken_back_as_one() {
 }
 
 #[test]
-fn a_refusal_among_several_changes_leaves_all_of_them() {
+fn undo_of_several_changes_is_all_or_nothing() {
     let ws = read_workspace();
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
     ws.lbx(&["move", "sub/b.txt", "c.txt"]).ok();
@@ -437,7 +437,7 @@ fn a_refusal_among_several_changes_leaves_all_of_them() {
 }
 
 #[test]
-fn redo_goes_by_the_steps_that_undo_went() {
+fn redo_follows_the_steps_of_undo() {
     let ws = read_workspace();
     let append = |text: &str| ws.lbx(&["append", "a.txt", "--content", text]).ok();
     for text in ["1\n", "2\n", "3\n", "4\n"] {
@@ -468,7 +468,7 @@ fn redo_goes_by_the_steps_that_undo_went() {
 }
 
 #[test]
-fn undo_and_redo_by_path_leave_the_others() {
+fn undo_and_redo_by_path_keep_other_files() {
     let ws = read_workspace();
     ws.lbx(&["append", "a.txt", "--content", "1\n"]).ok();
     ws.lbx(&["append", "sub/b.txt", "--content", "1\n"]).ok();
@@ -492,7 +492,7 @@ fn undo_and_redo_by_path_leave_the_others() {
 }
 
 #[test]
-fn what_was_merged_is_done_again_without_asking() {
+fn redo_of_a_merged_undo_needs_no_merge_flag() {
     let lines: String = (1..=20).map(|number| format!("line {number}\n")).collect();
     let ws = Workspace::with(&[("a.txt", &lines)]);
     ws.lbx(&["read", "a.txt"]).ok();
@@ -512,7 +512,7 @@ fn what_was_merged_is_done_again_without_asking() {
 }
 
 #[test]
-fn an_undo_that_finds_all_undone_is_one_step_all_the_same() {
+fn undo_of_an_already_reverted_change_counts_as_one_step() {
     let ws = read_workspace();
     ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
     ws.lbx(&["write", "c.txt", "--content", "c\n"]).ok();
@@ -525,7 +525,7 @@ fn an_undo_that_finds_all_undone_is_one_step_all_the_same() {
 
 /// The first file is in the trash and is restored elsewhere; the second takes its name.
 #[test]
-fn two_folders_of_one_name_made_by_the_session_both_vanish_in_one_step_back() {
+fn undo_steps_removes_two_created_folders_of_one_name() {
     for kept in ["new/kept.txt", "kept.txt"] {
         let ws = Workspace::with(&[(kept, "kept\n"), ("sub/b.txt", "b\n"), ("f/g/c.txt", "c\n")]);
         let before = ws.tree();
@@ -553,7 +553,7 @@ fn two_folders_of_one_name_made_by_the_session_both_vanish_in_one_step_back() {
 
 /// The file ends at its old path, but the parent folder is another one by then.
 #[test]
-fn a_file_keeps_its_place_while_the_folder_that_was_round_it_comes_back() {
+fn undo_keeps_a_file_while_its_old_folder_returns() {
     let to_the_trash: &[&[&str]] =
         &[&["delete", "f/g/a.txt"], &["move", "f", "new/moved"], &["restore", "f/g/a.txt"]];
     let by_names: &[&[&str]] =
@@ -576,7 +576,7 @@ fn a_file_keeps_its_place_while_the_folder_that_was_round_it_comes_back() {
 }
 
 #[test]
-fn a_folder_comes_back_with_its_mode_in_the_place_of_one_that_vanished_twice() {
+fn undo_restores_the_mode_of_a_folder_recreated_twice() {
     let ws = Workspace::with(&[("f/a.txt", "a\n")]);
     ws.chmod("f", 0o711);
     let before = ws.tree();
@@ -594,7 +594,7 @@ fn a_folder_comes_back_with_its_mode_in_the_place_of_one_that_vanished_twice() {
 }
 
 #[test]
-fn a_folder_that_a_patch_emptied_comes_back_with_its_mode() {
+fn undo_restores_the_mode_of_a_folder_emptied_by_patch() {
     let ws = Workspace::with(&[("top/in/a.txt", "a\n"), ("b.txt", "b\n")]);
     ws.chmod("top", 0o711);
     ws.chmod("top/in", 0o2750);
@@ -634,7 +634,7 @@ fn changed_workspace() -> Workspace {
 }
 
 #[test]
-fn one_change_is_taken_back_though_others_came_after_it() {
+fn undo_by_seq_keeps_later_changes() {
     let ws = changed_workspace();
     let text = |ws: &Workspace| String::from_utf8(ws.read_bytes("sub/c.txt")).unwrap();
     let before = text(&ws);
@@ -661,7 +661,7 @@ fn one_change_is_taken_back_though_others_came_after_it() {
 }
 
 #[test]
-fn a_change_that_others_overlap_is_not_taken_back_and_the_conflict_is_shown() {
+fn undo_by_seq_shows_conflicts_with_later_changes() {
     let ws = changed_workspace();
     let error = ws.unchanged(|| ws.lbx(&["undo", "--seq", "1"]).error("stale_file"));
     assert_eq!(error["path"], "sub/c.txt");
@@ -685,7 +685,7 @@ fn a_change_that_others_overlap_is_not_taken_back_and_the_conflict_is_shown() {
 }
 
 #[test]
-fn one_file_of_a_change_is_taken_back() {
+fn undo_by_seq_and_path_reverts_one_file() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("sub/c.txt", "c\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["read", "b.txt"]).ok();
@@ -706,7 +706,7 @@ fn one_file_of_a_change_is_taken_back() {
 }
 
 #[test]
-fn a_rewind_says_first_what_it_would_undo() {
+fn rewind_without_yes_only_lists_what_it_would_undo() {
     let ws = changed_workspace();
     let before = ws.tree();
     let id = |subject: &str| {
@@ -737,7 +737,7 @@ fn a_rewind_says_first_what_it_would_undo() {
 }
 
 #[test]
-fn a_rewind_lists_every_file_that_would_stop_it() {
+fn rewind_lists_every_conflicting_file() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n"), ("d.txt", "d\n")]);
     for name in ["a.txt", "b.txt", "c.txt", "d.txt"] {
         ws.lbx(&["append", name, "--content", "one\n"]).ok();
@@ -790,7 +790,7 @@ fn a_rewind_lists_every_file_that_would_stop_it() {
 }
 
 #[test]
-fn a_rewind_keeps_what_others_changed_in_between() {
+fn rewind_merge_keeps_changes_of_others() {
     let ws = Workspace::with(&[("a.txt", &forty()), ("b.txt", "b\n")]);
     let edit = |session: &str, old: &str, new: &str| {
         ws.lbx(&["read", "a.txt", "--session", session]).ok();
@@ -826,7 +826,7 @@ fn a_rewind_keeps_what_others_changed_in_between() {
 }
 
 #[test]
-fn an_undo_that_finds_nothing_leads_to_no_other_sessions_work() {
+fn undo_not_found_never_suggests_undoing_another_session() {
     let ws = Workspace::with(&[("a.txt", "a\nb\n")]);
     ws.lbx(&["undo"]).error("not_found");
     ws.lbx(&["append", "a.txt", "--content", "c\n", "--session", "agent"]).ok();

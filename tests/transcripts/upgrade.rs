@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::common::{Answer, Workspace, state};
 
 /// Returns the workspace of the first release.
-fn left_by_the_first_release() -> Workspace {
+fn first_release_workspace() -> Workspace {
     let ws = Workspace::bare(&[]);
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/state-0.1.0");
     fs::create_dir(ws.path(".lbx")).unwrap();
@@ -31,8 +31,8 @@ fn call(ws: &Workspace, arguments: &[&str]) -> Answer {
 }
 
 #[test]
-fn the_state_of_the_first_release_is_read() {
-    let ws = left_by_the_first_release();
+fn state_of_the_first_release_is_readable() {
+    let ws = first_release_workspace();
     let status = call(&ws, &["session", "status"]).ok();
     let status = status.to_string();
     for path in ["a.txt", "new/e.txt"] {
@@ -59,8 +59,8 @@ fn the_state_of_the_first_release_is_read() {
 }
 
 #[test]
-fn the_changes_of_the_first_release_are_undone() {
-    let ws = left_by_the_first_release();
+fn changes_of_the_first_release_can_be_undone() {
+    let ws = first_release_workspace();
     call(&ws, &["redo"]).ok();
     ws.holds("a.txt", "one\n2\nthree\nfour\n");
     call(&ws, &["undo", "--steps", "5"]).ok();
@@ -74,8 +74,8 @@ fn the_changes_of_the_first_release_are_undone() {
 }
 
 #[test]
-fn what_the_first_release_deleted_is_restored_and_what_it_read_may_be_edited() {
-    let ws = left_by_the_first_release();
+fn trash_and_reads_of_the_first_release_still_count() {
+    let ws = first_release_workspace();
     call(&ws, &["restore", "gone.txt"]).ok();
     ws.holds("gone.txt", "bye\n");
     call(&ws, &["restore", "d"]).ok();
@@ -88,12 +88,12 @@ fn what_the_first_release_deleted_is_restored_and_what_it_read_may_be_edited() {
 }
 
 #[test]
-fn state_of_a_newer_release_is_refused_by_name_and_stays_as_it_is() {
+fn newer_state_is_an_error_and_stays_unchanged() {
     for (path, arguments) in [
         ("sessions/default.lbx", &["append", "a.txt", "--content", "x\n"][..]),
         ("journal/done/default/00000004.lbx", &["undo"]),
     ] {
-        let ws = left_by_the_first_release();
+        let ws = first_release_workspace();
         let file = ws.path(&state(path));
         let mut newer: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         newer["version"] = 99.into();

@@ -5,7 +5,7 @@ use std::fs;
 use crate::common::{Workspace, is_installed, state};
 
 #[test]
-fn a_state_that_cannot_be_used_is_told_by_config() {
+fn config_warns_about_unusable_state() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let data = ws.call(&["config", "gate"]).env("LBX_STATE_ID", "zz").run();
     data.warned("the state cannot be used: LBX_STATE_ID");
@@ -14,7 +14,7 @@ fn a_state_that_cannot_be_used_is_told_by_config() {
 }
 
 #[test]
-fn a_change_that_a_milder_gate_lets_through_says_what_was_not_seen() {
+fn warn_gate_reports_unread_and_changed_files() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("long.txt", "1\n2\n3\n")]);
     let write = |path: &str, text: &str| ws.lbx(&["write", path, "--content", text, "--set", "gate=warn"]);
     write("a.txt", "two\n")
@@ -27,7 +27,7 @@ fn a_change_that_a_milder_gate_lets_through_says_what_was_not_seen() {
 }
 
 #[test]
-fn what_a_whole_new_text_loses_is_told() {
+fn change_warns_about_lost_encoding_endings_and_links() {
     let ws =
         Workspace::with(&[("crlf.txt", "one\r\ntwo\r\n"), ("a.md", "# A\n\n[x]\n\n# B\n\n[x]: http://e\n")]);
     ws.write("wide.txt", b"\xff\xfea\0\n\0");
@@ -53,7 +53,7 @@ fn what_a_whole_new_text_loses_is_told() {
 }
 
 #[test]
-fn headers_in_the_text_of_a_section_are_told() {
+fn section_warns_about_headers_in_its_content() {
     let ws = Workspace::with(&[("a.md", "# A\n\nold\n\n## B\n\nb\n")]);
     ws.lbx(&["read", "a.md"]).ok();
     ws.lbx(&["section", "a.md", "--header", "## B", "--content", "## B\n\nnew"])
@@ -64,7 +64,7 @@ fn headers_in_the_text_of_a_section_are_told() {
 }
 
 #[test]
-fn output_that_is_no_text_is_told() {
+fn bash_warns_about_output_that_is_not_utf8() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let data = ws
         .lbx(&["bash", "--set", "bash.backend=none", "printf 'caf\\351'"])
@@ -73,7 +73,7 @@ fn output_that_is_no_text_is_told() {
 }
 
 #[test]
-fn a_backup_that_cannot_be_removed_is_told_by_gc() {
+fn gc_warns_about_a_backup_that_it_cannot_remove() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     // A folder is not a backup, and not a file to remove.
@@ -83,7 +83,7 @@ fn a_backup_that_cannot_be_removed_is_told_by_gc() {
 }
 
 #[test]
-fn output_that_cannot_be_kept_whole_is_told() {
+fn bash_warns_if_the_whole_output_cannot_be_kept() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     let home = ws.outside.join("home");
     let limited = ["--fsize=262144", "sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
@@ -103,7 +103,7 @@ fn output_that_cannot_be_kept_whole_is_told() {
 }
 
 #[test]
-fn a_private_repository_that_cannot_be_packed_is_told_by_gc() {
+fn gc_warns_if_the_private_repository_cannot_be_packed() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let packs = ws.path(&state("repo.git/objects/pack"));
@@ -117,7 +117,7 @@ fn a_private_repository_that_cannot_be_packed_is_told_by_gc() {
 }
 
 #[test]
-fn a_branch_of_snapshots_that_is_checked_out_leaves_no_baseline() {
+fn checked_out_snapshot_branch_prevents_the_baseline() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     ws.git(&["checkout", "-q", "-f", "lbx-snapshots"]);
@@ -135,7 +135,7 @@ fn a_branch_of_snapshots_that_is_checked_out_leaves_no_baseline() {
 }
 
 #[test]
-fn what_a_command_makes_in_a_protected_place_is_told() {
+fn bash_warns_about_a_new_protected_file() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let command = ["bash", "--set", "protect=kept*", "--set", "bash.backend=none", "echo x > kept.txt"];
     let data = ws.lbx(&command).warned("the policy protects what is new now: kept.txt. No tool changes");

@@ -22,7 +22,7 @@ fn mutations(path: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_root_is_the_nearest_folder_upwards_with_git_or_lbx() {
+fn root_is_the_nearest_parent_with_git_or_lbx() {
     let ws = Workspace::with(&[("top.txt", "top\n"), ("a/b/c.txt", "c\n"), ("sub/x.txt", "x\n")]);
     let deep = ws.path("a/b");
     let read = |path: &str| ws.call(&["read", path]).in_folder(&deep).run();
@@ -37,7 +37,7 @@ fn the_root_is_the_nearest_folder_upwards_with_git_or_lbx() {
 }
 
 #[test]
-fn answers_count_from_the_callers_folder_and_snapshots_from_the_root() {
+fn response_paths_are_relative_to_the_current_folder() {
     let ws = Workspace::with(&[("a/one.txt", "one\n")]);
     let here = ws.path("a");
     ws.call(&["read", "one.txt"]).in_folder(&here).run().ok();
@@ -49,7 +49,7 @@ fn answers_count_from_the_callers_folder_and_snapshots_from_the_root() {
 }
 
 #[test]
-fn from_outside_paths_count_from_the_root() {
+fn paths_from_outside_are_relative_to_the_root() {
     let ws = Workspace::with(&[("a/one.txt", "one\n")]);
     let data = ws
         .call(&["read", "a/one.txt", "--workspace"])
@@ -63,14 +63,14 @@ fn from_outside_paths_count_from_the_root() {
 }
 
 #[test]
-fn without_git_or_lbx_the_current_folder_is_the_root() {
+fn current_folder_is_the_root_without_git_or_lbx() {
     let ws = Workspace::bare(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
     ws.call(&["read", "../a.txt"]).in_folder(&ws.path("sub")).run().error("outside_workspace");
     ws.call(&["read", "b.txt"]).in_folder(&ws.path("sub")).run().ok();
 }
 
 #[test]
-fn an_absolute_path_inside_is_that_file() {
+fn absolute_path_inside_the_workspace_is_accepted() {
     let ws = Workspace::with(&[("a/one.txt", "one\n")]);
     let path = ws.path("a/one.txt");
     let data = ws.call(&["read"]).arguments(&[&path]).run().ok();
@@ -132,7 +132,7 @@ fn nothing_outside_is_read_or_written() {
 }
 
 #[test]
-fn a_path_that_leaves_and_comes_back_is_inside() {
+fn path_that_leaves_and_reenters_the_workspace_is_inside() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
     for path in
         ["../ws/a.txt", "sub/../a.txt", "./a.txt", ".//a.txt", "none/../a.txt", "sub/./../../ws/a.txt"]
@@ -146,7 +146,7 @@ fn a_path_that_leaves_and_comes_back_is_inside() {
 }
 
 #[test]
-fn links_inside_are_followed_and_stay() {
+fn symlinks_inside_are_followed_and_kept() {
     let ws = Workspace::with(&[("real/a.txt", "a\n")]);
     ws.link("real/a.txt", "link");
     ws.link(ws.path("real"), "absolute");
@@ -172,7 +172,7 @@ fn links_inside_are_followed_and_stay() {
 }
 
 #[test]
-fn a_loop_of_links_is_refused() {
+fn symlink_loop_is_an_error() {
     let ws = Workspace::with(&[]);
     ws.link("b", "a");
     ws.link("a", "b");
@@ -184,7 +184,7 @@ fn a_loop_of_links_is_refused() {
 }
 
 #[test]
-fn the_state_of_git_and_lbx_is_never_written() {
+fn git_and_lbx_state_is_never_written() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("deep/x.txt", "a\n")]);
     fs::create_dir_all(ws.path("vendor/lib/.git/hooks")).unwrap();
     fs::write(ws.path("vendor/lib/.git/config"), "a\n").unwrap();
@@ -231,7 +231,7 @@ fn the_state_of_git_and_lbx_is_never_written() {
 }
 
 #[test]
-fn the_state_folder_is_protected_before_it_exists() {
+fn state_folder_is_protected_before_it_exists() {
     let ws = Workspace::bare(&[]);
     for path in [".git/config", ".lbx/state", ".git", ".lbx"] {
         ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
@@ -240,7 +240,7 @@ fn the_state_folder_is_protected_before_it_exists() {
 }
 
 #[test]
-fn a_file_where_the_state_should_be_is_told() {
+fn file_in_place_of_the_state_folder_is_reported() {
     let ws = Workspace::bare(&[(".lbx", "a file\n"), ("a.txt", "a\n")]);
     let read = ws.lbx(&["read", "a.txt"]).warned("could not be noted");
     assert_eq!(read["content"], "a\n");
@@ -272,7 +272,7 @@ fn devices_fifos_and_sockets_never_block() {
 }
 
 #[test]
-fn folders_are_told_from_files() {
+fn folders_and_files_are_distinguished() {
     let ws = Workspace::with(&[("sub/a.txt", "a\n")]);
     for path in ["sub", "sub/", ".", "sub/.", "sub/../sub"] {
         ws.lbx(&["read", path]).error("is_a_directory");
@@ -286,7 +286,7 @@ fn folders_are_told_from_files() {
 }
 
 #[test]
-fn a_name_that_ends_as_a_folders_is_never_a_files() {
+fn path_with_trailing_slash_never_names_a_file() {
     let ws = Workspace::with(&[("sub/a.txt", "a\n"), ("b.txt", "b\n")]);
     ws.lbx(&["delete", "b.txt"]).ok();
     ws.unchanged(|| {
@@ -316,7 +316,7 @@ fn a_name_that_ends_as_a_folders_is_never_a_files() {
 }
 
 #[test]
-fn a_name_may_hold_any_bytes() {
+fn file_name_may_contain_any_bytes() {
     let ws = Workspace::with(&[]);
     let names: [&[u8]; 6] =
         [b"caf\xe9.txt", b"new\nline", b"tab\t\"quote'", b" lead and trail ", b"*?[x]", b"\xff"];
@@ -340,7 +340,7 @@ fn a_name_may_hold_any_bytes() {
 }
 
 #[test]
-fn names_in_decomposed_and_composed_form_are_two_files() {
+fn composed_and_decomposed_names_are_two_files() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["write", "caf\u{e9}", "--content", "composed"]).ok();
     ws.lbx(&["write", "cafe\u{301}", "--content", "decomposed"]).ok();
@@ -349,7 +349,7 @@ fn names_in_decomposed_and_composed_form_are_two_files() {
 }
 
 #[test]
-fn a_root_that_cannot_be_looked_into_is_told_as_that() {
+fn unreadable_root_is_permission_denied() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let root = ws.root.display().to_string();
     ws.chmod("", 0o600);
@@ -363,7 +363,7 @@ fn a_root_that_cannot_be_looked_into_is_told_as_that() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_looked_into_is_told_as_that() {
+fn unreadable_folder_is_permission_denied() {
     let ws = Workspace::with(&[("d/a.txt", "one\n"), ("b.txt", "b\n")]);
     for mode in [0, 0o444] {
         ws.chmod("d", mode);
@@ -377,7 +377,7 @@ fn a_folder_that_cannot_be_looked_into_is_told_as_that() {
 }
 
 #[test]
-fn no_folder_is_taken_for_a_project_that_nobody_named() {
+fn home_and_system_folders_are_no_implicit_workspace() {
     let ws = Workspace::bare(&[("notes.txt", "note\n")]);
     let home = |arguments: &[&str]| ws.call(arguments).env("HOME", &ws.root).run();
     for arguments in [
@@ -404,7 +404,7 @@ fn no_folder_is_taken_for_a_project_that_nobody_named() {
 }
 
 #[test]
-fn a_move_to_a_folder_with_a_slash_goes_into_it() {
+fn move_to_a_folder_with_trailing_slash_goes_into_it() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "two\n"), ("e/c.txt", "three\n")]);
     ws.lbx(&["move", "a.txt", "d"]).error("already_exists");
     assert_eq!(ws.lbx(&["move", "a.txt", "d/"]).ok()["to"], "d/a.txt");

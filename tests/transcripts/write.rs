@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::common::{Workspace, sha256};
 
 #[test]
-fn a_new_file_needs_no_read_and_gets_its_folders() {
+fn new_file_needs_no_read_and_gets_its_folders() {
     let ws = Workspace::with(&[]);
     let envelope = ws.lbx(&["write", "a/b/c.txt", "--content", "x\ny"]).success();
     let wanted = json!({
@@ -20,7 +20,7 @@ fn a_new_file_needs_no_read_and_gets_its_folders() {
 }
 
 #[test]
-fn an_unread_file_is_not_overwritten() {
+fn unread_file_is_not_overwritten() {
     let ws = Workspace::with(&[("a.txt", "precious\n")]);
     let error = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read"));
     assert_eq!(error["message"], "refusing to overwrite a.txt: Read it first");
@@ -36,7 +36,7 @@ fn an_unread_file_is_not_overwritten() {
 }
 
 #[test]
-fn a_file_changed_by_someone_else_is_not_overwritten() {
+fn write_over_a_file_changed_by_another_program_is_stale() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.write("a.txt", "two\n");
@@ -48,7 +48,7 @@ fn a_file_changed_by_someone_else_is_not_overwritten() {
 }
 
 #[test]
-fn a_sha256_is_proof_enough() {
+fn write_with_expected_sha256_needs_no_read() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let (right, wrong) = (sha256(b"one\n"), sha256(b"two\n"));
     ws.unchanged(|| {
@@ -61,7 +61,7 @@ fn a_sha256_is_proof_enough() {
 }
 
 #[test]
-fn a_write_leaves_a_mark_of_its_result() {
+fn written_file_counts_as_read() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["write", "a.txt", "--content", "one\n"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
@@ -70,7 +70,7 @@ fn a_write_leaves_a_mark_of_its_result() {
 }
 
 #[test]
-fn equal_bytes_need_no_proof_and_touch_nothing() {
+fn write_of_equal_bytes_needs_no_read_and_changes_nothing() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let before = std::fs::metadata(ws.path("a.txt")).unwrap().modified().unwrap();
     let envelope = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "one\n"]).success());
@@ -110,7 +110,7 @@ fn mode_sets_permission_bits() {
 }
 
 #[test]
-fn a_dry_run_answers_and_changes_nothing() {
+fn write_dry_run_returns_a_diff_and_changes_nothing() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.unchanged(|| {
         ws.lbx(&["write", "a.txt", "--content", "x", "--dry-run"]).error("not_read");
@@ -125,7 +125,7 @@ fn a_dry_run_answers_and_changes_nothing() {
 }
 
 #[test]
-fn a_diff_comes_when_asked_for_and_is_bounded() {
+fn write_returns_a_bounded_diff_on_request() {
     let ws = Workspace::with(&[]);
     assert_eq!(ws.lbx(&["write", "a.txt", "--content", "a\nb\n"]).ok()["diff"], Value::Null);
     let data = ws.lbx(&["write", "a.txt", "--content", "a\nc\n", "--diff"]).ok();
@@ -139,7 +139,7 @@ fn a_diff_comes_when_asked_for_and_is_bounded() {
 }
 
 #[test]
-fn content_is_stored_exactly_and_changes_of_form_are_told() {
+fn write_stores_exact_content_and_warns_of_form_changes() {
     let ws = Workspace::bare(&[]);
     // old bytes, new content, text of the warning
     let cases: &[(&[u8], &str, Option<&str>)] = &[
@@ -167,7 +167,7 @@ fn content_is_stored_exactly_and_changes_of_form_are_told() {
 }
 
 #[test]
-fn line_endings_are_kept_on_request() {
+fn line_ending_keep_preserves_line_endings() {
     let ws = Workspace::bare(&[("crlf.txt", "a\r\nb\r\n"), ("lf.txt", "a\nb\n"), ("mixed.txt", "a\r\nb\n")]);
     let _ = ws.lbx(&["read", "crlf.txt", "lf.txt", "mixed.txt"]).success();
     for (name, content, result) in [
@@ -182,7 +182,7 @@ fn line_endings_are_kept_on_request() {
 }
 
 #[test]
-fn a_folder_and_a_file_in_the_way_are_refused() {
+fn write_over_a_folder_or_below_a_file_fails() {
     let ws = Workspace::with(&[("file", "x"), ("folder/x", "x")]);
     ws.unchanged(|| {
         ws.lbx(&["write", "folder", "--content", "y"]).error("is_a_directory");
@@ -193,7 +193,7 @@ fn a_folder_and_a_file_in_the_way_are_refused() {
 }
 
 #[test]
-fn outside_git_a_private_repository_takes_the_snapshots() {
+fn write_outside_git_snapshots_to_a_private_repository() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     let envelope = ws.lbx(&["write", "a.txt", "--content", "two\n"]).success();
@@ -202,7 +202,7 @@ fn outside_git_a_private_repository_takes_the_snapshots() {
 }
 
 #[test]
-fn content_that_leaves_text_out_is_refused() {
+fn write_rejects_content_with_omission_markers() {
     let ws = Workspace::with(&[("a.rs", "fn a() {}\nfn b() {}\n")]);
     ws.lbx(&["read", "a.rs"]).ok();
     let content = "fn a() { 1 }\n// ... existing code ...\n";

@@ -347,13 +347,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_server() {
+    fn sizes_are_formatted_as_the_filesystem_server_does() {
         let shown: Vec<String> = [0, 1, 1023, 1024, 1536, 1 << 20, 5 << 30].map(size_text).into();
         assert_eq!(shown, ["0 B", "1 B", "1023 B", "1.00 KB", "1.50 KB", "1.00 MB", "5.00 GB"]);
     }
 
     #[test]
-    fn the_ends_of_a_file_are_lines_as_the_server_counts_them() {
+    fn head_and_tail_count_lines_as_the_filesystem_server_does() {
         assert_eq!(first_lines("a\nb\n"), "a\nb");
         assert_eq!(last_lines("b\nc\n", 2), "c\n");
         assert_eq!(last_lines("b\r\nc", 2), "b\nc");
@@ -361,19 +361,19 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_has_no_byte_that_needs_an_escape() {
+    fn file_uri_escapes_reserved_bytes() {
         assert_eq!(file_uri(Path::new("/a b/ü#%[x]~.txt")), "file:///a%20b/%C3%BC%23%25[x]~.txt");
     }
 
     #[test]
-    fn names_are_sorted_as_people_do() {
+    fn names_sort_in_locale_order() {
         let mut names = ["b", "A", "a", "_x", "1", "B"];
         names.sort_by_cached_key(|name| collated(name));
         assert_eq!(names, ["_x", "1", "a", "A", "b", "B"]);
     }
 
     #[test]
-    fn a_diff_is_that_of_the_server() {
+    fn edit_diff_has_the_format_of_the_filesystem_server() {
         let native = "--- a/x\n+++ b/x\n@@ -2 +2 @@\n-two\n+2\n";
         let shown = edit_diff("/x", "one\ntwo\nthree\n", native);
         assert_eq!(

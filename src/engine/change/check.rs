@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_rule_that_matches_counts() {
+    fn last_matching_line_ending_rule_wins() {
         let attributes = "* text=auto\n*.bat text eol=crlf\n# *.sh eol=crlf\n/top.bat eol=lf\nd/*.txt eol=lf\n*.bin -text\n";
         for (path, wanted) in [
             ("a.bat", Some(LineEnding::Crlf)),

@@ -499,7 +499,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_that_was_changed_a_moment_ago_is_not_settled() {
+    fn recently_changed_root_is_not_settled() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(folder.path()).unwrap();
         let changed = std::fs::metadata(folder.path()).unwrap().modified().unwrap();

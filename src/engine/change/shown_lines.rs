@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_others_changed_are_no_longer_known() {
+    fn lines_changed_by_another_program_are_no_longer_shown() {
         let known =
             still_known(&shown(&[(1, 4)]), b"a\nb\nc\nd\n", b"A\nb\nnew\nc\nd\n", b"A\nb\nnew\nC\nd\n");
         assert_eq!(known.ranges(), [(2, 2), (4, 5)]);
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn of_millions_of_lines_that_differ_nothing_is_collected() {
+    fn shown_ranges_of_very_different_texts_are_bounded() {
         // Every second line of a hundred thousand stays: more runs than a mark can hold.
         let text = |word: &str, lines: usize| -> String {
             (0..lines).map(|line| format!("{}\n", if line % 2 == 0 { "same" } else { word })).collect()
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_moved_up_in_a_long_file_is_not_taken_for_the_one_that_was_read() {
+    fn moved_line_of_a_long_file_is_not_shown() {
         let lines: Vec<String> = (1..=20_000_u64)
             .map(|line| format!("{:x}\n", line.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
             .collect();
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn far_apart_in_a_long_file_only_what_was_shown_is_known() {
+    fn changed_line_in_a_long_file_stays_unshown() {
         let text = |word: &str| -> String {
             (1..=20_000)
                 .map(|line| if line % 5000 == 0 { format!("{word} {line}\n") } else { "-\n".to_owned() })

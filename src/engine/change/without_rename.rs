@@ -464,7 +464,7 @@ mod tests {
     use super::is_mix;
 
     #[test]
-    fn what_a_dead_call_left_is_told_from_what_others_wrote() {
+    fn half_written_file_mixes_old_and_new_bytes() {
         for (now, old, new, is_it) in [
             ("new.old", "old.old", "new.new", true),
             ("old.new", "old.old", "new.new", true),

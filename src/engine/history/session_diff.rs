@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_shows_nothing() {
+    fn net_change_omits_undone_changes() {
         const TRASH: &str = ".lbx/trash/1/content";
         for (changes, wanted) in [
             (vec![], vec![]),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_changed_in_between_is_there_before() {
+    fn changes_by_others_count_as_the_text_before() {
         let text = |text: &str| Before::Text("1\n2\n3\n4\n", text.as_bytes().to_vec());
         for (changes, wanted) in [
             (vec![(Some("a"), Some("b"))], Before::Known(Some("a"))),

@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_count_only_under_their_own_hash() {
+    fn inline_backup_with_a_wrong_hash_is_ignored() {
         let bytes = b"old\n\xff\0";
         assert_eq!(InlineBackup::new(Sha256::of(bytes), bytes).bytes().unwrap(), bytes);
         assert_eq!(InlineBackup::new(Sha256::of(b"other"), bytes).bytes(), None);

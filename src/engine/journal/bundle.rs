@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_found_under_their_own_digest_alone() {
+    fn bundle_returns_only_bytes_that_match_the_digest() {
         let dir = tempfile::tempdir().unwrap();
         let folder = OwnedFd::from(File::open(dir.path()).unwrap());
         let texts: Vec<Vec<u8>> =
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_that_claims_a_terabyte_is_not_read() {
+    fn bundle_that_claims_a_terabyte_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = OwnedFd::from(File::open(dir.path()).unwrap());
         let file = File::create(dir.path().join("one")).unwrap();

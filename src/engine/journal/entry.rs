@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_has_one_name() {
+    fn history_file_name_has_one_spelling_for_each_change() {
         for number in [0, 1, 12_345_678, 99_999_999, 100_000_000, SEQ_MAX - 1] {
             assert_eq!(change_in(history_name(number).as_bytes()), Some(number));
         }

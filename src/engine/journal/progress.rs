@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn from_any_step_a_change_goes_on_or_is_rolled_back() {
+    fn interrupted_change_is_completed_or_rolled_back_at_any_step() {
         for seed in 1..2000 {
             let (steps, trees) = random_change(seed);
             for (done, stopped) in trees.iter().enumerate() {
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_changed_fits_no_step() {
+    fn file_replaced_by_another_program_fits_no_step() {
         let mut found_nowhere = 0;
         for seed in 1..500 {
             let (steps, trees) = random_change(seed);
@@ -671,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_made_and_removed_by_others_is_made_again() {
+    fn directory_removed_by_another_program_is_recreated() {
         let folder = FolderEntry { path: file("d"), mode: None, identity: None };
         let staged = Location::in_state("staging", "id-0");
         let new = NewFile {
@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_which_one_takes_what_a_later_one_needs_are_a_contradiction() {
+    fn steps_that_block_a_later_step_are_a_contradiction() {
         let folder = |path: &str| FolderEntry { path: file(path), mode: None, identity: None };
         let put = |path: &str| Step::Put {
             at: file(path),

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_sets_freely_or_only_more_strictly() {
+    fn workspace_policy_cannot_loosen_guarded_settings() {
         let text = |text: &'static str| Value::Text(text.into());
         let number = Value::Number;
         let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_all_sources_count_together() {
+    fn lists_of_all_sources_are_merged() {
         let mut held = SettingValue::default_of(find("protect").unwrap());
         let globs = |glob: &str| Value::List(vec![glob.to_owned()]);
         held.take(globs("a"), Origin::User(AT)).unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_guarded_is_only_made_stricter() {
+    fn environment_and_flags_cannot_loosen_the_user_policy() {
         let text = |text: &'static str| Value::Text(text.into());
         let number = Value::Number;
         let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_hosts_only_gets_shorter() {
+    fn flag_can_only_shorten_the_host_list() {
         let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
         for (other, is_taken) in [
             (hosts(&["b.example"]), true),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn environment_and_flags_set_everything() {
+    fn flags_set_every_switch() {
         for setting in SETTINGS {
             if let Form::Switch = setting.form {
                 let mut held = SettingValue::default_of(setting);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_shown_as_files_have_them() {
+    fn values_are_displayed_as_valid_toml() {
         for value in [
             Value::Text("it's \"x\"\\\u{1}".into()),
             Value::List(vec![r"\!a".to_owned(), "b".to_owned()]),

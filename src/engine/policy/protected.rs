@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_begin_with_a_name_or_a_folder() {
+    fn glob_prefix_is_its_literal_path() {
         for (glob, path, is_whole, is_anchored) in [
             (".mcp.json", ".mcp.json", true, false),
             (".vscode/", ".vscode", true, false),
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_begins_what_a_glob_names_by_its_folders() {
+    fn symlink_to_a_parent_of_a_protected_glob_is_detected() {
         for (glob, link, is_begun) in [
             ("conf/prod.toml", "conf", true),
             ("conf/prod.toml", "CONF", true),

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_in_the_order_of_its_keys_and_names_each_once() {
+    fn settings_are_unique_and_in_key_order() {
         for (place, setting) in SETTINGS.iter().enumerate() {
             assert_eq!(setting.key as usize, place, "{}", setting.name);
             assert_eq!(SETTINGS.iter().filter(|other| other.name == setting.name).count(), 1);

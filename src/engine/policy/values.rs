@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_with_their_places() {
+    fn parsed_settings_have_a_line_and_column() {
         let text = "# ours\ngate = \"warn\"\nprotect = [\"*.key\", \"/dist/\"]\n[limits]\nread = 1_000\n\n[gc]\n  keep_days=0x10\n";
         let found = parse(text.as_bytes()).unwrap();
         let shown: Vec<String> = found
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_has_its_place_and_says_what_was_expected() {
+    fn policy_errors_have_a_position_and_the_expected_value() {
         for (text, wanted) in [
             ("gaet = \"off\"", "1:1 unknown key `gaet`, did you mean `gate`?"),
             ("\n\n  max_bytes = 1", "3:3 unknown key `max_bytes`, did you mean `limits.max_bytes`?"),
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic() {
+    fn arbitrary_policy_bytes_never_panic() {
         let mut random = Random::new(1);
         let words: [&[u8]; 14] = [
             b"gate", b"=", b"\"off\"", b"[", b"]", b"\n", b"limits", b".", b"{", b"}", b"\xff", b"'''", b"9",
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_branch_names_are_refused() {
+    fn invalid_snapshot_branch_names_are_rejected() {
         for bad in [
             "",
             "HEAD",

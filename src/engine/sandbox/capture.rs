@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_is_shown_whole_and_much_by_its_ends() {
+    fn long_output_is_cut_in_the_middle() {
         let (output, held) = captured(&[(Stream::Stdout, b"ab\n"), (Stream::Stderr, b"c\n")], 20);
         assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ab\n", "c\n"));
         assert!(!output.truncated && held.is_none() && output.file.is_none());
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_bounded_and_says_so() {
+    fn cut_output_file_is_a_warning() {
         let much = vec![b'x'; 1000];
         let (output, held) = captured(&[(Stream::Stdout, &much)], 10);
         assert_eq!(held.unwrap().len(), 100);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_escapes_takes_its_room() {
+    fn escaped_output_counts_by_its_json_size() {
         let much = b"\x01".repeat(20_000);
         let (output, held) = captured(&[(Stream::Stdout, &much), (Stream::Stderr, &much)], 24_576);
         let written = serde_json::to_string(&[&output.stdout, &output.stderr]).unwrap();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_have_their_share() {
+    fn stdout_and_stderr_share_the_output_limit() {
         let much = b"0123456\n".repeat(100);
         let (output, _) = captured(&[(Stream::Stdout, &much), (Stream::Stderr, b"error\n")], 64);
         assert_eq!(output.stderr, "error\n");

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_passes_but_what_is_allowed_or_given() {
+    fn commands_get_only_allowed_and_given_variables() {
         let caller =
             [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "x"), ("MINE", "m"), ("OURS", "o")]
                 .map(|(name, value)| (OsString::from(name), OsString::from(value)));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_ask_nothing_unless_the_caller_says_so() {
+    fn environment_disables_prompts_unless_overridden() {
         let caller = [("CI", ""), ("PAGER", "less")];
         let caller = caller.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let given = BTreeMap::from([("GIT_EDITOR".to_owned(), "vi".to_owned())]);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn package_managers_are_offline_without_network_unless_the_caller_says_so() {
+    fn package_managers_are_offline_without_network_unless_overridden() {
         let caller = || [(OsString::from("GOPROXY"), OsString::from("file:///mirror"))].into_iter();
         let given = BTreeMap::from([("PIP_NO_INDEX".to_owned(), "0".to_owned())]);
         let of = |network: bool, name: &str| {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn make_passes_no_job_server_and_no_variable() {
+    fn makeflags_pass_no_job_server_and_no_variable() {
         for (value, kept) in [
             ("ks", Some("ks")),
             ("k -j4 --jobserver-auth=3,4", Some("k -j4")),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_no_program_starts_with_is_named() {
+    fn oversized_environment_is_an_error() {
         let of = |bytes: usize| vec![(OsString::from("A"), OsString::from("x".repeat(bytes)))];
         assert_eq!(size_fault(&of(131_069), 10, None), None);
         let fault = size_fault(&of(131_070), 10, None).unwrap();

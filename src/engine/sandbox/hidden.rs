@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_found_by_its_true_name() {
+    fn hidden_paths_are_resolved_through_symlinks() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().canonicalize().unwrap();
         fs::create_dir(home.join("keys")).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_writable_folder_is_settled_with_all_above_it() {
+    fn lbx_directory_below_a_writable_one_is_pinned() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().canonicalize().unwrap();
         let (state, config) = (home.join(".local/state/lbx"), home.join(".config/lbx"));

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_in_no_readable_folder() {
+    fn readable_directories_contain_no_hidden_path() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for path in ["home/.ssh", "home/project", "other"] {

@@ -302,7 +302,7 @@ mod tests {
     use super::identity;
 
     #[test]
-    fn every_id_stays_what_it_is() {
+    fn user_namespace_maps_every_id_to_itself() {
         assert_eq!(identity("         0          0 4294967295\n"), "0 0 4294967295\n");
         assert_eq!(identity("0 1000 1\n1 100000 65536\n"), "0 0 1\n1 1 65536\n");
     }

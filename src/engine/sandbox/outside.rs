@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn toolchains_are_shown_and_the_rest_of_the_home_is_not() {
+    fn sandbox_shows_toolchains_and_hides_the_rest_of_the_home() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let home = folder.path().canonicalize().unwrap();
         for path in [".cargo/bin", "real", "documents", "extra/in", "work/.nvm"] {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_and_what_holds_it_are_no_toolchain() {
+    fn home_and_its_parents_are_not_toolchains() {
         let home = Path::new("/home/me");
         for (path, is_one) in [
             ("/", false),

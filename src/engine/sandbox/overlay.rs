@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_of_the_list_of_mounts_are_undone() {
+    fn mount_table_escapes_are_decoded() {
         for (field, path) in [
             ("/a\\040b", "/a b"),
             ("/x\\134y", "/x\\y"),

@@ -466,7 +466,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn every_repository_is_found() {
+    fn search_finds_nested_bare_and_linked_repositories() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for path in [

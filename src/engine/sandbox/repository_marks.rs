@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_repository_is_held_and_an_old_one_is_compared() {
+    fn new_repositories_are_disabled_and_changed_hooks_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let workspace = Workspace::open(&root).unwrap();

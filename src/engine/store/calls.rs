@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_as_it_was_written_and_a_broken_one_is_skipped() {
+    fn call_log_lines_round_trip_and_broken_ones_are_skipped() {
         let key = CallKey { session: "s".to_owned(), tool: "read".to_owned() };
         let sum = CallSum { calls: 1, bytes: 20, duration_ms: 3 };
         assert_eq!(parse(line(&key, sum).trim_end()), Some((key, sum)));
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_beyond_the_newest_are_counted_as_one() {
+    fn older_sessions_are_summed_into_one_entry() {
         let mut sums = Sums::default();
         let sessions = (0..SESSIONS_MAX + 2).chain([0]).map(|number| format!("s{number}\tread\t1\t2\t3"));
         let text = sessions.collect::<Vec<_>>().join("\n");

@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_into_a_container_is_read_from_a_text() {
+    fn container_and_exec_arguments_are_parsed() {
         let podman = of_engine("podman:build:1").unwrap();
         assert_eq!(podman.engine, Some(("podman".to_owned(), "build:1".to_owned())));
         for wrong in ["podman", ":x", "podman:", "podman:--privileged", "-x:y"] {

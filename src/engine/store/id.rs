@@ -436,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_32_digits_in_lower_case() {
+    fn state_id_is_32_lowercase_hex_digits() {
         assert!(StateId::parse("0123456789abcdef0123456789abcdef").is_some());
         for bad in
             ["", "0123456789ABCDEF0123456789abcdef", "../../../../../../../../../../../x", "0123456789abcdef"]
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_id_must_be_worth_something() {
+    fn empty_and_zero_machine_ids_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("machine-id");
         for (text, is_good) in [

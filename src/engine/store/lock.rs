@@ -256,7 +256,7 @@ mod tests {
     use std::time::SystemTime;
 
     #[test]
-    fn a_lock_that_was_free_keeps_its_time() {
+    fn taking_a_free_lock_keeps_its_mtime() {
         let folder = tempfile::tempdir().unwrap();
         let opened = File::open(folder.path()).unwrap();
         let take = || take(opened.as_fd(), "lock", 0o600, None).unwrap().expect("nobody holds it");

@@ -247,7 +247,7 @@ mod tests {
     use super::slug;
 
     #[test]
-    fn a_name_has_one_form() {
+    fn sandbox_name_has_one_slug() {
         for (name, form) in [
             ("My App!", "my-app"),
             ("my-app", "my-app"),

@@ -544,7 +544,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_call_notes_may_be_asked_for_while_it_is_noted() {
+    fn call_data_can_be_updated_while_it_is_borrowed() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(folder.path()).unwrap();
         let state = State::open(&workspace).unwrap();

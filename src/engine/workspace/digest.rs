@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_another_length_than_it_had_is_read_whole() {
+    fn file_with_an_unexpected_length_is_read_whole() {
         for length in [0, 1, 1_000_000, 1 << 20, (5 << 20) + 1] {
             let content: Vec<u8> = (0..251).cycle().take(length).collect();
             let folder = tempfile::tempdir().unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grew_beyond_the_bound_is_refused() {
+    fn file_that_grew_beyond_the_limit_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; 3 << 20]).unwrap();

@@ -516,7 +516,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_falls_with_the_last_that_needs_it() {
+    fn open_file_limit_is_restored_after_the_last_user() {
         let before = getrlimit(Resource::Nofile);
         let (one, other) = (OpenFiles::as_many_as_allowed(), OpenFiles::as_many_as_allowed());
         drop(one);

@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_seen_from_any_folder() {
+    fn relative_path_is_computed_from_any_directory() {
         let path = |text: &str| WorkspacePath::new(Path::new(text)).unwrap();
         for (file, base, seen) in [
             ("a/b.rs", "", "a/b.rs"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_ordered_and_equal_by_component() {
+    fn paths_compare_by_component() {
         let texts =
             ["", "a", "a/b", "a/b/c", "a-b", "a.b", "a b/c", "ab", "a/-", "a/\u{1}", "A", "\u{1}", "b"];
         // After a start of several lengths, as a long start is compared in groups.
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_not_utf8_survives_the_state_file() {
+    fn non_utf8_path_survives_the_state_file() {
         let path = WorkspacePath::new(Path::new(OsStr::from_bytes(b"a/\xff"))).unwrap();
         let json = serde_json::to_string(&path).unwrap();
         assert_eq!(serde_json::from_str::<WorkspacePath>(&json).unwrap(), path);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_links_leads_nowhere() {
+    fn symlink_loop_resolves_to_nothing() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("b", folder.path().join("a")).unwrap();
         std::os::unix::fs::symlink("a", folder.path().join("b")).unwrap();

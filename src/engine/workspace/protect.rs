@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_valid_as_git_sees_it() {
+    fn head_is_validated_as_git_does() {
         let id = "0123456789abcdefABCDEF0123456789abcdef01";
         for (text, valid) in [
             ("ref: refs/heads/main\n", true),
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_has_objects_and_refs_or_says_where() {
+    fn repository_needs_objects_and_refs_or_a_commondir() {
         let head = Head::File(b"ref: refs/heads/main\n".to_vec());
         let with = |names: &[&str]| is_repository_with(&head, |name| names.contains(&name));
         assert!(with(&["objects", "refs"]) && with(&["commondir"]));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_goes_and_links_are_not_followed() {
+    fn removal_does_not_follow_symlinks() {
         let outer = tempfile::tempdir().unwrap();
         let at = |path: &str| outer.path().join(path);
         disk::create_dir_all(at("outside")).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_of_any_depth_goes() {
+    fn removal_handles_5000_nested_directories() {
         let outer = tempfile::tempdir().unwrap();
         let folder = opened(outer.path());
         let mode = Mode::from_raw_mode(0o755);

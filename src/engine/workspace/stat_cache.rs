@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_holds_while_its_places_look_the_same() {
+    fn cached_value_is_dropped_when_a_file_changes() {
         let (folder, opened) = folder_with("f");
         let (root, kept) = (folder.path(), Kept::lasting());
         let keep = |name: &str| {
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_of_a_young_file_is_not_kept() {
+    fn value_of_a_recently_changed_file_is_not_cached() {
         let (folder, opened) = folder_with("f");
         let kept = Kept::lasting();
         let mut looks = Looks::default();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_more_than_fits() {
+    fn value_cache_evicts_the_oldest_values() {
         let kept = Kept::lasting();
         let (folder, opened) = folder_with("f");
         for number in 0..200 {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_its_bytes_while_it_looks_the_same() {
+    fn cached_file_is_dropped_when_its_stat_changes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "one").unwrap();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_a_large_and_a_half_read_file_are_not_kept() {
+    fn recent_large_and_partly_read_files_are_not_cached() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "one").unwrap();
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_fits() {
+    fn file_cache_stays_within_its_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         let bytes = vec![0; FILE_BYTES_MAX];

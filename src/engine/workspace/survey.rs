@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_touched_is_found() {
+    fn survey_finds_changed_removed_and_new_paths() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let at = |path: &str| root.join(path);
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_closed_late_is_left_out() {
+    fn survey_excludes_paths_below_closed_directories() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for path in ["a", "a/b/c", "a-b", "a.b", "b/a"] {

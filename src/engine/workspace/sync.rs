@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_two_file_systems_are_synced() {
+    fn sync_many_accepts_files_of_two_file_systems() {
         let folder = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap());
         let make = |number: usize| {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_in_memory_is_known_and_all_of_it_is_synced() {
+    fn tmpfs_is_recognized_and_synced_as_a_whole() {
         let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return crate::skip::skipped("no /dev/shm") };
         let opened = Arc::new(OwnedFd::from(File::open(folder.path()).unwrap()));
         let Some(memory) = FileSystem::of(&opened) else { return crate::skip::skipped("no statfs") };
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_how_much_waits_to_be_written() {
+    fn kernel_reports_the_bytes_to_be_written() {
         assert!(bytes_that_wait().is_some());
         assert!(!has_journal(0), "no block device has the number 0");
     }

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_sent_twice_are_read_once_more() {
+    fn flexible_match_decodes_double_escaped_text() {
         for (text, old, new, after) in [
             (
                 "if a {\n\tb(\"c\");\n}\n",
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_that_may_be_meant_are_a_doubt() {
+    fn flexible_match_rejects_ambiguous_escapes() {
         assert!(edit("f(\"a\")\n", r#"f(\"a\")"#, r#"f(\"a\n\")"#).is_err());
         assert!(edit("a\nb\n", r"a\nb", "a\n\\nb").is_err());
         // A string over several lines: a lexer of one line cannot read its escapes.

@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_new_text_is_indented_as_the_file_is() {
+    fn new_string_takes_the_indentation_of_the_file() {
         for (text, old, new, after) in [
             (
                 "{\n\tif a {\n\t\tb();\n\t}\n}\n",
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn another_nesting_is_another_text() {
+    fn flexible_match_rejects_different_nesting() {
         let text = b"if a:\n    b()\n    c()\n";
         assert_eq!(places(text, b"if a:\n    b()\nc()\n", &Work::new()), []);
         assert_eq!(places(b"  x\n    x\n", b"\tx\n", &Work::new()).len(), 2);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rule_holds_for_all_lines_or_there_is_none() {
+    fn indentation_mapping_must_fit_all_lines() {
         let lines = |texts: &'static [(&str, &str)]| -> Vec<(&'static [u8], &'static [u8])> {
             texts.iter().map(|(one, other)| (one.as_bytes(), other.as_bytes())).collect()
         };
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_of_the_new_text_is_a_tab_of_a_file_with_tabs() {
+    fn deeper_space_levels_of_new_string_become_tabs() {
         let mapping = Mapping::of(&[(b"a", b"\ta")]).unwrap();
         assert_eq!(mapping.indent_of(b"    b"), None);
         let mapping = mapping.widened(&[b"a", b"    b", b"        c"]);

@@ -325,7 +325,7 @@ mod tests {
 
     /// Checks that at least `percent` of the edits land, and none wrongly.
     #[track_caller]
-    fn must_land(name: &str, percent: usize, damage: impl Fn(&mut Random, &Edit) -> Option<Edit>) {
+    fn must_find_a_match(name: &str, percent: usize, damage: impl Fn(&mut Random, &Edit) -> Option<Edit>) {
         let (tried, landed, wrong) = rate(0x9e37_79b9_7f4a_7c15, damage);
         println!("{name}: {landed} of {tried}, {} wrong", wrong.len());
         assert!(wrong.is_empty(), "{name}: {} wrong, such as\n{}", wrong.len(), wrong.join("======\n"));
@@ -338,16 +338,20 @@ mod tests {
     }
 
     /// Returns a text with its layout as letters; quotes and all else are unchanged.
-    fn as_letters(text: &str) -> String {
+    fn with_escaped_layout(text: &str) -> String {
         text.replace('\t', "\\t").replace('\n', "\\n")
     }
 
     #[test]
-    fn layout_sent_as_letters_lands() {
-        must_land("letters", 85, |_, edit| Some(both(edit, as_letters)));
+    fn flexible_match_accepts_escaped_newlines_and_tabs() {
+        must_find_a_match("letters", 85, |_, edit| Some(both(edit, with_escaped_layout)));
         let has_quotes = |edit: &Edit| edit.old.contains('"');
-        must_land("letters beside quotes", 85, |_, edit| has_quotes(edit).then(|| both(edit, as_letters)));
-        must_land("tabs as letters", 85, |_, edit| Some(both(edit, |text| text.replace('\t', "\\t"))));
+        must_find_a_match("letters beside quotes", 85, |_, edit| {
+            has_quotes(edit).then(|| both(edit, with_escaped_layout))
+        });
+        must_find_a_match("tabs as letters", 85, |_, edit| {
+            Some(both(edit, |text| text.replace('\t', "\\t")))
+        });
     }
 
     /// Returns a text with all lines but the first one level deeper, or shallower.
@@ -365,8 +369,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_shifted_below_a_first_one_that_is_right_land() {
-        must_land("the others shifted", 90, |random, edit| {
+    fn flexible_match_accepts_shifted_lines_after_the_first() {
+        must_find_a_match("the others shifted", 90, |random, edit| {
             let unit = if edit.old.contains('\t') { "\t" } else { "    " };
             let is_deeper = random.below(2) == 0;
             let same_start = edit.old.lines().next() == edit.new.lines().next();
@@ -377,49 +381,49 @@ mod tests {
     }
 
     #[test]
-    fn edges_that_dangle_leave_no_blank_line() {
-        must_land("dangling", 95, |random, edit| {
+    fn dangling_whitespace_of_an_edit_adds_no_blank_line() {
+        must_find_a_match("dangling", 95, |random, edit| {
             let edge = *random.of(&["    ", "\t", "        "]);
             edit.old.ends_with('\n').then(|| both(edit, |text| format!("{text}{edge}")))
         });
-        must_land("dangling in the old text", 95, |random, edit| {
+        must_find_a_match("dangling in the old text", 95, |random, edit| {
             let edge = *random.of(&["    ", "\t", "        "]);
             edit.old
                 .ends_with('\n')
                 .then(|| Edit { old: format!("{}{edge}", edit.old), new: edit.new.clone() })
         });
-        must_land("a blank line before", 95, |_, edit| Some(both(edit, |text| format!("\n{text}"))));
-        must_land("a blank line after", 95, |_, edit| {
+        must_find_a_match("a blank line before", 95, |_, edit| Some(both(edit, |text| format!("\n{text}"))));
+        must_find_a_match("a blank line after", 95, |_, edit| {
             edit.old.ends_with('\n').then(|| both(edit, |text| format!("{text}\n")))
         });
     }
 
     #[test]
-    fn blank_lines_lost_or_added_inside_land() {
-        must_land("a blank line lost", 90, |_, edit| {
+    fn flexible_match_accepts_missing_or_extra_blank_lines() {
+        must_find_a_match("a blank line lost", 90, |_, edit| {
             let lost = |text: &str| text.replacen("\n\n", "\n", 1);
             // Both texts must lose the same blank line, between the same lines.
             let until = edit.old.find("\n\n")? + 2;
             let end = edit.old[until..].find('\n')? + until;
             (edit.new.get(..end) == edit.old.get(..end)).then(|| both(edit, lost))
         });
-        must_land("a blank line lost in the old text", 85, |_, edit| {
+        must_find_a_match("a blank line lost in the old text", 85, |_, edit| {
             edit.old
                 .contains("\n\n")
                 .then(|| Edit { old: edit.old.replacen("\n\n", "\n", 1), new: edit.new.clone() })
         });
-        must_land("a blank line added", 90, |_, edit| {
+        must_find_a_match("a blank line added", 90, |_, edit| {
             let is_same_start = edit.old.lines().take(2).eq(edit.new.lines().take(2));
             is_same_start.then(|| both(edit, |text| text.replacen('\n', "\n\n", 1)))
         });
     }
 
     #[test]
-    fn other_damages_land_as_before() {
-        must_land("trailing blanks", 95, |_, edit| {
+    fn flexible_match_accepts_trailing_blanks_and_shifted_blocks() {
+        must_find_a_match("trailing blanks", 95, |_, edit| {
             Some(Edit { old: edit.old.replace('\n', " \n"), new: edit.new.clone() })
         });
-        must_land("all shifted", 95, |_, edit| {
+        must_find_a_match("all shifted", 95, |_, edit| {
             let deeper = |text: &str| -> String {
                 let lines = text.split_inclusive('\n');
                 lines
@@ -431,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixed_file_keeps_the_ending_of_each_line_that_stays() {
+    fn unchanged_lines_keep_their_mixed_line_endings() {
         let sources = sources();
         let mut random = Random::new(0x1234_5678_9abc_def1);
         let (mut tried, mut kept) = (0, 0);
@@ -472,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_only_dangles_is_not_one_that_was_shifted() {
+    fn dangling_indentation_does_not_shift_the_lines() {
         let text = "        }\n    }\n    x\n    }\n}\n";
         let edit = Edit { old: "    }\n}\n        ".to_owned(), new: "    }\n    }\n}\n        ".to_owned() };
         assert_eq!(applied(text, &edit).unwrap(), "        }\n    }\n    x\n    }\n    }\n}\n");

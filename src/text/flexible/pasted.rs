@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prefixes_of_listings_are_taken_off() {
+    fn line_number_prefixes_of_listings_are_stripped() {
         let text = b"fn a() {\n    b();\n\n}\n";
         for (old, new, after) in [
             ("     2\t    b();\n     3\t\n", "     2\t    c();\n     3\t\n", "fn a() {\n    c();\n\n}\n"),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_may_be_text_are_left_alone() {
+    fn numbers_that_may_be_text_are_not_stripped() {
         // Not counting up; the wrong number for a single line; only a part of the line.
         for old in ["1: a\n3: b", "7: a", "1: a", "1\tb"] {
             assert_eq!(numbered_places(b"x\n10: a\n  b\n", old.as_bytes(), &Work::new()), [], "{old:?}");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_own_characters_stay_where_the_edit_keeps_them() {
+    fn edit_keeps_typographic_characters_of_the_file() {
         for (text, old, new, after) in [
             (
                 "It’s a “test” of\u{a0}it\n",

@@ -281,7 +281,7 @@ mod tests {
     use crate::text::flexible::place::as_given;
 
     #[test]
-    fn blank_lines_and_breaks_at_the_ends_do_not_matter() {
+    fn flexible_match_ignores_blank_lines_and_final_newlines() {
         for (text, old, new, after) in [
             ("a\n\nb\n", "a\nb\n", "a\nB\n", "a\n\nB\n"),
             ("a\n\n\nb\nc\n", "a\n\nb\n", "A\n\nB\n", "A\n\n\nB\nc\n"),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_at_the_ends_of_lines_do_not_matter() {
+    fn flexible_match_ignores_trailing_blanks() {
         for (text, old, new, after) in [
             ("a  \nb\n", "a\nb\n", "a\nB\n", "a  \nB\n"),
             ("a\nb\n", "a \nb \n", "x\n", "x\n"),

@@ -497,7 +497,7 @@ mod tests {
     ];
 
     #[test]
-    fn bytes_outside_a_section_never_change() {
+    fn section_edit_never_changes_bytes_outside_the_section() {
         let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
         let (mut landed, mut refused) = (0, 0);
         for round in 0..8_000 {
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_replacement_is_seen_to_be_one() {
+    fn repeated_section_replacement_is_already_applied() {
         let mut random = Random::new(0xd1b5_4a32_d192_ed03);
         for round in 0..8_000 {
             let (text, content) = (random.parts(PARTS, 12), random.parts(&PARTS[4..10], 5));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_those_of_commonmark() {
+    fn headings_equal_those_of_commonmark() {
         /// A text, and the level, title as written and title as shown of each header.
         type Case = (&'static str, &'static [(u8, &'static str, &'static str)]);
         let cases: &[Case] = &[
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_keep_their_places() {
+    fn invalid_utf8_does_not_shift_headings() {
         let text = b"\xef\xbb\xbf# caf\xe9\r\n\xff\xfe\r\n\r\nFoo\r\n---\r\nx";
         let headings = outline(text);
         let spans: Vec<&[u8]> = headings.iter().map(|it| text.get(it.span.clone()).unwrap()).collect();

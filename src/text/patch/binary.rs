@@ -315,7 +315,7 @@ mod tests {
     use crate::text::patch::binary::{decode_line, inflate};
 
     #[test]
-    fn a_line_of_base_85_tells_its_length() {
+    fn base85_line_states_its_length() {
         assert_eq!(decode_line(b"A00000").unwrap(), [0]);
         assert_eq!(decode_line(b"D00001").unwrap(), [0, 0, 0, 1]);
         assert_eq!(decode_line(b"D~~~~~"), None, "beyond 32 bits");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delta_copies_and_inserts() {
+    fn binary_delta_copies_and_inserts_bytes() {
         // From 5 bytes to 6: copy 3 from 1, insert "xyz".
         let delta = [5, 6, 0x91, 1, 3, 3, b'x', b'y', b'z'];
         assert_eq!(apply_delta(&delta, b"abcde").unwrap(), b"bcdxyz");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn binary_literal_round_trips() {
         for size in [0_usize, 1, 3, 51, 52, 53, 1000, 300_000] {
             let content: Vec<u8> = (0..size).map(|at| u8::try_from(at * at * 31 % 251).unwrap()).collect();
             let mut out = Vec::new();

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_among_prose() {
+    fn search_replace_blocks_are_found_in_prose() {
         let blocks = blocks_of(
             b"Here:\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nand\n<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n",
         )
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_markers_enclose_shorter_ones() {
+    fn longer_block_markers_enclose_shorter_ones() {
         let text =
             b"<<<<<<<<< SEARCH\n=======\n<<<<<<< SEARCH\n=========\n>>>>>>> REPLACE\n>>>>>>>>> REPLACE\n";
         let blocks = blocks_of(text).unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_must_end() {
+    fn unterminated_block_is_an_error() {
         assert_eq!(blocks_of(b"\n<<<<<<< SEARCH\na\n=======\nb\n").unwrap_err().line, 2);
         assert!(blocks_of(b"<<<<<<< SEARCH\na\n").is_err());
         assert!(blocks_of(b"nothing\n").is_err());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_the_line_before() {
+    fn path_of_a_block_is_the_line_before_it() {
         let path = |before: &str| {
             let text = format!("{before}<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n");
             parse(&Source::new(text.as_bytes()), &|_| None).unwrap()[0].new_path.clone()

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn white_space_is_made_visible() {
+    fn patch_conflict_makes_whitespace_visible() {
         assert_eq!(visible(b"\ta b \r"), "→a b·␍");
         assert_eq!(visible(b"  "), "··");
         assert_eq!(visible(b"\xff"), "‹0xFF›");

@@ -396,13 +396,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_end_a_hunk_before_prose() {
+    fn hunk_counts_end_a_hunk_before_prose() {
         let (lines, right, next) = read("@@ -1 +1 @@\n-a\n+b\n\n- a list\n").unwrap();
         assert_eq!((lines, right, next), (2, true, 3));
     }
 
     #[test]
-    fn wrong_counts_yield_to_the_body() {
+    fn hunk_body_overrides_wrong_counts() {
         for header in ["@@ -1,9 +1,9 @@", "@@ -1 +1 @@", "@@", "@@ -1 @@", "@@ ... @@"] {
             let (lines, right, _) = read(&format!("{header}\n a\n-b\n+c\n d\n")).unwrap();
             assert_eq!((lines, right), (4, false), "{header}");
@@ -410,14 +410,14 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_line_is_context_where_more_follows_or_the_counts_want_it() {
+    fn blank_line_before_more_hunk_lines_is_context() {
         assert_eq!(read("@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n").unwrap().0, 4);
         assert_eq!(read("@@ -1,2 +1,2 @@\n-b\n+c\n\n\n").unwrap().0, 3);
         assert_eq!(read("@@\n-b\n+c\n\n\n").unwrap().0, 2);
     }
 
     #[test]
-    fn removed_dashes_are_no_file_header() {
+    fn removed_dashes_are_not_a_file_header() {
         let (lines, right, _) = read("@@ -1 +1 @@\n--- x\n+++ y\n@@ -3 +3 @@\n").unwrap();
         assert_eq!((lines, right), (2, true));
         let (lines, _, next) = read("@@ -1,7 +1 @@\n-x\n--- x\n+++ y\n@@ -3 +3 @@\n").unwrap();
@@ -425,19 +425,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_its_space_is_refused_rather_than_dropped() {
+    fn hunk_line_without_a_leading_space_is_an_error() {
         let error = read("@@ -1,3 +1,3 @@\n a\nb\n-c\n+d\n").unwrap_err();
         assert_eq!(error.line, 3);
     }
 
     #[test]
-    fn numbers_saturate() {
+    fn huge_hunk_numbers_saturate() {
         let (_, right, _) = read("@@ -18446744073709551616,99999999999999999999 +1 @@\n a\n").unwrap();
         assert!(!right);
     }
 
     #[test]
-    fn quotes_and_escapes_are_undone() {
+    fn quoted_file_names_are_decoded() {
         let name = file_name(b"\"a/\\303\\244 \\\"x\\\"\\t\"\t2020").unwrap();
         assert_eq!(name.path.unwrap(), b"a/\xc3\xa4 \"x\"\t");
         assert!(file_name(b"\"a/x").is_none());
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_a_git_line_are_told_apart() {
+    fn diff_git_line_splits_into_two_names() {
         let names = |text: &str| {
             git_names(text.as_bytes())
                 .map(|(old, new)| (String::from_utf8(old).unwrap(), String::from_utf8(new).unwrap()))

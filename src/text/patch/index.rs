@@ -299,7 +299,7 @@ mod tests {
     use crate::text::patch::model::lines;
 
     #[test]
-    fn tiers_forgive_more_and_more() {
+    fn match_tiers_ignore_more_and_more_whitespace() {
         let same = |tier: Tier, one: &str, two: &str| tier.key(one.as_bytes()) == tier.key(two.as_bytes());
         assert!(!same(Tier::Exact, "a ", "a"));
         assert!(same(Tier::TrailingSpace, "a \t", "a"));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_line_by_line_finds_what_the_index_finds() {
+    fn line_scan_equals_index_lookup() {
         let mut numbers = Random::new(1);
         let mut random = |below| numbers.below(below);
         let mut scanned = 0;
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_takes_long_is_left_to_the_index() {
+    fn slow_line_scan_falls_back_to_the_index() {
         let file = "a\n".repeat(100);
         let text = Text::new(lines(file.as_bytes()));
         let sought: Vec<&[u8]> = [&[b"a".as_slice(); 40][..], &[b"b"]].concat();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_opens_its_block() {
+    fn anchor_limits_the_hunk_to_its_block() {
         let text = Text::new(lines(
             b"class A:\n  def f():\n    x\n  def g():\n    x\nclass B:\n  def f():\n    x\n",
         ));

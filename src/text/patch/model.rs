@@ -460,7 +460,7 @@ mod tests {
     use crate::text::patch::parse;
 
     #[test]
-    fn components_are_counted_as_git_counts_them() {
+    fn path_components_are_stripped_as_git_does() {
         assert_eq!(without_components(b"a/b/c", 0).unwrap(), b"a/b/c");
         assert_eq!(without_components(b"a//b/c", 1).unwrap(), b"b/c");
         assert_eq!(without_components(b"a/b/c", 3), None);
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_knows_its_ending() {
+    fn lines_keep_their_endings() {
         let endings: Vec<_> = lines(b"a\nb\r\n\nc\rd").iter().map(|line| (line.text, line.ending)).collect();
         let wanted: Vec<(&[u8], Ending)> =
             vec![(b"a", Ending::Lf), (b"b", Ending::CrLf), (b"", Ending::Lf), (b"c\rd", Ending::None)];
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_is_there_is_meant() {
+    fn existing_name_of_a_patch_header_is_used() {
         assert_eq!(settled("f.orig", "f", &["f", "f.orig"]), "f");
         assert_eq!(settled("f", "f.new", &["f"]), "f");
         assert_eq!(settled("f", "f.new", &["f", "f.new"]), "f.new");

@@ -178,7 +178,7 @@ fn c() {
     }
 
     #[test]
-    fn parts_replace_what_is_between_their_unchanged_lines() {
+    fn sketch_parts_replace_text_between_unchanged_lines() {
         let e = "# ... existing code ...";
         replaces(FILE, &format!("{e}\ndef a():\n    x = 10\n    y = 2\n{e}\n"), "x = 1\n", "x = 10\n");
         replaces(
@@ -219,7 +219,7 @@ fn c() {
     }
 
     #[test]
-    fn several_parts_change_several_places() {
+    fn sketch_with_several_parts_changes_several_places() {
         let sketch = "import os\nimport sys\n\n# ... existing code ...\n    x = 1\n    y = 20\n    return x\n# ... existing code ...\n    z = 30\n    return z\n\ndef c():\n# ... rest unchanged\n";
         let error = apply(FILE, sketch).unwrap_err();
         assert!(matches!(error, Refusal::Ambiguous { ref part, .. } if part.number == 3), "{error:?}");
@@ -232,7 +232,7 @@ fn c() {
     }
 
     #[test]
-    fn a_sketch_that_is_the_file_changes_nothing() {
+    fn sketch_equal_to_the_file_changes_nothing() {
         assert_eq!(apply(FILE, FILE).unwrap(), FILE);
         assert_eq!(
             apply(FILE, "import os\n\n# ... existing code ...\n\ndef c():\n    return 9\n").unwrap(),
@@ -242,7 +242,7 @@ fn c() {
     }
 
     #[test]
-    fn what_has_no_one_meaning_is_refused() {
+    fn ambiguous_sketch_is_rejected() {
         let refused = |file: &str, sketch: &str, what: &str| {
             let refusal = apply(file, sketch).unwrap_err();
             assert!(format!("{refusal:?}").starts_with(what), "{sketch}\n{refusal:?}");
@@ -266,7 +266,7 @@ fn c() {
     }
 
     #[test]
-    fn the_lines_of_a_region_are_counted_in_the_file() {
+    fn sketch_of_a_region_returns_file_offsets() {
         let start = FILE.find("def b").unwrap();
         let found = changes(FILE.as_bytes(), b"def b():\n    return 0\n", &(start..FILE.len()), 8).unwrap();
         let [change] = found.as_slice() else { panic!("{found:?}") };
@@ -275,7 +275,7 @@ fn c() {
     }
 
     #[test]
-    fn kept_lines_keep_their_bytes() {
+    fn sketch_keeps_the_bytes_of_unchanged_lines() {
         assert_eq!(apply("a  \nb\nc", "a\nB\nc\n").unwrap(), "a  \nB\nc");
         assert_eq!(apply("a\nb\nc", "# ...\nc\nd\n").unwrap(), "a\nb\nc\nd");
     }

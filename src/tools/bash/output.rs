@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_the_setting_that_denied_it() {
+    fn hint_names_the_setting_that_denied_access() {
         for (output, expected) in [
             (
                 "fatal: Unable to create '/work/project/.git/index.lock': Read-only file system\n",

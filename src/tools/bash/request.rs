@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_plain_text() {
+    fn command_lists_and_crlf_become_plain_text() {
         for (command, text) in [
             ("a\r\nb\r\n", "a\nb\n"),
             ("a\r", "a"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_holds_the_whole_command() {
+    fn snapshot_message_contains_the_whole_command() {
         assert_eq!((subject("make -j2"), body("make -j2", None)), ("bash: make -j2".to_owned(), None));
         assert_eq!(body("make", Some("to build")).as_deref(), Some("to build"));
         assert_eq!(subject("a\nb"), "bash: a ...");

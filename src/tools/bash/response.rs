@@ -511,7 +511,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_escape_reaches_a_terminal() {
+    fn terminal_output_contains_no_escapes() {
         let output = "a\tb\u{1b}[31mred\u{7}\r\n\u{9b}2J ä \n";
         assert_eq!(shown(output, false), output.as_bytes());
         let seen = String::from_utf8(shown(output, true)).unwrap();

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_set_once_and_removed_without_a_trace() {
+    fn toml_table_is_set_once_and_removed_without_a_trace() {
         let body = "command = \"lbx\"\nargs = [\"mcp\"]\n";
         for text in ["", "# mine\nmodel = \"x\"\n", "[a]\nb = 1\n\n[c]\nd = [\n  1,\n]\n"] {
             let with = set(text, "mcp_servers.lbx", body).unwrap();
@@ -285,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_toml_or_names_the_server_otherwise_is_refused() {
+    fn invalid_toml_and_inline_server_tables_are_errors() {
         assert!(set("a = = 1", "t", "b = 1\n").is_err());
         assert!(set("mcp_servers = { lbx = { command = \"x\" } }\n", "mcp_servers.lbx", "b = 1\n").is_err());
     }
 
     #[test]
-    fn what_only_looks_like_the_table_stays() {
+    fn text_that_looks_like_the_table_is_kept() {
         for text in [
             "a = \"\"\"\n[mcp_servers.lbx]\nold\n\"\"\"\n",
             "a = '''\n[mcp_servers.lbx]\n''''\nb = [\n  [\"mcp_servers.lbx\"], # [mcp_servers.lbx]\n]\n",
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_of_the_next_table_stay_and_every_part_of_the_own_goes() {
+    fn table_removal_keeps_the_comments_of_the_next_table() {
         let text = "[\"mcp_servers\".lbx] # mine\na = 1\n\n# of z\n[z]\ny = 1\n\n[ mcp_servers . lbx . env ]\nB = \"2\"\n";
         assert_eq!(remove(text, "mcp_servers.lbx").unwrap(), "# of z\n[z]\ny = 1\n");
         let with = set(text, "mcp_servers.lbx", "b = 1\n").unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_set_in_its_table_and_removed_without_a_trace() {
+    fn toml_line_is_set_once_and_removed_without_a_trace() {
         let line = Line { table: "features", key: "shell_tool", value: "false" };
         for text in [
             "",

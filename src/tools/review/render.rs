@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_the_story_ends_its_element() {
+    fn story_json_cannot_close_its_script_element() {
         let json = serde_json::to_string(&["</script><b>&\u{2028}", "<!--", "\"\\"]).unwrap();
         let harmless = harmless(&json);
         assert!(!harmless.contains(['<', '>', '&', '\u{2028}']), "{harmless}");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_the_page_are_put_in_once() {
+    fn page_template_contains_each_placeholder_once() {
         for part in ["TITLE", "STYLE-HASH", "SCRIPT-HASH", "STYLE", "STORY", "SCRIPT"] {
             assert_eq!(PAGE.matches(&format!("{{{{{part}}}}}")).count(), 1 + usize::from(part == "TITLE"));
         }

@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_named_once() {
+    fn paths_are_grouped_by_directory() {
         for (paths, wanted) in [
             (&["a.rs", "b.rs:1-2"][..], &["a.rs", "b.rs:1-2"][..]),
             (&["src/a.rs", "src/b.rs:1,3-4"], &["src/{a.rs, b.rs:1,3-4}"]),

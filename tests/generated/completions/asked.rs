@@ -117,7 +117,7 @@ fn bash_completes_paths_tools_and_values() {
 }
 
 #[test]
-fn bash_completes_after_an_equals_sign() {
+fn bash_completes_values_after_an_equals_sign() {
     let (ws, ..) = workspace();
     // Split into words as readline does.
     let harness = "source ../completions/lbx.bash
@@ -131,7 +131,7 @@ fn bash_completes_after_an_equals_sign() {
 }
 
 #[test]
-fn no_name_in_the_trash_is_run_by_a_shell() {
+fn completion_never_executes_names_from_the_trash() {
     let name = "$(touch pwned);touch pwned&.txt";
     let ws = Workspace::with(&[(name, "x\n")]);
     ws.lbx(&["delete", name]).ok();

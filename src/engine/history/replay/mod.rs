@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_come_to_one() {
+    fn replay_combines_many_changes_into_one() {
         /// Name, present paths, changes (newest first, as they are undone), and the result.
         type Case = (&'static str, &'static [&'static str], Vec<JournalEntry>, &'static [&'static str]);
         let cases: &[Case] = &[
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn replay_reports_conflicts_and_interleaved_files() {
         let play = |standing: &[&str], entries: &[JournalEntry]| {
             let stands = |wanted: &WorkspacePath| {
                 standing.iter().find(|known| path(known) == *wanted).map(|_| Kind::Other)

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_hosts_and_ports() {
+    fn network_list_matches_hosts_and_ports() {
         for (entry, host, port, is_named) in [
             ("example.org", "example.org", 443, true),
             ("example.org", "EXAMPLE.org.", 80, true),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn other_notations_of_addresses_are_no_hosts() {
+    fn unusual_address_notations_are_not_hosts() {
         for text in [
             "2130706433",
             "0x7f000001",
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_to_public_addresses_and_to_those_that_are_listed() {
+    fn allowed_host_resolves_to_public_or_listed_addresses_only() {
         for (entries, host, address, may) in [
             (&["example.org"][..], "example.org", "93.184.216.34", true),
             (&["example.org"], "example.org", "10.0.0.5", false),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_entry_is_named() {
+    fn invalid_network_entry_is_rejected() {
         for good in [
             "a.example",
             "*.a.example:*",
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn only_public_addresses_are_public() {
+    fn private_and_reserved_addresses_are_not_public() {
         for (address, expected) in [
             ("93.184.216.34", true),
             ("1.1.1.1", true),

@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_both_protocols_are_read() {
+    fn proxy_parses_connect_and_socks_requests() {
         for (bytes, asked) in [
             (&b"CONNECT example.org:443 HTTP/1.1\r\nHost: other:1\r\n\r\n"[..], "example.org:443"),
             (b"CONNECT EXAMPLE.org.:443 HTTP/1.0\r\n\r\n", "example.org:443"),
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn proxy_rejects_invalid_requests() {
         let many = format!("CONNECT a:443 HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(65));
         let long = format!("CONNECT a:443 HTTP/1.1\r\nX: {}", "y".repeat(17 << 10));
         for (bytes, answer) in [

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_known_at_any_depth_and_in_any_case() {
+    fn secret_names_match_at_any_depth_and_in_any_case() {
         for path in
             [".env", "a/.env.local", "A/B.PEM", "server.key", "x/id_rsa", ".envrc", "Id_Ed25519", ".netrc"]
         {

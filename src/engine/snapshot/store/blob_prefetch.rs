@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blob_is_known_by_its_own_buffer_alone() {
+    fn prefetched_blob_is_found_by_its_own_buffer_only() {
         let bytes = |byte| Arc::new(Buffer::from(vec![byte; LARGE_BYTES]));
         let (old, new, equal) = (bytes(1), bytes(2), bytes(2));
         let mut prefetch = BlobPrefetch::default();

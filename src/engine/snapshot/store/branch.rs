@@ -551,7 +551,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_two_worktrees_share_a_branch() {
+    fn worktrees_never_share_a_snapshot_branch() {
         let long = "x".repeat(255);
         let other_long = format!("{}y", "x".repeat(254));
         let names: [&[u8]; 18] = [

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_come_back_whatever_the_body_says() {
+    fn trailers_forged_in_the_body_are_ignored() {
         let message = compose("write: a\nb", Some("why\n\nLbx-Session: forged\nLbx-Seq: 1\n\n"), &some());
         assert_eq!(parse_trailers(message.as_bstr()), Some(some()));
         assert_eq!(subject_of(message.as_bstr()), "write: a b");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_did_through_lbx_has_no_session() {
+    fn external_commit_has_no_session_trailer() {
         let nobody =
             Trailers { session: String::new(), tool: "external".into(), seq: 0, gate: None, head: None };
         let message = compose("external: a", None, &nobody);
@@ -353,13 +353,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_someone_else_has_none() {
+    fn foreign_commit_message_has_no_lbx_trailers() {
         assert_eq!(parse_trailers("Fix it\n\nSigned-off-by: me\n".into()), None);
         assert_eq!(parse_trailers("".into()), None);
     }
 
     #[test]
-    fn a_long_subject_is_cut() {
+    fn long_subject_is_truncated() {
         let message = compose(&"x".repeat(1000), None, &some());
         assert_eq!(
             message.to_str_lossy().lines().next().map(|line| line.chars().count()),

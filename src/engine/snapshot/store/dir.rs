@@ -348,7 +348,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn nothing_is_reached_through_a_link_and_nothing_but_a_file_is_read() {
+    fn directory_handle_rejects_symlinks_and_oversized_files() {
         let dir = tempfile::tempdir().unwrap();
         let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
         std::fs::create_dir_all(root.join("real/deep")).unwrap();

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_say_of_a_file_is_not_told() {
+    fn error_context_omits_file_contents() {
         let text = || Err::<(), _>(io::Error::other("line 1: root:SECRET:0:0"));
         let said = text().context(|| "it cannot be read".into()).unwrap_err().to_string();
         assert_eq!(said, "it cannot be read");

@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_gets_its_name_though_git_has_removed_the_folder_for_it() {
+    fn object_is_stored_after_git_removes_its_fan_out_directory() {
         let folder = tempfile::tempdir().unwrap();
         let objects = folder.path().join("objects");
         std::fs::create_dir(&objects).unwrap();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn any_zlib_reads_what_is_compressed_in_pieces() {
+    fn blob_compressed_in_pieces_is_valid_zlib() {
         // Repetitive and incompressible bytes, with lengths around that of a piece.
         let mut state = 1_u64;
         let mut random = || {

@@ -573,7 +573,7 @@ mod tests {
     use crate::engine::snapshot::store::pack::Deflater;
 
     #[test]
-    fn an_object_of_any_size_comes_back_and_a_damaged_one_does_not() {
+    fn objects_of_all_sizes_round_trip_and_truncated_ones_fail() {
         for size in [0, 1, 400, 505, 511, 512, 513, 5_000, 200_000] {
             let data: Vec<u8> =
                 (0..size).map(|at: u32| at.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
@@ -588,7 +588,7 @@ mod tests {
 
     /// `doctor --fix` moves damaged objects out of `.git`, so a sound one must not count as damaged.
     #[test]
-    fn an_object_that_is_too_large_to_be_read_is_not_damaged() {
+    fn oversized_object_is_not_reported_as_damaged() {
         for size in [1000, OBJECT_BYTES_MAX + 1, u64::MAX] {
             let begin = format!("blob {size}\0the first bytes");
             let mut file = Vec::new();

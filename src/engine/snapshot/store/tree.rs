@@ -455,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_lbx_only_the_policy_may_enter() {
+    fn snapshot_tree_contains_only_the_policy_from_the_lbx_directory() {
         let paths: [(&[u8], bool); 10] = [
             (b"a/b", true),
             (b".lbx/config.toml", true),

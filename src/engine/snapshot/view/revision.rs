@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_go_back() {
+    fn revision_accepts_tilde_and_caret_suffixes() {
         for (name, meant) in [
             ("HEAD", Some(("HEAD", 0))),
             ("abcd~3", Some(("abcd", 3))),

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shown_lines_join() {
+    fn adjacent_shown_ranges_are_merged() {
         let mut lines = Lines::default();
         for (first, last) in [(5, 9), (1, 2), (3, 4), (20, 19), (30, 31), (8, 12)] {
             lines.add(first, last);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_state_file_says_is_bounded() {
+    fn huge_line_numbers_in_a_state_file_are_harmless() {
         let stored = r#"{"runs": [
             {"shown": 18446744073709551615, "now": 18446744073709551615, "lines": 18446744073709551615},
             {"shown": 3, "now": 4, "lines": 2}, {"shown": 4, "now": 1, "lines": 1}, {"shown": 0, "now": 0, "lines": 0}
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_means_the_line_that_was_shown_under_it_last() {
+    fn line_number_refers_to_the_line_last_shown_with_it() {
         let mut numbers = Numbers::of_ranges(&[(1, 10)]);
         // Insert two lines before line 4, delete lines 6 and 7.
         numbers = numbers.after(&[replaced(4, 0, 2), replaced(6, 2, 0)]);

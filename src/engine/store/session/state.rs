@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_that_was_written_to_its_end_counts() {
+    fn last_complete_line_of_a_session_file_is_used() {
         let of = |seq: u64| format!(r#"{{"version":1,"seq":{seq}}}"#);
         let (one, two) = (of(1), of(2));
         for (text, wanted) in [
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_of_a_state_file_survive() {
+    fn unknown_fields_of_a_state_file_are_preserved() {
         let text = r#"{"version":1,"seq":3,"marks":[],"later":{"x":1}}"#;
         let session = parse(text.as_bytes(), "s").unwrap().unwrap();
         assert_eq!(session.seq, 3);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_longer_fits_is_the_oldest() {
+    fn oldest_read_records_are_dropped_first() {
         let mut session = SessionState::default();
         for time in 0..10 {
             let path = WorkspacePath::new(format!("{}", 9 - time).as_ref()).unwrap();

@@ -73,7 +73,7 @@ const RENAME: &str = "diff --git a/o b/n\nsimilarity index 50%\nrename from o\nr
 const RING: &str = "diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\ndiff --git a/b b/a\nsimilarity index 100%\nrename from b\nrename to a\n";
 
 #[test]
-fn files_are_created_once() {
+fn patch_creates_a_file_once() {
     check(&[], CREATE, &[("n", "x\n")], &["Create n"]);
     check(&[("n", "x\n")], CREATE, &[("n", "x\n")], &["AlreadyApplied n"]);
     refused(&[("n", "y\n")], CREATE, "n: AlreadyExists");
@@ -89,7 +89,7 @@ fn files_are_created_once() {
 }
 
 #[test]
-fn a_new_mode_is_told_only_where_it_is_new() {
+fn patch_outcome_states_only_new_modes() {
     let mode = |files: &[(&str, &str)], patch: &str| {
         outcomes(&tree(files), patch, &PlanOptions::default()).unwrap().remove(0)
     };
@@ -106,7 +106,7 @@ fn a_new_mode_is_told_only_where_it_is_new() {
 }
 
 #[test]
-fn files_are_deleted_only_when_they_are_what_the_patch_says() {
+fn patch_deletes_only_files_with_the_expected_content() {
     check(&[("o", "x\n")], DELETE, &[], &["Delete o"]);
     refused(&[], DELETE, "NotFound");
     let known = PlanOptions { removed: [b"o".to_vec()].into(), ..PlanOptions::default() };
@@ -122,7 +122,7 @@ fn files_are_deleted_only_when_they_are_what_the_patch_says() {
 }
 
 #[test]
-fn files_are_renamed_with_their_changes() {
+fn patch_renames_files_and_applies_their_hunks() {
     check(&[("o", "a\nb\n")], RENAME, &[("n", "a\nB\n")], &["Rename n from o"]);
     check(&[("n", "a\nB\n")], RENAME, &[("n", "a\nB\n")], &["AlreadyApplied n"]);
     refused(&[("o", "a\nb\n"), ("n", "")], RENAME, "n: AlreadyExists");
@@ -134,7 +134,7 @@ fn files_are_renamed_with_their_changes() {
 }
 
 #[test]
-fn renames_may_form_a_ring() {
+fn renames_may_form_a_cycle() {
     check(
         &[("a", "1"), ("b", "2")],
         RING,
@@ -144,13 +144,13 @@ fn renames_may_form_a_ring() {
 }
 
 #[test]
-fn copies_read_the_file_before_the_patch() {
+fn patch_copies_the_unpatched_source() {
     let patch = "diff --git a/o b/o\n--- a/o\n+++ b/o\n@@ -1 +1 @@\n-x\n+y\ndiff --git a/o b/c\nsimilarity index 100%\ncopy from o\ncopy to c\n";
     check(&[("o", "x\n")], patch, &[("o", "y\n"), ("c", "x\n")], &["Modify o", "Create c from o"]);
 }
 
 #[test]
-fn steps_of_an_envelope_see_each_other() {
+fn envelope_steps_see_earlier_steps() {
     let patch = "*** Begin Patch\n*** Add File: n\n+a\n*** Update File: n\n@@\n-a\n+b\n*** Update File: n\n*** Move to: m\n*** End Patch\n";
     check(&[], patch, &[("m", "b\n")], &["Create m"]);
     let chain = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** Update File: b\n*** Move to: c\n@@\n-x\n+y\n*** End Patch\n";
@@ -162,20 +162,20 @@ fn steps_of_an_envelope_see_each_other() {
 }
 
 #[test]
-fn the_same_file_may_come_twice() {
+fn patch_may_change_the_same_file_twice() {
     let patch = "--- f\n+++ f\n@@ -1 +1 @@\n-a\n+b\n--- f\n+++ f\n@@ -1 +1 @@\n-b\n+c\n";
     check(&[("f", "a\n")], patch, &[("f", "c\n")], &["Modify f"]);
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn patch_reports_all_errors_at_once() {
     let patch = format!("{CREATE}{DELETE}--- g\n+++ g\n@@ -1 +1 @@\n-a\n+b\n");
     let error = run(&tree(&[("n", "y"), ("o", "z\n")]), &patch, &PlanOptions::default()).unwrap_err();
     assert_eq!(error.lines().count(), 3, "{error}");
 }
 
 #[test]
-fn prefixes_are_stripped_where_both_names_have_them() {
+fn prefixes_are_stripped_if_both_names_have_them() {
     let patch = |old: &str, new: &str| format!("--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n");
     check(&[("f", "a\n")], &patch("a/f", "b/f"), &[("f", "b\n")], &["Modify f"]);
     check(&[("a/f", "a\n")], &patch("a/f", "a/f"), &[("a/f", "b\n")], &["Modify a/f"]);
@@ -190,7 +190,7 @@ fn prefixes_are_stripped_where_both_names_have_them() {
 }
 
 #[test]
-fn a_target_limits_or_names() {
+fn target_selects_a_file_or_supplies_a_missing_path() {
     let target = |path: &str| PlanOptions { target: Some(path.into()), ..PlanOptions::default() };
     let files = tree(&[("f", "a\n"), ("g", "a\n")]);
     let two = "--- f\n+++ f\n@@ -1 +1 @@\n-a\n+b\n--- g\n+++ g\n@@ -1 +1 @@\n-a\n+c\n";
@@ -204,7 +204,7 @@ fn a_target_limits_or_names() {
 }
 
 #[test]
-fn a_patch_is_undone_in_reverse() {
+fn reverse_patch_undoes_the_patch() {
     let reverse = PlanOptions {
         apply: PatchOptions { reverse: true, ..PatchOptions::default() },
         ..PlanOptions::default()
@@ -218,7 +218,7 @@ fn a_patch_is_undone_in_reverse() {
 }
 
 #[test]
-fn a_byte_order_mark_stays() {
+fn patch_keeps_a_byte_order_mark() {
     let patch = "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\n+A\n b\n";
     check(&[("f", "\u{feff}a\nb\n")], patch, &[("f", "\u{feff}A\nb\n")], &["Modify f"]);
     let off = "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-\u{feff}a\n+a\n b\n";
@@ -226,7 +226,7 @@ fn a_byte_order_mark_stays() {
 }
 
 #[test]
-fn reports_name_place_offset_and_tier() {
+fn hunk_report_has_line_offset_and_tier() {
     let patch = parse(b"--- f\n+++ f\n@@ -1 +1,2 @@\n-a\n+A\n+A\n@@ -3,2 +4,2 @@\n c\n-d\n+D\n").unwrap();
     let applied = apply(&patch.files[0], b"a\nb\nx\nc \nd\n", &PatchOptions::default()).unwrap();
     assert_eq!(applied.after, b"A\nA\nb\nx\nc \nD\n");
@@ -237,7 +237,7 @@ fn reports_name_place_offset_and_tier() {
 }
 
 #[test]
-fn every_hunk_has_its_fate_in_one_answer() {
+fn conflict_reports_the_fate_of_every_hunk() {
     let patch = parse(
         b"--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\n+A\n \tb\n@@ -2,2 +2,2 @@\n \tb\n-c\n+C\n@@ -4 +4 @@\n-d\n+D\n",
     )

@@ -68,7 +68,7 @@ pub fn diff(before: &[u8], after: &[u8], context: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_diff_applied_gives_the_other_text_and_back() {
+fn diff_applies_forwards_and_in_reverse() {
     for seed in 0..3000 {
         let mut random = Random::new(seed);
         let ending = random.below(4);
@@ -109,7 +109,7 @@ fn a_diff_applied_gives_the_other_text_and_back() {
 }
 
 #[test]
-fn line_endings_of_the_patch_do_not_matter() {
+fn patch_with_lf_applies_to_a_crlf_file() {
     for seed in 0..1000 {
         let mut random = Random::new(seed);
         let before = random.text(40, 0);
@@ -136,7 +136,7 @@ fn line_endings_of_the_patch_do_not_matter() {
 }
 
 #[test]
-fn a_patch_applied_twice_changes_nothing_more() {
+fn patch_applied_twice_changes_nothing() {
     let mut refused = 0;
     for seed in 0..1000 {
         let mut random = Random::new(seed);
@@ -162,7 +162,7 @@ fn a_patch_applied_twice_changes_nothing_more() {
 }
 
 #[test]
-fn an_envelope_without_line_numbers_finds_its_places() {
+fn envelope_without_line_numbers_applies() {
     for seed in 0..1000 {
         let mut random = Random::new(seed);
         let before: Vec<u8> = (0..60).flat_map(|line| format!("line {line}\n").into_bytes()).collect();
@@ -190,7 +190,7 @@ fn an_envelope_without_line_numbers_finds_its_places() {
 }
 
 #[test]
-fn a_search_among_many_alike_is_bounded() {
+fn hunk_search_among_many_similar_lines_is_bounded() {
     let before: Vec<u8> = (0..60_000).flat_map(|line| format!("{}\n", line % 2).into_bytes()).collect();
     let mut patch = b"*** Begin Patch\n*** Update File: f\n".to_vec();
     for _ in 0..300 {
@@ -205,7 +205,7 @@ fn a_search_among_many_alike_is_bounded() {
 }
 
 #[test]
-fn arbitrary_bytes_never_panic() {
+fn arbitrary_patch_bytes_never_panic() {
     const PIECES: &[&[u8]] = &[
         b"--- a/f\n",
         b"+++ b/f\n",
@@ -267,7 +267,7 @@ fn arbitrary_bytes_never_panic() {
 }
 
 #[test]
-fn many_hunks_in_a_long_file_are_cheap() {
+fn patch_with_10000_hunks_applies_in_seconds() {
     let before: Vec<u8> =
         (0..100_000).flat_map(|line| format!("value {}\n", line % 1000).into_bytes()).collect();
     let mut patch = b"--- f\n+++ f\n".to_vec();
@@ -334,7 +334,7 @@ fn change(folder: &Path, random: &mut Random) {
 }
 
 #[test]
-fn git_patches_give_the_tree_that_git_has() {
+fn git_diffs_give_the_same_tree_as_git() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     git(folder, &["init", "-q"]).unwrap();
@@ -400,7 +400,7 @@ fn history() -> Option<(std::path::PathBuf, Vec<String>)> {
 
 #[test]
 #[ignore = "LBX_HISTORY must name repositories"]
-fn real_history_is_replayed_both_ways() {
+fn real_history_applies_forwards_and_in_reverse() {
     let (repository, commits) = history().unwrap();
     for commit in commits {
         let parent = format!("{commit}^");

@@ -287,7 +287,7 @@ mod tests {
     use super::whole_characters;
 
     #[test]
-    fn no_character_is_cut() {
+    fn job_output_keeps_characters_whole() {
         for (bytes, whole) in [
             (&b"abc"[..], 3),
             ("aä".as_bytes(), 3),
