@@ -12,7 +12,6 @@
 // A function does one thing; a longer one is made of named steps.
 #![cfg_attr(not(test), deny(clippy::too_many_lines))]
 
-pub mod apart;
 pub mod app;
 pub mod buffer;
 pub mod catalog;
@@ -24,6 +23,7 @@ pub mod envelope;
 pub mod error;
 pub mod mcp;
 pub mod message;
+pub mod other_cpu;
 #[cfg(test)]
 mod random;
 pub mod request;

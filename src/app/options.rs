@@ -14,7 +14,7 @@ use crate::engine::policy::settings::Permission;
 use crate::engine::policy::sources::Sources;
 use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
-use crate::engine::workspace::stat_cache::Kept;
+use crate::engine::workspace::stat_cache::StatCache;
 use crate::engine::workspace::{Workspace, nearest_root};
 use crate::error::{Error, ErrorKind, Vocabulary};
 use crate::request;
@@ -119,7 +119,7 @@ pub struct Options {
     pub words: Option<Arc<Vocabulary>>,
     /// Cache of file metadata for later calls of this process.
     #[arg(skip)]
-    pub kept: Arc<Kept>,
+    pub kept: Arc<StatCache>,
 }
 
 impl Options {
@@ -179,7 +179,7 @@ impl Options {
     /// Returns the options for a process that makes many calls.
     #[must_use]
     pub fn for_many_calls(self) -> Self {
-        Self { kept: Kept::lasting(), ..self }
+        Self { kept: StatCache::lasting(), ..self }
     }
 
     /// Returns the options for the tools of a model family.

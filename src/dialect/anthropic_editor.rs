@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet,
+    LbxClient, LinesShown, cat_n, count_of, first_replacement, flag, list, number, numbered, shown, snippet,
 };
 use super::tool::{Dialect, ToolOutput, refused, required, schema_of, tool};
 use crate::error::{Error, ErrorKind};
@@ -172,7 +172,7 @@ fn directory(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
     ];
     lines.extend(list(&data, "entries").iter().map(|entry| shown(entry).into_owned()));
     if flag(&data, "truncated") {
-        let total = counted(number(&data, "total"), "entry", "entries");
+        let total = count_of(number(&data, "total"), "entry", "entries");
         lines.push(format!("[There are {total} in all. View a directory inside to see the rest.]"));
     }
     Ok(lines.join("\n").into())

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, counted, flag, last_asked, list, native_request, number, numbered, says_past_end,
+    LbxClient, LinesShown, count_of, flag, last_asked, list, native_request, number, numbered, says_past_end,
     shown, shown_lines, shown_path, text, texts, tree,
 };
 use super::notebook::{self, read_notebook};
@@ -246,7 +246,7 @@ fn multi_edit(lbx: &mut LbxClient<'_>, request: MultiEditRequest) -> Result<Tool
     });
     let edits: Vec<Value> = items.collect();
     lbx.call::<edit::Edit>(json!({ "path": request.file_path, "edits": edits }))?;
-    let made = counted(edits.len() as u64, "edit", "edits");
+    let made = count_of(edits.len() as u64, "edit", "edits");
     let lines: Vec<String> = request
         .edits
         .iter()
@@ -401,7 +401,7 @@ fn files(data: &Value) -> String {
     if files.is_empty() {
         return "No files found".to_owned();
     }
-    format!("Found {}\n{}", counted(files.len() as u64, "file", "files"), shown_lines(data, "files"))
+    format!("Found {}\n{}", count_of(files.len() as u64, "file", "files"), shown_lines(data, "files"))
 }
 
 /// Returns the number of matches in each file, and the total.
@@ -413,8 +413,8 @@ fn counts(data: &Value) -> String {
     let total: u64 = counts.iter().map(|count| number(count, "count")).sum();
     let lines: Vec<String> =
         counts.iter().map(|count| format!("{}:{}", shown(count), number(count, "count"))).collect();
-    let occurrences = counted(total, "total occurrence", "total occurrences");
-    let files = counted(counts.len() as u64, "file", "files");
+    let occurrences = count_of(total, "total occurrence", "total occurrences");
+    let files = count_of(counts.len() as u64, "file", "files");
     format!("{}\n\nFound {occurrences} across {files}.", lines.join("\n"))
 }
 

@@ -423,7 +423,7 @@ pub(super) fn last_asked(first: u64, limit: Option<u64>) -> Option<u64> {
 }
 
 /// Returns a number with its noun, in the plural unless the number is one.
-pub(super) fn counted(count: u64, noun: &str, plural: &str) -> String {
+pub(super) fn count_of(count: u64, noun: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { noun } else { plural })
 }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, counted, first_replacement, flag, globs, list, native_request, number,
+    LbxClient, LinesShown, count_of, first_replacement, flag, globs, list, native_request, number,
     says_past_end, shown, shown_lines, shown_path, snippet, text, texts,
 };
 use super::shell;
@@ -224,7 +224,7 @@ fn with_room<'p>(lbx: &LbxClient<'_>, paths: &'p [String]) -> Result<(&'p [Strin
 
 /// Returns the note about matching files for which there was no room.
 fn not_read(paths: &[String]) -> Option<String> {
-    let files = counted(paths.len() as u64, "matching file was", "matching files were");
+    let files = count_of(paths.len() as u64, "matching file was", "matching files were");
     let first = escaped::name(paths.first()?);
     Some(format!("[WARNING: {files} not read, from {first} on. Name fewer files in one call.]"))
 }
@@ -303,7 +303,7 @@ fn replace(lbx: &mut LbxClient<'_>, request: ReplaceRequest) -> Result<ToolOutpu
         "why": request.instruction
     };
     let data = lbx.call::<edit::Edit>(asked)?;
-    let made = counted(number(&data, "count"), "replacement", "replacements");
+    let made = count_of(number(&data, "count"), "replacement", "replacements");
     let shown = snippet(lbx, path, first_replacement(&data))?;
     Ok(format!("Successfully modified file: {path} ({made}).\nHere is the updated code:\n{shown}").into())
 }
@@ -360,7 +360,7 @@ fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<To
     let about = format!("for pattern \"{}\" in path \"{place}\"", request.pattern);
     let cut = if flag(&data, "truncated") { " (results limited)" } else { "" };
     if names_only {
-        let found = counted(texts(&data, "files").len() as u64, "file", "files");
+        let found = count_of(texts(&data, "files").len() as u64, "file", "files");
         let files = shown_lines(&data, "files");
         return Ok(format!("Found {found} with matches {about}{cut}:\n{files}").into());
     }
@@ -368,7 +368,7 @@ fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<To
     if matches.is_empty() {
         return Ok(format!("No matches found {about}.").into());
     }
-    let found = counted(matches.len() as u64, "match", "matches");
+    let found = count_of(matches.len() as u64, "match", "matches");
     Ok(format!("Found {found} {about}{cut}:\n---\n{}---", by_file(matches)).into())
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, counted, flag, list, native_request, number, numbered, says_past_end, shown,
+    LbxClient, LinesShown, count_of, flag, list, native_request, number, numbered, says_past_end, shown,
     shown_path, text, texts, tree,
 };
 use super::shell;
@@ -113,7 +113,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     let end = if last < total {
         format!("\n\n(Showing lines {start}-{last} of {total}. Use offset={} to continue.)", last + 1)
     } else {
-        format!("\n\n(End of file - total {})", counted(total, "line", "lines"))
+        format!("\n\n(End of file - total {})", count_of(total, "line", "lines"))
     };
     content.push_str(&end);
     Ok(framed(path, "file", "content", &content))
@@ -234,7 +234,7 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
     if matches.is_empty() {
         return Ok("No files found".into());
     }
-    let mut said = format!("Found {}", counted(matches.len() as u64, "match", "matches"));
+    let mut said = format!("Found {}", count_of(matches.len() as u64, "match", "matches"));
     said += &lines_by_file(matches);
     if flag(&data, "truncated") {
         said += "\n\n(Results are truncated. Consider using a more specific path or pattern.)";

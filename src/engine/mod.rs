@@ -22,7 +22,7 @@ use policy::Policy;
 use rustix::fs::Stat;
 use store::audit::{self, AuditFile, Durable};
 use store::calls::{CallKey, CallSum, CallTally};
-use store::session::{self, Lines, Mark, SessionId, SessionState};
+use store::session::{self, Lines, ReadRecord, SessionId, SessionState};
 use store::state::State;
 use workspace::path::WorkspacePath;
 use workspace::{Workspace, fs};
@@ -82,7 +82,7 @@ pub struct Engine {
     /// Bundles of old bytes that the call has opened.
     bundles: Mutex<Bundles>,
     /// Read marks of this call that are not in the state file yet.
-    seen: Vec<Mark>,
+    seen: Vec<ReadRecord>,
     /// Warnings for the response.
     warnings: Vec<String>,
     /// Commit that holds this call's changes.
@@ -364,8 +364,8 @@ impl Engine {
     pub fn mark_shown(&mut self, path: &WorkspacePath, sha256: Sha256, stat: &Stat, lines: &[(u64, u64)]) {
         let mut shown = Lines::default();
         lines.iter().for_each(|&(first, last)| shown.add(first, last));
-        let mark = Mark::of_everything(path.clone(), sha256, fs::size_of(stat), 0);
-        self.seen.push(Mark { lines: shown, ..mark });
+        let mark = ReadRecord::of_everything(path.clone(), sha256, fs::size_of(stat), 0);
+        self.seen.push(ReadRecord { lines: shown, ..mark });
     }
 
     /// Ends the call of `tool`: saves the read marks, and returns the warnings, the snapshot and, if there is a state,
@@ -404,7 +404,7 @@ impl Engine {
         let state = found.map_or_else(|| State::open(&self.workspace), Ok)?;
         self.count_in(&state);
         let (session, warning) = session::load(&state, &self.session)?;
-        let is_known = |mark: &Mark| {
+        let is_known = |mark: &ReadRecord| {
             session.mark(&mark.path).is_some_and(|known| {
                 known.sha256 == mark.sha256
                     && mark.lines.ranges().iter().all(|&(first, last)| known.shows(first, last))
@@ -421,8 +421,8 @@ impl Engine {
             // Without a copy the caller has to read again once another program has changed the file.
             let _ = session::keep_shown(&state, self.workspace.root_fd(), mark);
             let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
-            let kept = known.map(Mark::as_earlier).unwrap_or_default();
-            let left = known.into_iter().flat_map(Mark::versions);
+            let kept = known.map(ReadRecord::as_earlier).unwrap_or_default();
+            let left = known.into_iter().flat_map(ReadRecord::versions);
             session::forget_shown(
                 &state,
                 left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)),

@@ -12,12 +12,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use crate::apart::Apart;
 use crate::control::Progress;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
+use crate::other_cpu::OtherCpu;
 use crate::search::collect::{Gathered, MatchDetail};
-use crate::search::entry::{Notes, WalkEntry};
+use crate::search::entry::{SearchWarnings, WalkEntry};
 use crate::search::file::{FileSearcher, Listener, Search, SearchedPart};
 use crate::search::results::{Results, SearchResult};
 
@@ -67,7 +67,7 @@ impl Search<'_> {
             search: self,
             only_count: AtomicBool::new(false),
             files: AtomicU64::new(0),
-            notes: Mutex::new(Notes::default()),
+            notes: Mutex::new(SearchWarnings::default()),
         };
         let mut results = Results::new(self);
         run_in_order(
@@ -101,8 +101,8 @@ struct Running<'s, 'w> {
     only_count: AtomicBool,
     /// Files searched so far.
     files: AtomicU64,
-    /// Notes on files that could not be searched.
-    notes: Mutex<Notes>,
+    /// Warnings on files that could not be searched.
+    notes: Mutex<SearchWarnings>,
 }
 
 impl<'s> Work for Running<'s, '_> {
@@ -251,7 +251,7 @@ pub fn run_in_order<W: Work>(
             return;
         }
     }
-    let apart = Apart::from_here();
+    let apart = OtherCpu::from_here();
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|| {

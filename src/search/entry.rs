@@ -190,16 +190,16 @@ pub fn read_listing(
 /// Most notes kept in full; the rest is counted.
 const NOTES_MAX: usize = 10;
 
-/// Notes on single files and folders.
+/// Warnings on single files and folders.
 #[derive(Debug, Default)]
-pub struct Notes {
+pub struct SearchWarnings {
     /// First notes.
     kept: Vec<String>,
     /// Number of further notes.
     more: u64,
 }
 
-impl Notes {
+impl SearchWarnings {
     /// Adds a note.
     pub fn push(&mut self, note: impl FnOnce() -> String) {
         if self.kept.len() < NOTES_MAX {

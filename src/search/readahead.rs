@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
-use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::other_cpu::OtherCpu;
 use crate::search::entry;
 use crate::search::entry::WalkFolder;
 
@@ -30,7 +30,7 @@ const WAKE_MIN: usize = 8;
 pub type Opened = (OwnedFd, Listing);
 
 /// Reads folders ahead for one walk.
-pub struct Ahead {
+pub struct ReadAhead {
     /// State shared by the walk and the thread.
     shared: Arc<Shared>,
     /// Cancellation and deadline.
@@ -67,7 +67,7 @@ struct State {
     over: bool,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Returns an empty queue without a thread.
     #[must_use]
     pub fn new(control: Control) -> Self {
@@ -89,7 +89,7 @@ impl Ahead {
         {
             let (shared, control) = (Arc::clone(&self.shared), self.control.clone());
             // Without a thread the walk reads everything itself.
-            let apart = Apart::from_here();
+            let apart = OtherCpu::from_here();
             let work = move || {
                 apart.go();
                 shared.read_all(&control);
@@ -119,7 +119,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.shared.lock().over = true;
         self.shared.changed.notify_all();

@@ -7,7 +7,7 @@ use rustix::fs::Stat;
 use super::collect::{MatchDetail, more_bytes};
 use super::page::{Budget, Offered, Page, json_bytes};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::search::entry::Notes;
+use crate::search::entry::SearchWarnings;
 use crate::search::file::{Search, SearchedPart};
 use crate::search::matches::{Context, Count, Entries, FileMatches, Head, Marked, Match, Packer, Piece};
 use crate::sha256::Sha256;
@@ -33,8 +33,8 @@ pub struct SearchResult {
     pub files_searched: u64,
     /// True if every file that the page needs was searched.
     pub complete: bool,
-    /// Notes on files that could not be searched.
-    pub notes: Notes,
+    /// Warnings on files that could not be searched.
+    pub notes: SearchWarnings,
 }
 
 impl SearchResult {
@@ -243,7 +243,7 @@ impl<'s, 'w> Results<'s, 'w> {
 
     /// Returns the result.
     #[must_use]
-    pub fn finish(self, files_searched: u64, notes: Notes) -> SearchResult {
+    pub fn finish(self, files_searched: u64, notes: SearchWarnings) -> SearchResult {
         let wanted = self.search.manner.style.wanted;
         let full = self.is_full();
         let next_offset = self.budget.next_offset().or(self.files.next_offset());

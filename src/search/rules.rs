@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
 use crate::engine::workspace::git_files::{GIT_LINK_BYTES_MAX, git_folder, open_folder, read_regular};
-use crate::search::entry::{Notes, RuleFiles};
+use crate::search::entry::{RuleFiles, SearchWarnings};
 
 /// Largest rule file, in bytes; larger ones are not used.
 const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -66,7 +66,7 @@ pub struct Rules {
 impl Rules {
     /// Returns the rules that the folders above `root` and the user's settings define for everything in it.
     #[must_use]
-    pub fn above(root: &Path, notes: &mut Notes) -> Arc<Self> {
+    pub fn above(root: &Path, notes: &mut SearchWarnings) -> Arc<Self> {
         let user = GitignoreBuilder::new("").build_global().0;
         let mut rules = Arc::new(Self { user: Some(user), ..Self::empty(None) });
         let folders: Vec<&Path> = root.ancestors().skip(1).collect();
@@ -110,7 +110,7 @@ impl Rules {
         parent: &Arc<Self>,
         place: &RuleFolder<'_>,
         files: RuleFiles,
-        notes: &mut Notes,
+        notes: &mut SearchWarnings,
     ) -> Arc<Self> {
         if !files.any() {
             return Arc::clone(parent);
@@ -201,7 +201,7 @@ impl RuleFolder<'_> {
     /// Returns the rules in the file `name`; empty if there is no such file.
     ///
     /// As in git, a rule file that is a symlink does not count.
-    fn load(&self, name: &str, patterns: &mut usize, notes: &mut Notes) -> Gitignore {
+    fn load(&self, name: &str, patterns: &mut usize, notes: &mut SearchWarnings) -> Gitignore {
         let text = read_regular(self.folder, Path::new(name), RULE_FILE_BYTES_MAX);
         self.compile(text, name, patterns, notes)
     }
@@ -212,7 +212,7 @@ impl RuleFolder<'_> {
         text: Result<Option<Vec<u8>>, Errno>,
         name: &str,
         patterns: &mut usize,
-        notes: &mut Notes,
+        notes: &mut SearchWarnings,
     ) -> Gitignore {
         let text = match text {
             Ok(Some(text)) => text,
@@ -241,7 +241,7 @@ impl RuleFolder<'_> {
     }
 
     /// Returns empty rules, with a note that the file `name` is unusable.
-    fn unused(&self, name: &str, reason: &str, notes: &mut Notes) -> Gitignore {
+    fn unused(&self, name: &str, reason: &str, notes: &mut SearchWarnings) -> Gitignore {
         notes.push(|| format!("the ignore rules in {} were not used: {reason}", self.name_of(name)));
         Gitignore::empty()
     }

@@ -14,7 +14,7 @@ use ignore::overrides::Override;
 use ignore::types::Types;
 
 use crate::engine::workspace::git_files;
-use crate::search::entry::{Kind, Notes};
+use crate::search::entry::{Kind, SearchWarnings};
 use crate::search::globs::PathGlob;
 use crate::search::rules::{Rules, Verdict};
 
@@ -215,7 +215,7 @@ pub struct Tracked {
 impl Tracked {
     /// Returns the tracked files of the repository that contains `root`; `None` outside of one.
     #[must_use]
-    pub fn round(root: &Path, notes: &mut Notes) -> Option<Self> {
+    pub fn round(root: &Path, notes: &mut SearchWarnings) -> Option<Self> {
         let (work_tree, index) = git_files::find(root)?;
         let below = root.strip_prefix(work_tree).map_or(&[][..], |path| path.as_os_str().as_bytes());
         let prefix = if below.is_empty() { Vec::new() } else { [below, b"/"].concat() };

@@ -23,8 +23,8 @@ use crate::control::Control;
 use crate::engine::workspace::listing::{ListedName, Listing, ROOM_BYTES};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
-use crate::search::entry::{Kind, Notes, RuleFiles, read_listing};
-use crate::search::readahead::Ahead;
+use crate::search::entry::{Kind, RuleFiles, SearchWarnings, read_listing};
+use crate::search::readahead::ReadAhead;
 use crate::search::selection::Tracked;
 
 /// Most folders kept open on the way down; the others are opened again when needed.
@@ -56,12 +56,12 @@ pub struct Walk<'w> {
     pub left_out: LeftOut,
     /// Number of entries below skipped ones that may still be visited, if only skipped entries are wanted.
     pub left_out_left: u64,
-    /// Notes on folders that could not be read.
-    pub notes: Notes,
+    /// Warnings on folders that could not be read.
+    pub notes: SearchWarnings,
     /// Ignored folders, collected if someone wants them.
     pub ignored_folders: Option<Vec<WalkEntry>>,
     /// Readahead, if enabled.
-    ahead: Option<Ahead>,
+    ahead: Option<ReadAhead>,
 }
 
 impl<'w> Walk<'w> {
@@ -97,7 +97,7 @@ impl<'w> Walk<'w> {
             tracked: OnceCell::new(),
             left_out: LeftOut::default(),
             left_out_left: u64::MAX,
-            notes: Notes::default(),
+            notes: SearchWarnings::default(),
             ignored_folders: None,
             ahead: None,
         }
@@ -108,7 +108,7 @@ impl<'w> Walk<'w> {
     /// For walks whose entries are not processed by other threads anyway.
     #[must_use]
     pub fn reading_ahead(mut self) -> Self {
-        self.ahead = Some(Ahead::new(self.control.clone()));
+        self.ahead = Some(ReadAhead::new(self.control.clone()));
         self
     }
 

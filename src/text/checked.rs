@@ -52,7 +52,7 @@ pub fn items<T>(items: &[T], range: std::ops::Range<usize>) -> Result<&[T], Faul
 }
 
 /// Returns a range of items to compare, count or show, never to write. It is empty if the range lies outside.
-pub fn peek<T, R>(items: &[T], range: R) -> &[T]
+pub fn slice_or_empty<T, R>(items: &[T], range: R) -> &[T]
 where
     R: SliceIndex<[T], Output = [T]>,
 {
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(slice(b"abc", 3..), Ok(&b""[..]));
         assert_eq!(slice(b"abc", 2..4), Err(Fault::OutOfRange));
         assert_eq!(slice(b"abc", 4..), Err(Fault::OutOfRange));
-        assert_eq!((peek(b"abc", 1..), peek(b"abc", 2..4)), (&b"bc"[..], &b""[..]));
+        assert_eq!((slice_or_empty(b"abc", 1..), slice_or_empty(b"abc", 2..4)), (&b"bc"[..], &b""[..]));
         assert_eq!((peek_str("aé", ..1), peek_str("aé", ..2)), ("a", ""));
         assert!(must_fit(4, 4).is_ok());
         assert_eq!(must_fit(5, 4), Err(Fault::TooLarge { bytes: 5, bytes_max: 4 }));

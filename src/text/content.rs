@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::buffer::Buffer;
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::lines::LineEnding;
 
 /// The UTF-8 byte-order mark (RFC 3629, section 6).
@@ -211,7 +211,7 @@ impl<'a> View<'a> {
     /// Returns a range of the body as it is on disk: encoded, and with the byte-order mark if it begins the file.
     #[must_use]
     pub fn on_disk(&self, range: &Range<usize>) -> Cow<'_, [u8]> {
-        let part = peek(&self.body, range.clone());
+        let part = slice_or_empty(&self.body, range.clone());
         let is_start = range.start == 0;
         let mark_bytes = match self.encoding {
             Encoding::Utf8 if self.bom && is_start => return Cow::Owned([UTF8_BOM, part].concat()),
@@ -339,7 +339,7 @@ impl Decoder {
             Self::Utf16(big_endian, pending) => {
                 pending.extend_from_slice(piece);
                 let whole = whole_units(pending, *big_endian);
-                let text = utf16_to_utf8(peek(pending, ..whole), *big_endian)?;
+                let text = utf16_to_utf8(slice_or_empty(pending, ..whole), *big_endian)?;
                 pending.drain(..whole);
                 Ok(Cow::Owned(text))
             }
@@ -396,7 +396,7 @@ impl Utf8Check {
         }
         if let Err(error) = std::str::from_utf8(piece) {
             self.is_broken = error.error_len().is_some();
-            self.pending = peek(piece, error.valid_up_to()..).to_vec();
+            self.pending = slice_or_empty(piece, error.valid_up_to()..).to_vec();
         }
     }
 

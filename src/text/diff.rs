@@ -7,7 +7,7 @@ use std::ops::Range;
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::line_diff::LINES_MAX;
 use crate::text::patch::binary;
 use crate::text::{escaped, line_diff, lines};
@@ -51,12 +51,12 @@ pub fn counts(old: &[u8], new: &[u8]) -> Counts {
 fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     let same = lines::common_start(old, new);
     let start = old.get(..same).and_then(|head| memchr::memrchr(b'\n', head)).map_or(0, |at| at + 1);
-    let (old, new) = (peek(old, start..), peek(new, start..));
+    let (old, new) = (slice_or_empty(old, start..), slice_or_empty(new, start..));
     let same = lines::common_end(old, new);
-    let tail = peek(old, old.len() - same..);
+    let tail = slice_or_empty(old, old.len() - same..);
     // The first line of the common tail may begin differently.
     let kept = memchr::memchr(b'\n', tail).map_or(0, |at| tail.len() - at - 1);
-    (peek(old, ..old.len() - kept), peek(new, ..new.len() - kept))
+    (slice_or_empty(old, ..old.len() - kept), slice_or_empty(new, ..new.len() - kept))
 }
 
 /// Returns a unified diff of at most `bytes_max` bytes, cut at a whole line and with a note on what was omitted.
@@ -106,9 +106,9 @@ fn each_line(group: &[DiffOp], old: &[&[u8]], new: &[&[u8]], mut take: impl FnMu
     for op in group {
         let is_kept = op.tag() == DiffTag::Equal;
         let sign = if is_kept { ' ' } else { '-' };
-        peek(old, op.old_range()).iter().for_each(|line| take(sign, line));
+        slice_or_empty(old, op.old_range()).iter().for_each(|line| take(sign, line));
         let added = if is_kept { 0..0 } else { op.new_range() };
-        peek(new, added).iter().for_each(|line| take('+', line));
+        slice_or_empty(new, added).iter().for_each(|line| take('+', line));
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::checked::{peek, peek_str};
+use super::checked::{peek_str, slice_or_empty};
 
 /// Blanks of JSON (RFC 8259, section 2); any other blank belongs to the text next to it.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -330,7 +330,7 @@ impl Scanner<'_> {
 
     /// Returns a fault with the line of the error.
     fn fault(&self, what: &str) -> Fault {
-        let before = peek(self.bytes, ..self.at);
+        let before = slice_or_empty(self.bytes, ..self.at);
         Fault(format!("line {}: {what}", 1 + memchr::memchr_iter(b'\n', before).count()))
     }
 
@@ -345,7 +345,7 @@ impl Scanner<'_> {
                     }
                 }
                 (Some(b'/'), Some(b'*')) => {
-                    let rest = peek(self.bytes, self.at + 2..);
+                    let rest = slice_or_empty(self.bytes, self.at + 2..);
                     let end = rest.windows(2).position(|pair| pair == b"*/");
                     self.at += 4 + end.ok_or_else(|| self.fault("a comment does not end"))?;
                 }
@@ -367,7 +367,7 @@ impl Scanner<'_> {
             }
         }
         self.at += 1;
-        let raw = peek(self.bytes, start..self.at);
+        let raw = slice_or_empty(self.bytes, start..self.at);
         serde_json::from_slice(raw).map_err(|_| self.fault("a text is not valid"))
     }
 
@@ -381,7 +381,7 @@ impl Scanner<'_> {
                 while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
                     self.at += 1;
                 }
-                let word = peek(self.bytes, start..self.at);
+                let word = slice_or_empty(self.bytes, start..self.at);
                 let is_value = serde_json::from_slice::<Value>(word).is_ok();
                 if is_value { Ok(()) } else { Err(self.fault("a value was expected")) }
             }

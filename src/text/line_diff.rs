@@ -11,7 +11,7 @@ use std::ops::Range;
 use similar::DiffOp;
 use similar::algorithms::{Capture, Compact, DiffHook, Replace, myers};
 
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Lines of two texts that are compared; beyond this, all between the common ends counts as replaced.
 pub const LINES_MAX: usize = 1 << 20;
@@ -31,11 +31,11 @@ pub struct LineDiff {
 #[must_use]
 pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
-    let (old_rest, new_rest) = (peek(old, head..), peek(new, head..));
+    let (old_rest, new_rest) = (slice_or_empty(old, head..), slice_or_empty(new, head..));
     let tail =
         old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(one, other)| one == other).count();
-    let old_middle = peek(old_rest, ..old_rest.len() - tail);
-    let new_middle = peek(new_rest, ..new_rest.len() - tail);
+    let old_middle = slice_or_empty(old_rest, ..old_rest.len() - tail);
+    let new_middle = slice_or_empty(new_rest, ..new_rest.len() - tail);
     let mut found = Found { ops: Replace::new(Capture::new()), old: 0, new: 0 };
     found.keep(head);
     let is_coarse = old_middle.len() + new_middle.len() > LINES_MAX;
@@ -88,10 +88,11 @@ fn compare(found: &mut Found, old: &[u32], new: &[u32]) {
     let mut seen = vec![LineOccurrences::default(); old.len()];
     let mut open = vec![(0..old.len(), 0..new.len())];
     while let Some((mut old_block, mut new_block)) = open.pop() {
-        let (old_lines, new_lines) = (peek(old, old_block.clone()), peek(new, new_block.clone()));
+        let (old_lines, new_lines) =
+            (slice_or_empty(old, old_block.clone()), slice_or_empty(new, new_block.clone()));
         let head = old_lines.iter().zip(new_lines).take_while(|(one, other)| one == other).count();
         found.keep(head);
-        let (old_lines, new_lines) = (peek(old_lines, head..), peek(new_lines, head..));
+        let (old_lines, new_lines) = (slice_or_empty(old_lines, head..), slice_or_empty(new_lines, head..));
         let pairs = old_lines.iter().rev().zip(new_lines.iter().rev());
         let tail = pairs.take_while(|(one, other)| one == other).count();
         if tail > 0 {
@@ -110,7 +111,7 @@ fn compare(found: &mut Found, old: &[u32], new: &[u32]) {
             None => Vec::new(),
         };
         if anchors.is_empty() {
-            for op in of_numbers(peek(old, old_block), peek(new, new_block)) {
+            for op in of_numbers(slice_or_empty(old, old_block), slice_or_empty(new, new_block)) {
                 match op {
                     DiffOp::Equal { len, .. } => found.keep(len),
                     other => found.replace(other.old_range().len(), other.new_range().len()),
@@ -147,7 +148,7 @@ fn anchors(
     seen: &mut [LineOccurrences],
 ) -> Vec<(usize, usize)> {
     let lines = |of: &'_ [u32], block: &Range<usize>| -> Vec<(usize, usize)> {
-        let lines = peek(of, block.clone()).iter().zip(block.clone());
+        let lines = slice_or_empty(of, block.clone()).iter().zip(block.clone());
         lines.filter(|(id, _)| **id != ABSENT).map(|(id, at)| (*id as usize, at)).collect()
     };
     let (old_lines, new_lines) = (lines(old, old_block), lines(new, new_block));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Lines of a file as numbers, equal for lines with equal keys, and the places of each number.
 pub struct LineIndex<'f> {
@@ -65,7 +65,7 @@ impl<'f> LineIndex<'f> {
         let Some((offset, id)) = rarest else { return places };
         let positions = self.positions_of(*id);
         let first = positions.partition_point(|at| *at < window.start.saturating_add(offset));
-        for at in peek(positions, first..) {
+        for at in slice_or_empty(positions, first..) {
             let Some(start) = at.checked_sub(offset).filter(|start| *start < window.end) else {
                 break;
             };
@@ -88,7 +88,7 @@ impl<'f> LineIndex<'f> {
     fn positions_of(&self, id: u32) -> &[usize] {
         let id = widen(id);
         let range = self.starts.get(id).zip(self.starts.get(id + 1));
-        range.map_or(&[], |(start, end)| peek(&self.positions, *start..*end))
+        range.map_or(&[], |(start, end)| slice_or_empty(&self.positions, *start..*end))
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Line endings of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -160,7 +160,7 @@ pub fn without_ending(line: &[u8]) -> &[u8] {
 /// Returns the ending of a line, which may be empty.
 #[must_use]
 pub fn ending_of(line: &[u8]) -> &[u8] {
-    peek(line, without_ending(line).len()..)
+    slice_or_empty(line, without_ending(line).len()..)
 }
 
 /// Sizes of the chunks that are compared, from coarse to fine.
@@ -171,7 +171,9 @@ const CHUNKS_BYTES: [usize; 3] = [4096, 32, 1];
 pub fn common_start(one: &[u8], other: &[u8]) -> usize {
     let mut same = 0;
     for size in CHUNKS_BYTES {
-        let chunks = peek(one, same..).chunks_exact(size).zip(peek(other, same..).chunks_exact(size));
+        let chunks = slice_or_empty(one, same..)
+            .chunks_exact(size)
+            .zip(slice_or_empty(other, same..).chunks_exact(size));
         same += chunks.take_while(|(mine, theirs)| mine == theirs).count() * size;
     }
     same
@@ -182,7 +184,7 @@ pub fn common_start(one: &[u8], other: &[u8]) -> usize {
 pub fn common_end(one: &[u8], other: &[u8]) -> usize {
     let mut same = 0;
     for size in CHUNKS_BYTES {
-        let rest = (peek(one, ..one.len() - same), peek(other, ..other.len() - same));
+        let rest = (slice_or_empty(one, ..one.len() - same), slice_or_empty(other, ..other.len() - same));
         let chunks = rest.0.rchunks_exact(size).zip(rest.1.rchunks_exact(size));
         same += chunks.take_while(|(mine, theirs)| mine == theirs).count() * size;
     }
@@ -218,23 +220,23 @@ pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
         let ended = memchr::memchr_iter(ending, text).count() as u64;
         ended + u64::from(text.last().is_some_and(|&last| last != ending))
     };
-    let same = peek(one, ..same_start);
+    let same = slice_or_empty(one, ..same_start);
     let start = memchr::memrchr(ending, same).map_or(0, |at| at + 1);
-    let (one, other) = (peek(one, start..), peek(other, start..));
+    let (one, other) = (slice_or_empty(one, start..), slice_or_empty(other, start..));
     let same_bytes = common_end(one, other);
     let begins_line = |text: &[u8]| {
         let before = (text.len() - same_bytes).checked_sub(1);
         before.is_none_or(|before| text.get(before) == Some(&ending))
     };
-    let alike = peek(one, one.len() - same_bytes..);
+    let alike = slice_or_empty(one, one.len() - same_bytes..);
     let whole = if begins_line(one) && begins_line(other) {
         alike
     } else {
         let start = memchr::memchr(ending, alike).map_or(alike.len(), |at| at + 1);
-        peek(alike, start..)
+        slice_or_empty(alike, start..)
     };
-    let (head, tail) = (count(peek(same, ..start)), count(whole));
-    let between = |text: &[u8]| count(peek(text, ..text.len() - whole.len()));
+    let (head, tail) = (count(slice_or_empty(same, ..start)), count(whole));
+    let between = |text: &[u8]| count(slice_or_empty(text, ..text.len() - whole.len()));
     Common { head, tail, one: head + between(one) + tail, other: head + between(other) + tail }
 }
 
@@ -285,7 +287,7 @@ pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
         return None;
     }
     let more = usize::try_from(span.last - span.first).unwrap_or(usize::MAX);
-    let rest = peek(body, start..);
+    let rest = slice_or_empty(body, start..);
     let end = memchr::memchr_iter(terminator, rest).nth(more).map_or(body.len(), |at| start + at + 1);
     Some(start..end)
 }

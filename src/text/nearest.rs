@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use similar::{DiffOp, group_diff_ops};
 
-use crate::text::checked::{peek, peek_str};
+use crate::text::checked::{peek_str, slice_or_empty};
 use crate::text::lines::common_start;
 use crate::text::{escaped, line_diff, lines, omission, similarity};
 
@@ -136,11 +136,11 @@ pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> Opt
     if let [only] = starts.as_slice() {
         return Some(*only);
     }
-    let wanted_text = visible_lines(peek(wanted, ..wanted.len().min(REGION_LINES_MAX)));
+    let wanted_text = visible_lines(slice_or_empty(wanted, ..wanted.len().min(REGION_LINES_MAX)));
     let mut left = PAIRS_MAX;
     let alike = |(number, start): (usize, usize)| {
         let end = (start + wanted.len().min(REGION_LINES_MAX)).min(file.len());
-        let there = visible_lines(peek(file, start..end));
+        let there = visible_lines(slice_or_empty(file, start..end));
         left = left.checked_sub(wanted_text.len() * there.len()).or((number == 0).then_some(0))?;
         Some((similarity::ratio(&wanted_text, &there), start))
     };
@@ -318,11 +318,11 @@ pub(super) fn as_long_as_there(file: &[&[u8]], wanted: &[&[u8]], start: usize) -
     };
     let last = (first..own.len()).rev().find(is_same).unwrap_or(first);
     let slack = SLACK_LINES.max(own.len() / 2);
-    let (above, below) = (peek(&own, ..first), peek(&own, last + 1..));
+    let (above, below) = (slice_or_empty(&own, ..first), slice_or_empty(&own, last + 1..));
     let (top, bottom) = (start + first, start + last + 1);
     let (from, to) = (top.saturating_sub(first + slack), (bottom + below.len() + slack).min(file.len()));
     let agreeing = |own: &[&[u8]], lines: Range<usize>| -> Vec<(usize, usize)> {
-        let there: Vec<&[u8]> = peek(file, lines).iter().map(|line| line.trim_ascii()).collect();
+        let there: Vec<&[u8]> = slice_or_empty(file, lines).iter().map(|line| line.trim_ascii()).collect();
         let ops = line_diff::diff(own, &there).ops;
         let same = ops.iter().filter(|op| matches!(op, DiffOp::Equal { .. }));
         let pairs = same.flat_map(|op| op.old_range().zip(op.new_range()));

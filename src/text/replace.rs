@@ -10,7 +10,7 @@ use std::ops::{Deref, Range};
 use similar::DiffOp;
 
 use crate::buffer::Buffer;
-use crate::text::checked::{Fault, must_fit, peek, slice};
+use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
 use crate::text::find::Occurrences;
 use crate::text::lines::LineEnding;
 use crate::text::{line_diff, lines};
@@ -122,8 +122,8 @@ pub fn apart(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item =
 
 /// Returns true if `range` of `text` is not part of a longer word.
 fn is_word(text: &[u8], range: Range<usize>) -> bool {
-    let before = last_character(peek(text, ..range.start));
-    let after = first_character(peek(text, range.end..));
+    let before = last_character(slice_or_empty(text, ..range.start));
+    let after = first_character(slice_or_empty(text, range.end..));
     !before.is_some_and(is_word_character) && !after.is_some_and(is_word_character)
 }
 
@@ -149,7 +149,9 @@ fn last_character(text: &[u8]) -> Option<char> {
 #[must_use]
 pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> Vec<(u64, u64)> {
     let terminator = lines::terminator(body);
-    let count = |from: usize, to: usize| memchr::memchr_iter(terminator, peek(body, from..to)).count() as u64;
+    let count = |from: usize, to: usize| {
+        memchr::memchr_iter(terminator, slice_or_empty(body, from..to)).count() as u64
+    };
     let (mut at, mut line) = (0, 1);
     let mut listed = Vec::with_capacity(ranges.len().min(listed_max));
     for range in ranges.iter().take(listed_max) {

@@ -3,7 +3,7 @@
 //! Memory holds only the slice, however large the text is.
 
 use crate::text::answer_size::{AnswerRoom, growth_of, prefix_within};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::content::{Decoder, Encoding, Start, Unsupported};
 use crate::text::lines::{Endings, LineEnding};
 
@@ -138,7 +138,7 @@ impl Slicer {
     fn begin(&mut self) -> Result<(), Unsupported> {
         let start = Start::of(&self.start);
         self.decoder = Some(Decoder::of(start)?);
-        let first = peek(&self.start, start.bom_bytes()..).to_vec();
+        let first = slice_or_empty(&self.start, start.bom_bytes()..).to_vec();
         self.start.truncate(start.bom_bytes());
         self.decode(&first)
     }
@@ -263,7 +263,7 @@ impl Cutter {
         }
         let skipped = self.to_skip.min(line.len());
         self.to_skip -= skipped;
-        self.kept.extend_from_slice(peek(line, skipped..));
+        self.kept.extend_from_slice(slice_or_empty(line, skipped..));
         if is_whole {
             self.skipped_all |= self.to_skip > 0;
             self.to_skip = 0;
@@ -277,7 +277,7 @@ impl Cutter {
 
     /// Returns as much of the current line as has arrived.
     fn pending(&self) -> &[u8] {
-        peek(&self.kept, self.line_start..)
+        slice_or_empty(&self.kept, self.line_start..)
     }
 
     /// Returns true if the kept text exceeds the bound.
@@ -291,7 +291,7 @@ impl Cutter {
 
     /// Counts the bytes that the answer adds to the text since the last count.
     fn count_growth(&mut self, is_whole: bool) {
-        let new = peek(&self.kept, self.counted..);
+        let new = slice_or_empty(&self.kept, self.counted..);
         let new = if is_whole { new } else { whole_characters(new) };
         let length = new.len();
         self.pending_growth += growth_of(new);
@@ -326,7 +326,7 @@ impl Cutter {
         /// Bytes of the longest line ending.
         const ENDING_BYTES: usize = 2;
         let kept = clipped_bytes(self.pending(), self.wanted.room);
-        let start = peek(self.pending(), ..kept);
+        let start = slice_or_empty(self.pending(), ..kept);
         let growth = self.growth + growth_of(start) + ENDING_BYTES;
         if !self.wanted.room.takes(self.line_start + kept + ENDING_BYTES, growth) {
             self.stop();
@@ -425,7 +425,7 @@ fn whole_characters(text: &[u8]) -> &[u8] {
             Some(0xf0..) => 4,
             _ => 1,
         };
-        return if bytes > back { peek(text, ..start) } else { text };
+        return if bytes > back { slice_or_empty(text, ..start) } else { text };
     }
     text
 }

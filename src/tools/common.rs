@@ -21,7 +21,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, Message, text};
-use crate::search::entry::Notes;
+use crate::search::entry::SearchWarnings;
 use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
@@ -92,7 +92,7 @@ pub(super) fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Contro
 }
 
 /// Adds the warnings of a search, and one about a path that is shown lossily.
-pub(super) fn warn_of_search(engine: &mut Engine, mut notes: Notes, has_lossy_path: bool) {
+pub(super) fn warn_of_search(engine: &mut Engine, mut notes: SearchWarnings, has_lossy_path: bool) {
     let lossy = "a path is not valid UTF-8: its other bytes are shown as U+FFFD";
     notes.extend(has_lossy_path.then(|| lossy.to_owned()));
     notes.into_lines().into_iter().for_each(|note| engine.warn(note));

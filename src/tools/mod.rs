@@ -229,7 +229,7 @@ pub struct Text {
     pub out: Vec<u8>,
     /// Bytes for stderr, unchanged.
     pub err: Vec<u8>,
-    /// Notes for the reader, such as the offset at which to continue.
+    /// Warnings for the reader, such as the offset at which to continue.
     pub notes: Vec<String>,
     /// End of a list entry: LF, or NUL under `--null`.
     pub separator: u8,

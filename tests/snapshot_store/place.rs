@@ -141,7 +141,7 @@ impl Place {
             root: &self.root,
             state: &self.root.join(".lbx"),
             git_dirs: &[],
-            kept: &stat_cache::Kept::default(),
+            kept: &stat_cache::StatCache::default(),
         };
         self.open().scan(&place, scan, control)
     }
@@ -227,7 +227,7 @@ pub fn opened(root: &Path, branch: &str) -> Result<Store, SnapshotError> {
             root,
             state: &root.join(".lbx"),
             git_dirs: &[],
-            kept: &stat_cache::Kept::default(),
+            kept: &stat_cache::StatCache::default(),
         },
         branch,
     )

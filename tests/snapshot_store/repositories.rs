@@ -172,7 +172,7 @@ fn separate_git_dir_needs_a_back_pointer_or_a_setting() {
             root: &place.root,
             state: &state,
             git_dirs: &[git_dir],
-            kept: &stat_cache::Kept::default(),
+            kept: &stat_cache::StatCache::default(),
         };
         assert!(!Store::open(&allowed, BRANCH_DEFAULT).unwrap().is_private());
         place.git(&["config", "core.worktree", place.root.to_str().unwrap()]);

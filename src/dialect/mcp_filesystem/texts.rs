@@ -14,7 +14,7 @@ use similar::{DiffOp, DiffTag, group_diff_ops};
 use crate::dialect::client::{Facts, LbxClient};
 use crate::dialect::tool::{ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::patch::{self, PatchOptions};
 use crate::text::{content, escaped, line_diff, lines};
 
@@ -242,7 +242,8 @@ pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
         };
         shown.extend([format!("@@ -{} +{} @@\n", range(DiffOp::old_range), range(DiffOp::new_range))]);
         for op in &group {
-            let (old, new) = (peek(&before, op.old_range()), peek(&after, op.new_range()));
+            let (old, new) =
+                (slice_or_empty(&before, op.old_range()), slice_or_empty(&after, op.new_range()));
             if op.tag() == DiffTag::Equal {
                 show(&mut shown, ' ', old);
             } else {

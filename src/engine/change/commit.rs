@@ -16,7 +16,6 @@ use super::prepared::{Prepared, ToWrite};
 use super::record::{self, StandingChange};
 use super::staging::Stage;
 use super::{Change, recover, without_rename};
-use crate::apart::Apart;
 use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{HELD_FOLDER, Version};
@@ -28,6 +27,7 @@ use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::other_cpu::OtherCpu;
 use crate::sha256::Sha256;
 
 impl Change<'_> {
@@ -218,7 +218,7 @@ impl Change<'_> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
         let to_write = ToWrite { workspace, state, id: &self.entry.id, files, kept, ways };
         let (aside, outcome) = if to_write.is_many() {
-            let apart = Apart::from_here();
+            let apart = OtherCpu::from_here();
             std::thread::scope(|scope| {
                 let thread = std::thread::Builder::new().spawn_scoped(scope, || {
                     apart.go();

@@ -33,7 +33,7 @@ pub struct DoneFile {
 
 /// A file without bytes that a command created: an undo moves it to the trash.
 #[derive(Debug)]
-pub struct Arrived {
+pub struct Created {
     /// Path.
     pub path: WorkspacePath,
     /// Type and inode.
@@ -52,9 +52,9 @@ pub struct CommandChanges {
     /// Folders whose permission bits it changed.
     pub modes: Vec<FolderMode>,
     /// Sockets and the like that it created.
-    pub arrived: Vec<Arrived>,
+    pub arrived: Vec<Created>,
     /// FIFOs and sockets that it removed.
-    pub departed: Vec<SpecialFile>,
+    pub deleted: Vec<SpecialFile>,
     /// Paths that it changed or removed, with their old bytes lost.
     pub lost: Vec<WorkspacePath>,
 }
@@ -68,7 +68,7 @@ impl CommandChanges {
             && self.removed.is_empty()
             && self.modes.is_empty()
             && self.arrived.is_empty()
-            && self.departed.is_empty()
+            && self.deleted.is_empty()
     }
 }
 
@@ -139,14 +139,14 @@ impl Change<'_> {
         let mut moves = Vec::new();
         let entry_of =
             |path: &WorkspacePath| TrashEntry::new(path.clone(), &self.entry.session, self.entry.time, false);
-        for Arrived { path, thing } in std::mem::take(&mut done.arrived) {
+        for Created { path, thing } in std::mem::take(&mut done.arrived) {
             let from = Location::of(&entry_of(&path).content(Some(state)), state.path());
             moves.push(Move { from, to: Location::File(path), thing, across: None, is_final: false });
         }
-        let beyond = done.departed.split_off(done.departed.len().min(REMADE_MAX));
+        let beyond = done.deleted.split_off(done.deleted.len().min(REMADE_MAX));
         done.lost.extend(beyond.into_iter().map(|special| special.path));
-        let has_remade = !done.departed.is_empty();
-        for special in std::mem::take(&mut done.departed) {
+        let has_remade = !done.deleted.is_empty();
+        for special in std::mem::take(&mut done.deleted) {
             let entry = entry_of(&special.path);
             let to = Location::of(&entry.content(Some(state)), state.path());
             match remake(state, &special, &entry) {

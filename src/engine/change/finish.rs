@@ -15,7 +15,7 @@ use crate::engine::history::replay::{Direction, Pieces};
 use crate::engine::journal::{self, MoveEntry};
 use crate::engine::snapshot::Published;
 use crate::engine::store::audit;
-use crate::engine::store::session::{self, Lines, Mark, Numbers, SessionState};
+use crate::engine::store::session::{self, Lines, Numbers, ReadRecord, SessionState};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs::is_symlink_mode;
 use crate::engine::workspace::path::WorkspacePath;
@@ -27,7 +27,7 @@ use crate::text::lines;
 
 impl Change<'_> {
     /// Returns the read marks after the change.
-    pub(super) fn marks_after(&self, state: &State) -> Marks {
+    pub(super) fn marks_after(&self, state: &State) -> ReadRecords {
         let earlier = self.earlier_bytes(state);
         let mut all = after_changes(&self.files, &self.session, &earlier);
         after_moves(&self.entry.moves, &self.session, &mut all);
@@ -39,7 +39,7 @@ impl Change<'_> {
     pub(super) fn finish(
         &mut self,
         state: &State,
-        marks: Marks,
+        marks: ReadRecords,
         published: Option<Published>,
         prepared: &Prepared,
     ) -> Result<(), Error> {
@@ -159,11 +159,11 @@ impl Change<'_> {
     }
 
     /// Updates the session with what the caller now knows about the files.
-    fn set_marks(&mut self, state: &State, Marks { set, forgotten }: Marks) {
+    fn set_marks(&mut self, state: &State, ReadRecords { set, forgotten }: ReadRecords) {
         let (seq, request) = (self.entry.seq, self.entry.request);
         // Their line numbers refer to the new version from now on.
         let known = set.iter().filter_map(|mark| self.session.mark(&mark.path));
-        session::forget_shown(state, known.flat_map(Mark::versions));
+        session::forget_shown(state, known.flat_map(ReadRecord::versions));
         let updated = session::update(state, self.engine.session(), |session| {
             session.note_change(seq, request);
             session.exchange_marks(&forgotten, set);
@@ -180,16 +180,16 @@ impl Change<'_> {
 
 /// Read marks of the files after a change.
 #[derive(Default)]
-pub struct Marks {
-    /// Marks to set.
-    pub set: Vec<Mark>,
+pub struct ReadRecords {
+    /// Read records to set.
+    pub set: Vec<ReadRecord>,
     /// Paths whose marks are removed.
     pub forgotten: Vec<WorkspacePath>,
 }
 
 /// Returns the marks of changed files.
-fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierBytes) -> Marks {
-    let Marks { set: mut marks, mut forgotten } = Marks::default();
+fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierBytes) -> ReadRecords {
+    let ReadRecords { set: mut marks, mut forgotten } = ReadRecords::default();
     for file in files {
         let path = file.seen.current.place.path();
         match &file.after {
@@ -199,17 +199,17 @@ fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierByt
             // Keep an existing mark, which is of the old bytes.
             Some(after) if after.known == CallerKnowledge::Nothing => {}
             Some(_) if is_state(path) => {}
-            Some(after) => marks.extend(
-                mark_after(file, after, session)
-                    .map(|mark| Mark { numbers: Some(numbers_after(file, after, session, earlier)), ..mark }),
-            ),
+            Some(after) => marks.extend(mark_after(file, after, session).map(|mark| ReadRecord {
+                numbers: Some(numbers_after(file, after, session, earlier)),
+                ..mark
+            })),
         }
     }
-    Marks { set: marks, forgotten }
+    ReadRecords { set: marks, forgotten }
 }
 
 /// Adds the effect of moves: a mark moves with its file, and one of a file in the trash is removed.
-fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
+fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut ReadRecords) {
     if moves.is_empty() {
         return;
     }
@@ -223,14 +223,14 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
         }
         all.forgotten.push(mark.path.clone());
         if !known.contains(&path) && !is_state(&path) {
-            all.set.push(Mark { path, ..mark.clone() });
+            all.set.push(ReadRecord { path, ..mark.clone() });
         }
     }
 }
 
 /// Returns the mark of a changed file; `None` if the caller never saw the rest of it, or saw other bytes than those
 /// that were changed.
-fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<Mark> {
+fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<ReadRecord> {
     let current = &file.seen.current;
     let path = current.place.path().clone();
     let (old_path, old_sha256, old_bytes) = match &file.origin {
@@ -239,9 +239,9 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
     };
     let known = session.mark(old_path).filter(|mark| mark.sha256 == old_sha256);
     let body = body_of(&after.bytes);
-    let mark = |lines| Mark {
+    let mark = |lines| ReadRecord {
         lines,
-        ..Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0)
+        ..ReadRecord::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0)
     };
     if let CallerKnowledge::ChangedSince(seen) = &after.known {
         let known = session.mark(old_path).filter(|mark| mark.sha256 == Sha256::of(seen))?;

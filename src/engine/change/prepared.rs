@@ -14,7 +14,6 @@ use rustix::fs::Stat;
 use super::folders::Ways;
 use super::plan::Planned;
 use super::staging::{New, Original, Stage, Staged};
-use crate::apart::Apart;
 use crate::engine::journal::backup::{self, InlineBackup};
 use crate::engine::journal::bundle::{Bundle, PendingFile};
 use crate::engine::snapshot::{LARGE_BYTES, PreparedSnapshot};
@@ -23,6 +22,7 @@ use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
+use crate::other_cpu::OtherCpu;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
@@ -107,7 +107,7 @@ impl ToWrite<'_> {
     fn write_to(&self, aside: &mut StagedFiles) -> Result<(), Error> {
         aside.file_system = Some(Stage::new(self.workspace, self.state, self.id)?.file_system());
         let mine = if self.is_many() { self.files.len() / 2 } else { self.files.len() };
-        let apart = Apart::from_here();
+        let apart = OtherCpu::from_here();
         let (done, old) = thread::scope(|scope| {
             let others = || {
                 apart.go();

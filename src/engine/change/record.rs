@@ -18,7 +18,7 @@ use crate::engine::snapshot::{
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::session::{self, Mark, SessionState, WITHHELD_MAX};
+use crate::engine::store::session::{self, ReadRecord, SessionState, WITHHELD_MAX};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
@@ -491,8 +491,11 @@ fn open(
 
 /// Returns what a session knows about bytes that stay out of snapshots.
 fn known_to(session: &SessionState) -> Known {
-    let seen =
-        |mark: &Mark| SeenFile { path: mark.path.as_bytes().to_vec(), sha256: mark.sha256, size: mark.size };
+    let seen = |mark: &ReadRecord| SeenFile {
+        path: mark.path.as_bytes().to_vec(),
+        sha256: mark.sha256,
+        size: mark.size,
+    };
     Known {
         digests: session.withheld().iter().copied().collect(),
         seen: session.marks().iter().map(seen).collect(),

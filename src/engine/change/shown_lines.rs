@@ -8,7 +8,7 @@ use similar::DiffOp;
 use super::Change;
 use super::open::Current;
 use super::plan::{After, CallerKnowledge, Planned};
-use crate::engine::store::session::{self, Lines, Mark, Numbers, ReplacedLines};
+use crate::engine::store::session::{self, Lines, Numbers, ReadRecord, ReplacedLines};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
@@ -213,7 +213,7 @@ pub type EarlierBytes = BTreeMap<Sha256, Vec<u8>>;
 
 /// Maps the shown line numbers of a mark to the version `sha256` with the text `body`.
 #[must_use]
-pub fn numbers_in(mark: &Mark, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> Numbers {
+pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> Numbers {
     let mut all = Numbers::default();
     let newest = std::iter::once((mark.sha256, mark.numbers()));
     let older = mark.earlier.iter().map(|version| (version.sha256, version.numbers.clone()));
@@ -382,7 +382,7 @@ impl Change<'_> {
     }
 
     /// Reads earlier versions that a mark lists and that differ from the present one.
-    fn look_up(&self, state: &State, mark: &Mark, current: &Current, earlier: &mut EarlierBytes) {
+    fn look_up(&self, state: &State, mark: &ReadRecord, current: &Current, earlier: &mut EarlierBytes) {
         for sha256 in mark.versions().filter(|sha256| *sha256 != current.sha256()) {
             if !earlier.contains_key(&sha256)
                 && let Some(bytes) = self.version_shown(state, current.place().path(), sha256)

@@ -218,7 +218,7 @@ impl Change<'_> {
         for live in outcome.lives.iter().filter(|live| live.at.is_within(top)) {
             contents.set_file(&inner(&live.at, top), live.target.mode, live.target.sha256);
         }
-        let going = outcome.vacant.iter().chain(&outcome.ousted);
+        let going = outcome.vacant.iter().chain(&outcome.displaced);
         let mut vacant: Vec<&WorkspacePath> = going.filter(|folder| folder.is_within(top)).collect();
         vacant.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
         vacant.into_iter().for_each(|folder| contents.remove_empty(&inner(folder, top)));
@@ -248,7 +248,7 @@ fn stands_at(workspace: &Workspace, path: &WorkspacePath) -> bool {
 fn empty_for(known: Digest) -> Contents {
     match known {
         Digest::File { .. } | Digest::Bytes(_) => Contents::exact(),
-        Digest::Looks(_) => Contents::default(),
+        Digest::Fingerprint(_) => Contents::default(),
     }
 }
 

@@ -18,8 +18,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::bundle::{Bundles, PendingFile};
-use super::entry::split;
-use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
+use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER, split};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};

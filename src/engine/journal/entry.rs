@@ -175,7 +175,7 @@ impl JournalEntry {
         let folder = state.folder(OPEN_FOLDER)?;
         let temporary = self.unpublished_name();
         let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        bytes.extend(seal_of(&bytes).into_bytes());
+        bytes.extend(steps::seal_of(&bytes).into_bytes());
         if bytes.len() as u64 > ENTRY_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
@@ -257,16 +257,6 @@ impl JournalEntry {
             moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
         files.chain(moved).collect()
     }
-}
-
-/// Returns the end of an entry's file: the digest of its JSON, on a line of its own.
-pub(super) fn seal_of(json: &[u8]) -> String {
-    format!("\n{}\n", Sha256::of(json))
-}
-
-/// Splits an entry's file into its JSON, which is one line, and its seal.
-pub(super) fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
-    bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len()))
 }
 
 /// Returns true if a number is 0.

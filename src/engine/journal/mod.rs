@@ -29,12 +29,12 @@ pub use entry::{
     FolderMode, JournalEntry, TakenBack, forget_beside, history, keep_numbers, next_number, note_name,
     read_note, sessions,
 };
-use entry::{SEALED_SINCE, VERSION, history_folder, history_name, seal_of, split};
-use steps::ENTRY_BYTES_MAX;
+use entry::{SEALED_SINCE, VERSION, history_folder, history_name};
 pub use steps::{
     BACKUPS_FOLDER, DONE_FOLDER, FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, OPEN_FOLDER, STUCK_FOLDER,
     Version, remove,
 };
+use steps::{ENTRY_BYTES_MAX, seal_of, split};
 
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";

@@ -68,7 +68,7 @@ pub struct Progress {
 
 /// Expectation about a path while `since` to `until` steps are done, both included.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Fact {
+struct Expectation {
     /// The path.
     at: Location,
     /// Expectation.
@@ -107,7 +107,7 @@ pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Prog
 /// Returns the numbers of done steps that agree with the disk.
 fn agreeing(
     steps: usize,
-    facts: &[Fact],
+    facts: &[Expectation],
     observed: &BTreeMap<Location, Observed>,
     measure: Measure,
 ) -> Vec<usize> {
@@ -172,7 +172,7 @@ pub fn contradiction(steps: &[Step]) -> Option<Location> {
     if steps.iter().all(|step| matches!(step, Step::Put { .. } | Step::Unlink { .. })) {
         return None;
     }
-    let mut ledger = Ledger::default();
+    let mut ledger = Timeline::default();
     for (done, step) in steps.iter().enumerate() {
         ledger.take(done, step);
     }
@@ -191,8 +191,8 @@ fn can_be(known: &Expected, needed: &Expected) -> bool {
 }
 
 /// Returns the expected state of every path, for each number of done steps.
-fn facts(steps: &[Step]) -> Vec<Fact> {
-    let mut ledger = Ledger::default();
+fn facts(steps: &[Step]) -> Vec<Expectation> {
+    let mut ledger = Timeline::default();
     for (done, step) in steps.iter().enumerate() {
         ledger.take(done, step);
     }
@@ -201,18 +201,18 @@ fn facts(steps: &[Step]) -> Vec<Fact> {
 
 /// State of the paths while the steps are played.
 #[derive(Default)]
-struct Ledger {
+struct Timeline {
     /// Present expectations, and the number of steps since which they hold.
     now: BTreeMap<Location, (Expected, usize)>,
     /// Earlier expectations.
-    past: Vec<Fact>,
+    past: Vec<Expectation>,
     /// Renamed folders by new name: number of done steps, and old name.
     renamed: HashMap<Location, Vec<(usize, Location)>>,
     /// First path at which a step needs something impossible.
     contradiction: Option<Location>,
 }
 
-impl Ledger {
+impl Timeline {
     /// Plays a step after `done` others.
     fn take(&mut self, done: usize, step: &Step) {
         match step {
@@ -238,7 +238,7 @@ impl Ledger {
             Step::Put { at, staged, before, after, .. } => {
                 self.need(done, at, &before.clone().map_or(Expected::Nothing, Expected::File));
                 self.set(done, at, Expected::File(after.clone()));
-                self.past.push(Fact {
+                self.past.push(Expectation {
                     at: staged.clone(),
                     expected: Expected::File(after.clone()),
                     since: 0,
@@ -338,12 +338,12 @@ impl Ledger {
     /// Notes an expectation that ended when `until` steps were done.
     fn close(&mut self, at: Location, expected: Expected, since: usize, until: usize) {
         if since <= until {
-            self.past.push(Fact { at, expected, since, until, is_staged: false });
+            self.past.push(Expectation { at, expected, since, until, is_staged: false });
         }
     }
 
     /// Returns all facts, once `steps` are done.
-    fn end(mut self, steps: usize) -> Vec<Fact> {
+    fn end(mut self, steps: usize) -> Vec<Expectation> {
         for (at, (expected, since)) in std::mem::take(&mut self.now) {
             self.close(at, expected, since, steps);
         }

@@ -20,7 +20,7 @@ use super::values::{self, Fault, Given, Position};
 use crate::engine::snapshot::Excluded;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::stat_cache::Looks;
+use crate::engine::workspace::stat_cache::Fingerprint;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 
@@ -131,8 +131,8 @@ pub fn known_or_loaded(workspace: &Workspace, sources: &Sources) -> Result<Arc<L
 }
 
 /// Fingerprints every path that [`load`] reads.
-fn looks(workspace: &Workspace, sources: &Sources) -> Looks {
-    let mut looks = Looks::default();
+fn looks(workspace: &Workspace, sources: &Sources) -> Fingerprint {
+    let mut looks = Fingerprint::default();
     if let Some(path) = &sources.user_file {
         looks.at_file(path);
     }
@@ -417,7 +417,7 @@ pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
 }
 
 /// Fingerprints every path that [`load_outer`] reads.
-pub fn look(workspace: &Workspace, looks: &mut Looks) {
+pub fn look(workspace: &Workspace, looks: &mut Fingerprint) {
     // The owner of the root decides which files count.
     looks.in_folder(workspace.root_fd(), ".");
     for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {

@@ -64,6 +64,6 @@ pub fn with_link(mut command: Command, link: OwnedFd) -> Command {
 pub type SetupResult<T> = Result<T, String>;
 
 /// Adds the name of the failed step to an error.
-pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
+pub fn with_context<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
     result.map_err(|error| format!("{what}: {error}"))
 }

@@ -7,7 +7,7 @@ use std::mem;
 
 use crate::control::Control;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Bytes that are kept in memory for a response without a limit.
 const KEPT_BYTES_MAX: usize = 16 << 20;
@@ -39,7 +39,7 @@ pub struct Capture<'a> {
     /// Maximum bytes of both streams in a response.
     shown_max: usize,
     /// Stdout and stderr.
-    streams: [Kept; 2],
+    streams: [StreamTail; 2],
     /// Whole output.
     whole: Whole<'a>,
     /// Control that gets a report of each line.
@@ -85,7 +85,7 @@ impl<'a> Capture<'a> {
 
     /// Starts empty.
     fn of(shown_max: usize, whole: Whole<'a>, control: &'a Control) -> Self {
-        let streams = [Kept::new(shown_max), Kept::new(shown_max)];
+        let streams = [StreamTail::new(shown_max), StreamTail::new(shown_max)];
         Self { shown_max, streams, whole, control, lines: 0, begun: Default::default(), tail: Vec::new() }
     }
 
@@ -108,7 +108,7 @@ impl<'a> Capture<'a> {
                 begun.clear();
             }
         }
-        self.tail.extend_from_slice(peek(bytes, bytes.len().saturating_sub(TAIL_BYTES)..));
+        self.tail.extend_from_slice(slice_or_empty(bytes, bytes.len().saturating_sub(TAIL_BYTES)..));
         if self.tail.len() > 2 * TAIL_BYTES {
             self.tail.drain(..self.tail.len() - TAIL_BYTES);
         }
@@ -168,7 +168,7 @@ fn shares(room: AnswerRoom, stdout: TextSize, stderr: TextSize) -> [AnswerRoom; 
 }
 
 /// Beginning and end of a stream.
-struct Kept {
+struct StreamTail {
     /// Beginning.
     head: Vec<u8>,
     /// Maximum bytes of the beginning.
@@ -181,7 +181,7 @@ struct Kept {
     total: u64,
 }
 
-impl Kept {
+impl StreamTail {
     /// Starts empty.
     fn new(shown_max: usize) -> Self {
         let head_max = shown_max.div_ceil(2);
@@ -222,9 +222,9 @@ impl Kept {
         let is_held = self.total == (self.head.len() + self.tail.len()) as u64;
         let all = if is_held { [self.head.as_slice(), self.tail.as_slice()].concat() } else { Vec::new() };
         let (first, last) = if is_held { (&all, &all) } else { (&self.head, &self.tail) };
-        let head = peek(first, ..half.start_of(first));
-        let rest = if is_held { peek(last, head.len()..) } else { last };
-        let tail = peek(rest, rest.len() - half.end_of(rest)..);
+        let head = slice_or_empty(first, ..half.start_of(first));
+        let rest = if is_held { slice_or_empty(last, head.len()..) } else { last };
+        let tail = slice_or_empty(rest, rest.len() - half.end_of(rest)..);
         let (head, tail) = (whole_lines_before(head), whole_lines_after(tail));
         let left_out = self.total - (head.len() + tail.len()) as u64;
         let newline = if head.ends_with(b"\n") || head.is_empty() { "" } else { "\n" };

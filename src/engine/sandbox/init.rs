@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
-use super::backend::{SetupResult, doing};
+use super::backend::{SetupResult, with_context};
 use super::landlock::{self, Temporary};
 use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
@@ -67,14 +67,14 @@ pub fn run(kind: Kind) -> SetupResult<()> {
     let mut link = link_on_stdin()?;
     if kind.has_namespace() {
         let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-        doing(dies_with_parent, "cannot tie itself to the call")?;
+        with_context(dies_with_parent, "cannot tie itself to the call")?;
     }
-    doing(link.send(&Report::Ready, None), "cannot reach the call")?;
-    let order = doing(link.receive(), "cannot reach the call")?;
+    with_context(link.send(&Report::Ready, None), "cannot reach the call")?;
+    let order = with_context(link.receive(), "cannot reach the call")?;
     let Some(Order::Run(plan)) = order else { return Ok(()) };
     match start(kind, &plan, &mut link) {
         Ok(mut family) => family.keep(&mut link, &plan),
-        Err(reason) => doing(link.send(&Report::Failed(reason), None), "cannot reach the call"),
+        Err(reason) => with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"),
     }
 }
 
@@ -83,8 +83,8 @@ pub fn run(kind: Kind) -> SetupResult<()> {
 /// # Errors
 /// Fails if stdin is not a socket.
 pub fn link_on_stdin() -> SetupResult<Link> {
-    let stdin = doing(std::io::stdin().as_fd().try_clone_to_owned(), "there is no link to the call")?;
-    doing(rustix::net::sockopt::socket_type(&stdin), "there is no link to the call")?;
+    let stdin = with_context(std::io::stdin().as_fd().try_clone_to_owned(), "there is no link to the call")?;
+    with_context(rustix::net::sockopt::socket_type(&stdin), "there is no link to the call")?;
     Ok(Link::new(UnixStream::from(stdin)))
 }
 
@@ -103,7 +103,7 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
         // A new session, unless it has one: keeps the user's terminal from the command.
         let _ = rustix::process::setsid();
         let adopts = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        doing(adopts, "cannot take in processes that lose their parent")?;
+        with_context(adopts, "cannot take in processes that lose their parent")?;
     }
     privileges::limit(&plan.limits, kind.has_namespace())?;
     privileges::seal()?;
@@ -114,13 +114,13 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
         Network::Hosts(_) if kind.has_namespace() => Some(offer_proxy(link)?),
         _ => None,
     };
-    let (ended, teller) = doing(UnixStream::pair(), "cannot make a pipe")?;
-    doing(ended.set_nonblocking(true), "cannot make a pipe")?;
+    let (ended, teller) = with_context(UnixStream::pair(), "cannot make a pipe")?;
+    with_context(ended.set_nonblocking(true), "cannot make a pipe")?;
     let told = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, teller);
-    doing(told, "cannot watch its processes")?;
+    with_context(told, "cannot watch its processes")?;
     let temporary = (kind == Kind::Landlock).then(Temporary::new).transpose()?;
     let main = start_command(plan, temporary.as_ref(), proxy, link)?;
-    doing(link.send(&Report::Started, None), "cannot reach the call")?;
+    with_context(link.send(&Report::Started, None), "cannot reach the call")?;
     let counted_max = usize::try_from(plan.limits.processes).ok().filter(|most| *most > 0 && !is_bounded);
     Ok(Family {
         main,
@@ -136,9 +136,9 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
 /// Sends the call a listening socket for the proxy; returns its port on the loopback device.
 fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
     let what = "cannot offer a proxy";
-    let listener = doing(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), what)?;
-    let port = doing(listener.local_addr(), what)?.port();
-    doing(link.send(&Report::Proxy, Some(listener.as_fd())), what)?;
+    let listener = with_context(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), what)?;
+    let port = with_context(listener.local_addr(), what)?.port();
+    with_context(link.send(&Report::Proxy, Some(listener.as_fd())), what)?;
     Ok(port)
 }
 
@@ -157,7 +157,7 @@ fn start_command(
     command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
     let spawned = programs::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
     // The handle is not waited for: `Family` reaps every process.
-    Ok(doing(spawned, "cannot start the command")?.id())
+    Ok(with_context(spawned, "cannot start the command")?.id())
 }
 
 /// The command and all its descendants.
@@ -221,7 +221,7 @@ impl Family {
                 Ok(None) | Err(_) => phase = phase.killing(),
             }
         }
-        doing(link.send(&Report::Ended(self.report()), None), "cannot reach the call")
+        with_context(link.send(&Report::Ended(self.report()), None), "cannot reach the call")
     }
 
     /// Moves a phase on as time passes and the command ends.

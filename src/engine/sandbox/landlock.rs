@@ -14,7 +14,7 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
 };
 
-use super::backend::{INTERNAL, SELF, SetupResult, doing, part};
+use super::backend::{INTERNAL, SELF, SetupResult, part, with_context};
 use super::outside::Network;
 use super::plan::{Hidden, Reach, SandboxPlan};
 use super::privileges;
@@ -53,7 +53,7 @@ pub fn command(reach: &Reach) -> Result<Command, String> {
     if let Network::Hosts(_) = reach.network {
         return Err("Landlock cannot limit the network to a list of hosts".to_owned());
     }
-    doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
+    with_context(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
     Ok(part(SELF, "landlock"))
 }
 
@@ -70,7 +70,7 @@ impl Temporary {
         use std::os::unix::fs::DirBuilderExt as _;
         let path = std::env::temp_dir().join(crate::engine::store::lock::unique_name("lbx"));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        doing(made, "cannot make a folder for temporary files")?;
+        with_context(made, "cannot make a folder for temporary files")?;
         Ok(Self(path))
     }
 }
@@ -95,9 +95,9 @@ pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Comm
     let folder = task.reach.temporary.get_or_insert_with(|| temporary.0.clone().into_os_string()).clone();
     task.environment.retain(|(name, _)| name != TEMPORARY);
     task.environment.push((TEMPORARY.into(), folder));
-    let task = doing(serde_json::to_vec(&task), "the plan cannot be handed on")?;
+    let task = with_context(serde_json::to_vec(&task), "the plan cannot be handed on")?;
     let file = temporary.0.join(TASK_FILE);
-    doing(std::fs::write(&file, task), "the plan cannot be handed on")?;
+    with_context(std::fs::write(&file, task), "the plan cannot be handed on")?;
     let mut command = Command::new(SELF);
     command.args([INTERNAL, "restricted"]).env_clear().env(TASK, file);
     Ok(command)
@@ -110,9 +110,9 @@ pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Comm
 #[expect(clippy::disallowed_methods, reason = "a file in the folder that its parent has made")]
 pub(super) fn run() -> SetupResult<()> {
     let file = std::env::var_os(TASK).ok_or("there is nothing to run")?;
-    let task = doing(std::fs::read(&file), "there is nothing to run")?;
-    doing(std::fs::remove_file(&file), "the plan cannot be taken")?;
-    let plan: SandboxPlan = doing(serde_json::from_slice(&task), "there is nothing to run")?;
+    let task = with_context(std::fs::read(&file), "there is nothing to run")?;
+    with_context(std::fs::remove_file(&file), "the plan cannot be taken")?;
+    let plan: SandboxPlan = with_context(serde_json::from_slice(&task), "there is nothing to run")?;
     if rustix::process::geteuid().is_root() {
         super::privileges::drop_capabilities()?;
     }
@@ -137,7 +137,7 @@ fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
 
 /// Restricts this process and its descendants.
 fn restrict(reach: &Reach) -> SetupResult<()> {
-    let mut rules = doing(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
+    let mut rules = with_context(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
     let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
     for folder in reach.own_folders() {
         rules = allow(rules, &folder, if reach.is_read_only(&folder) { read } else { all })?;
@@ -158,17 +158,17 @@ fn restrict(reach: &Reach) -> SetupResult<()> {
             let is_folder =
                 rustix::fs::fstat(&opened).is_ok_and(|stat| crate::engine::workspace::fs::is_folder(&stat));
             let access = if is_folder { read } else { AccessFs::ReadFile | AccessFs::Execute };
-            rules = doing(rules.add_rule(PathBeneath::new(opened, access)), "cannot allow a path")?;
+            rules = with_context(rules.add_rule(PathBeneath::new(opened, access)), "cannot allow a path")?;
         }
     }
-    doing(rules.restrict_self(), "Landlock does not work here").map(drop)
+    with_context(rules.restrict_self(), "Landlock does not work here").map(drop)
 }
 
 /// Allows access to a path and all below it.
 fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> SetupResult<RulesetCreated> {
     let what = format!("cannot allow {}", path.display());
-    let opened = doing(PathFd::new(path), &what)?;
-    doing(rules.add_rule(PathBeneath::new(opened, access)), what)
+    let opened = with_context(PathFd::new(path), &what)?;
+    with_context(rules.add_rule(PathBeneath::new(opened, access)), what)
 }
 
 /// Returns the executable of lbx itself, which probes a backend.

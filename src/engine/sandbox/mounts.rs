@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMoun
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
-use super::backend::{SetupResult, doing};
+use super::backend::{SetupResult, with_context};
 use super::caches::{PROGRAMS, UPPER, View, WORK};
 use super::outside::Network;
 use super::overlay::{self, mount_points};
@@ -59,7 +59,7 @@ const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 /// Returns the step that failed; no command may run then.
 pub fn confine(reach: &Reach) -> SetupResult<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    doing(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
+    with_context(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
     let trees = Trees::take(reach)?;
     enter_empty_root(Path::new(&reach.root))?;
     trees.attach(reach)?;
@@ -70,7 +70,8 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     let is_below = |hidden: &&Hidden| !reach.is_above_own(Path::new(&hidden.path));
     reach.hidden.iter().filter(is_below).try_for_each(hide)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = doing(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
+    let root =
+        with_context(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
     reach.channels()?.into_iter().try_for_each(|path| hide(&Hidden { path, is_folder: false }))?;
     for path in reach.folders_above_protected()? {
         bind_onto_itself(&root, path.as_os_str())?;
@@ -191,11 +192,11 @@ fn programs(view: &View) -> Option<(PathBuf, OwnedFd)> {
 fn enter_empty_root(over: &Path) -> SetupResult<()> {
     let what = "cannot make an empty root";
     mount_tmpfs(over, FOLDER_MODE, SMALL_BYTES)?;
-    doing(rustix::process::chdir(over), what)?;
+    with_context(rustix::process::chdir(over), what)?;
     // The old root is then on top of the new one, see pivot_root(2).
-    doing(rustix::process::pivot_root(".", "."), what)?;
-    doing(rustix::mount::unmount(".", UnmountFlags::DETACH), what)?;
-    doing(rustix::process::chdir("/"), what)
+    with_context(rustix::process::pivot_root(".", "."), what)?;
+    with_context(rustix::mount::unmount(".", UnmountFlags::DETACH), what)?;
+    with_context(rustix::process::chdir("/"), what)
 }
 
 /// Mounts a folder onto itself, so that it cannot be moved or removed.
@@ -211,7 +212,7 @@ fn tree(path: &Path) -> SetupResult<OwnedFd> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    doing(rustix::mount::open_tree(CWD, path, flags), format_args!("cannot take {}", path.display()))
+    with_context(rustix::mount::open_tree(CWD, path, flags), format_args!("cannot take {}", path.display()))
 }
 
 /// Mounts a tree at a path, which is created if it is missing. Fails if the path leads through a link: a command may
@@ -235,7 +236,7 @@ fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
     };
     // On a read-only file system only existing paths can be mount points.
     if !matches!(made, Err(Errno::EXIST | Errno::ROFS)) {
-        doing(made, what())?;
+        with_context(made, what())?;
     }
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
@@ -247,7 +248,7 @@ fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
 /// Creates a folder and the folders above it, unless it exists.
 #[expect(clippy::disallowed_methods, reason = "a file system of its own, in which no command runs yet")]
 fn make_folder(path: &Path) -> SetupResult<()> {
-    doing(fs::create_dir_all(path), format_args!("cannot make {}", path.display()))
+    with_context(fs::create_dir_all(path), format_args!("cannot make {}", path.display()))
 }
 
 /// Creates a link, unless its name is taken.
@@ -270,7 +271,7 @@ fn mount_proc() -> SetupResult<bool> {
     let flags = OWN | MountFlags::NOEXEC | MountFlags::RDONLY;
     match rustix::mount::mount("proc", PROC, "proc", flags, None) {
         Err(Errno::PERM) => Ok(false),
-        mounted => doing(mounted, "cannot mount a /proc of its own").map(|()| true),
+        mounted => with_context(mounted, "cannot mount a /proc of its own").map(|()| true),
     }
 }
 
@@ -301,7 +302,7 @@ fn make_read_only(path: &Path) -> SetupResult<()> {
     let what = format!("cannot make {} read-only", path.display());
     let flags = restrictions(path).map_err(|errno| format!("{what}: {errno}"))?;
     let flags = flags | OWN | MountFlags::RDONLY | MountFlags::BIND;
-    doing(rustix::mount::mount_remount(path, flags, c""), what)
+    with_context(rustix::mount::mount_remount(path, flags, c""), what)
 }
 
 /// Returns the restrictions of the mount at a path, which a sandbox may not lift.
@@ -324,7 +325,7 @@ fn mount_tmpfs(path: &Path, mode: u32, bytes: u64) -> SetupResult<()> {
     let options = CString::new(format!("mode={mode:o},size={bytes}")).unwrap_or_default();
     let options: &CStr = &options;
     let mounted = rustix::mount::mount("tmpfs", path, "tmpfs", OWN, options);
-    doing(mounted, format_args!("cannot mount an empty {}", path.display()))
+    with_context(mounted, format_args!("cannot mount an empty {}", path.display()))
 }
 
 /// Adds to `/dev` what every program expects besides devices.
@@ -335,7 +336,7 @@ fn make_dev() -> SetupResult<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let options = c"newinstance,ptmxmode=0666,mode=620";
     let terminals = rustix::mount::mount("devpts", dev.join("pts"), "devpts", flags, options);
-    doing(terminals, "cannot mount /dev/pts")?;
+    with_context(terminals, "cannot mount /dev/pts")?;
     mount_tmpfs(&dev.join("shm"), SHARED_MODE, TEMPORARY_BYTES)
 }
 
@@ -354,7 +355,7 @@ fn hide(hidden: &Hidden) -> SetupResult<()> {
         mount_tmpfs(path, FOLDER_MODE, SMALL_BYTES)?;
     } else {
         let what = format_args!("cannot hide {}", path.display());
-        doing(rustix::mount::mount_bind("/dev/null", path), what)?;
+        with_context(rustix::mount::mount_bind("/dev/null", path), what)?;
     }
     make_read_only(path)
 }
@@ -384,9 +385,9 @@ fn bind_onto_itself(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_EMPTY_PATH;
     let what = format!("cannot protect {}", path.display());
-    let tree = doing(rustix::mount::open_tree(&found, "", flags), &what)?;
+    let tree = with_context(rustix::mount::open_tree(&found, "", flags), &what)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    doing(rustix::mount::move_mount(&tree, "", &found, "", flags), &what)?;
+    with_context(rustix::mount::move_mount(&tree, "", &found, "", flags), &what)?;
     Ok(Some(tree))
 }
 
@@ -404,7 +405,7 @@ fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
         if let Some(bytes) = bytes {
             let copied = create_at(veil.as_fd(), OsStr::new(name), COPY_MODE).map_err(Into::into);
             let copied = copied.and_then(|file| write_all(&file, &bytes));
-            doing(copied, format_args!("cannot copy {name}"))?;
+            with_context(copied, format_args!("cannot copy {name}"))?;
         }
     }
     make_read_only(&path_of(&veil))

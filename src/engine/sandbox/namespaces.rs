@@ -16,7 +16,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::Signal;
 
-use super::backend::{INTERNAL, SELF, SetupResult, doing, part};
+use super::backend::{INTERNAL, SELF, SetupResult, part, with_context};
 use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
 use super::outside::{Network, Outside};
@@ -52,16 +52,16 @@ pub(super) fn run() -> SetupResult<()> {
     let made = join_peer().and_then(|is_joined| {
         part_from_system(is_joined)?;
         if is_joined {
-            doing(link.send(&Report::Joined, None), "cannot reach the call")?;
+            with_context(link.send(&Report::Joined, None), "cannot reach the call")?;
             return run_second();
         }
-        doing(link.send(&Report::Unshared, None), "cannot reach the call")?;
-        match doing(link.receive(), "cannot reach the call")? {
+        with_context(link.send(&Report::Unshared, None), "cannot reach the call")?;
+        match with_context(link.receive(), "cannot reach the call")? {
             Some(Order::Mapped) => run_second(),
             _ => Ok(()),
         }
     });
-    made.or_else(|reason| doing(link.send(&Report::Failed(reason), None), "cannot reach the call"))
+    made.or_else(|reason| with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"))
 }
 
 /// Enters the network of a peer, through the user namespace that owns it; returns false if no peer is named or it has
@@ -72,7 +72,7 @@ fn join_peer() -> SetupResult<bool> {
     let opened = ["user", "net"].map(|name| fs::File::open(format!("/proc/{peer}/ns/{name}")));
     let [Ok(user), Ok(net)] = opened else { return Ok(false) };
     let joined = setns(user, CloneFlags::CLONE_NEWUSER).and_then(|()| setns(net, CloneFlags::CLONE_NEWNET));
-    doing(joined, "cannot enter the network of a job").map(|()| true)
+    with_context(joined, "cannot enter the network of a job").map(|()| true)
 }
 
 /// Enters new namespaces; from then on, this process dies with the call.
@@ -87,17 +87,17 @@ fn part_from_system(is_joined: bool) -> SetupResult<()> {
     if !is_joined && std::env::var_os(NETWORK).is_none() {
         flags |= CloneFlags::CLONE_NEWNET;
     }
-    doing(unshare(flags), "the system does not let a user namespace be made")?;
+    with_context(unshare(flags), "the system does not let a user namespace be made")?;
     // Set this last: new credentials would reset it.
     let dies_with_call = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    doing(dies_with_call, "cannot tie itself to the call")
+    with_context(dies_with_call, "cannot tie itself to the call")
 }
 
 /// Starts the second process, and waits until the sandbox has ended.
 fn run_second() -> SetupResult<()> {
     privileges::hand_down()?;
     let second = programs::status(&mut part(SELF, "init"));
-    let status = doing(second, "cannot start the first process of the sandbox")?;
+    let status = with_context(second, "cannot start the first process of the sandbox")?;
     match status.signal() {
         Some(signal) => Err(format!("the first process of the sandbox was ended by signal {signal}")),
         None => Ok(()),
@@ -126,11 +126,11 @@ pub(super) fn map_ids(process: u32) -> SetupResult<()> {
     let map = |name: &str, id: u32| fs::write(format!("{folder}/{name}"), format!("{id} {id} 1\n"));
     let mapped = fs::read_to_string(format!("{folder}/uid_map")).is_ok_and(|map| !map.is_empty());
     let denied = fs::write(format!("{folder}/setgroups"), "deny");
-    doing(denied, "cannot give up supplementary groups")?;
+    with_context(denied, "cannot give up supplementary groups")?;
     if !mapped {
-        doing(map("uid_map", uid), "cannot map the user")?;
+        with_context(map("uid_map", uid), "cannot map the user")?;
     }
-    doing(map("gid_map", gid), "cannot map the group")
+    with_context(map("gid_map", gid), "cannot map the group")
 }
 
 /// Returns a map of ids that maps each id of `own` to itself.

@@ -24,7 +24,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
-use super::backend::{SetupResult, doing};
+use super::backend::{SetupResult, with_context};
 use super::plan::Layer;
 use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
@@ -63,7 +63,7 @@ fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
 /// Returns the mounts of this namespace: id and mount point.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
-    let mounts = doing(std::fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
+    let mounts = with_context(std::fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
     let parsed = mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| {
         let mut fields = line.split(|&byte| byte == b' ');
         let id = fields.next().and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok());
@@ -92,23 +92,26 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
 fn open_place(folder: &Path) -> SetupResult<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty());
-    doing(opened, format_args!("cannot open {}", folder.display()))
+    with_context(opened, format_args!("cannot open {}", folder.display()))
 }
 
 /// Creates the file system of lower, upper and work folder.
 fn create(folders: &[OwnedFd; 3], flags: &[&str]) -> SetupResult<OwnedFd> {
     let what = "overlayfs cannot be mounted in a user namespace here";
-    let context = doing(rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
+    let context = with_context(rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
     for (key, folder) in ["lowerdir", "upperdir", "workdir"].into_iter().zip(folders) {
         let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        doing(rustix::mount::fsconfig_set_string(&context, key, OsStr::from_bytes(path.as_bytes())), what)?;
+        with_context(
+            rustix::mount::fsconfig_set_string(&context, key, OsStr::from_bytes(path.as_bytes())),
+            what,
+        )?;
     }
     for flag in flags {
-        doing(rustix::mount::fsconfig_set_flag(&context, *flag), what)?;
+        with_context(rustix::mount::fsconfig_set_flag(&context, *flag), what)?;
     }
-    doing(rustix::mount::fsconfig_create(&context), what)?;
+    with_context(rustix::mount::fsconfig_create(&context), what)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    doing(rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes), what)
+    with_context(rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes), what)
 }
 
 /// Attribute of a folder that hides the entries below it.

@@ -11,7 +11,7 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-use super::backend::{SetupResult, doing};
+use super::backend::{SetupResult, with_context};
 use super::plan::Limits;
 
 /// Largest number of a capability.
@@ -32,21 +32,21 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
 pub fn drop_capabilities() -> SetupResult<()> {
     let is_root = rustix::process::geteuid().is_root();
     let kept = if is_root { KEPT } else { CapabilitySet::empty() };
-    let ours = doing(rustix::thread::capabilities(None), "cannot read the capabilities")?;
+    let ours = with_context(rustix::thread::capabilities(None), "cannot read the capabilities")?;
     for number in 0..=CAPABILITIES_MAX {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         if !kept.contains(capability)
             && rustix::thread::capability_is_in_bounding_set(capability).unwrap_or(false)
         {
             let removed = rustix::thread::remove_capability_from_bounding_set(capability);
-            doing(removed, format_args!("cannot drop capability {number}"))?;
+            with_context(removed, format_args!("cannot drop capability {number}"))?;
         }
     }
     // A kernel without ambient capabilities has nothing to clear.
     let _ = rustix::thread::clear_ambient_capability_set();
     let left = ours.permitted & kept;
     let sets = CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() };
-    doing(rustix::thread::set_capabilities(None, sets), "cannot drop the capabilities")
+    with_context(rustix::thread::set_capabilities(None, sets), "cannot drop the capabilities")
 }
 
 /// Passes the capabilities of this process in its own namespace on to the program that it starts next, for any user.
@@ -54,12 +54,12 @@ pub fn drop_capabilities() -> SetupResult<()> {
 /// # Errors
 /// Returns the step that failed.
 pub fn hand_down() -> SetupResult<()> {
-    let ours = doing(rustix::thread::capabilities(None), "cannot read the capabilities")?;
+    let ours = with_context(rustix::thread::capabilities(None), "cannot read the capabilities")?;
     let sets = CapabilitySets { inheritable: ours.permitted, ..ours };
-    doing(rustix::thread::set_capabilities(None, sets), "cannot hand the capabilities down")?;
+    with_context(rustix::thread::set_capabilities(None, sets), "cannot hand the capabilities down")?;
     for capability in ours.permitted.iter() {
         let added = rustix::thread::configure_capability_in_ambient_set(capability, true);
-        doing(added, "cannot hand a capability down")?;
+        with_context(added, "cannot hand a capability down")?;
     }
     Ok(())
 }
@@ -69,9 +69,9 @@ pub fn hand_down() -> SetupResult<()> {
 /// # Errors
 /// Returns the step that failed.
 pub fn seal() -> SetupResult<()> {
-    doing(rustix::thread::set_no_new_privs(true), "cannot give up new privileges")?;
+    with_context(rustix::thread::set_no_new_privs(true), "cannot give up new privileges")?;
     let closed = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    doing(closed, "cannot close this process to others")
+    with_context(closed, "cannot close this process to others")
 }
 
 /// Limits the resources of each process. Processes are counted only in a user namespace of the sandbox, where no others
@@ -99,7 +99,7 @@ fn set_limit(resource: Resource, limit: Option<u64>) -> SetupResult<()> {
     let Some(limit) = limit else { return Ok(()) };
     let most = rustix::process::getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
     let lowered = Rlimit { current: Some(most), maximum: Some(most) };
-    doing(rustix::process::setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))
+    with_context(rustix::process::setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))
 }
 
 /// Calls that reach keys of the caller's session, or parts of the kernel that no build needs. Rings of `io_uring` make
@@ -149,22 +149,23 @@ pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALWAYS.into_iter().map(|call| (call, Vec::new())).collect();
     let typing = TYPING.into_iter().map(is_request).collect::<Result<_, _>>();
-    rules.insert(libc::SYS_ioctl, doing(typing, "cannot make a filter")?);
+    rules.insert(libc::SYS_ioctl, with_context(typing, "cannot make a filter")?);
     if !is_alone {
         rules.extend(TRACING.map(|call| (call, Vec::new())));
     }
     if !network {
         let families = if is_alone { &NAMESPACED[..] } else { &[libc::AF_UNIX] };
-        rules.insert(libc::SYS_socket, vec![doing(none_of(families), "cannot make a filter")?]);
+        rules.insert(libc::SYS_socket, vec![with_context(none_of(families), "cannot make a filter")?]);
     }
-    let arch = doing(TargetArch::try_from(std::env::consts::ARCH), "no filter is known for this processor")?;
+    let arch =
+        with_context(TargetArch::try_from(std::env::consts::ARCH), "no filter is known for this processor")?;
     let errno = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let made = SeccompFilter::new(rules, SeccompAction::Allow, errno, arch).and_then(BpfProgram::try_from);
-    let mut program = doing(made, "cannot make a filter")?;
+    let mut program = with_context(made, "cannot make a filter")?;
     if cfg!(target_arch = "x86_64") {
         program.splice(0..0, no_second_numbering());
     }
-    doing(seccompiler::apply_filter(&program), "the kernel takes no filter")
+    with_context(seccompiler::apply_filter(&program), "the kernel takes no filter")
 }
 
 /// Returns a rule for an `ioctl` with that request.

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::apart::Apart;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::listing::Listing;
@@ -23,6 +22,7 @@ use crate::engine::workspace::protect::{HEAD, is_repository};
 use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
 use crate::engine::workspace::{Workspace, fs, protect};
 use crate::error::{Error, ErrorKind};
+use crate::other_cpu::OtherCpu;
 
 /// Longest time of a search: a command whose workspace was not searched does not run.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -212,7 +212,7 @@ impl<'a> Search<'a> {
             while let Some(folder) = self.queue.next() {
                 outcome = outcome.and(self.step(&mut part, &folder));
                 if helpers.is_empty() && self.names.load(Ordering::Relaxed) > NAMES_ALONE {
-                    let apart = Apart::from_here();
+                    let apart = OtherCpu::from_here();
                     let help = move || {
                         apart.go();
                         self.help()

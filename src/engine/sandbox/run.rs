@@ -19,10 +19,10 @@ use super::outside::Network;
 use super::plan::{Ended, Link, Order, Report, SandboxPlan, read_now};
 use super::proxy::Proxy;
 use super::proxy::hosts::Hosts;
-use crate::apart::Apart;
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{fs, programs};
 use crate::error::{Error, ErrorKind};
+use crate::other_cpu::OtherCpu;
 
 /// Longest time between two checks if the call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -106,7 +106,7 @@ impl Early {
     pub fn start(network: bool, peer: Option<u32>) -> Option<Self> {
         let command = namespaces::early_command(network, peer);
         // A process starts on the processor of the thread that starts it, and this one's is busy.
-        let apart = Apart::from_here();
+        let apart = OtherCpu::from_here();
         let (sender, started) = mpsc::channel();
         let start = move || {
             let (alive, is_alive) = mpsc::channel();
@@ -148,7 +148,7 @@ pub fn run(
             early.started.recv().unwrap_or_else(ended_early)?
         }
         (None, Start::Early) => {
-            Running::start(namespaces::early_command(network, peer), Some(&Apart::default()))?
+            Running::start(namespaces::early_command(network, peer), Some(&OtherCpu::default()))?
         }
         (None, Start::Planned(command)) => {
             Running::start(command(&plan.reach).map_err(Failure::Backend)?, None)?
@@ -209,7 +209,7 @@ impl Drop for Departing {
 
 impl Running {
     /// Starts the process that makes the sandbox; one that gets its user ids from the call starts on another processor.
-    fn start(command: Command, apart: Option<&Apart>) -> Result<Self, Failure> {
+    fn start(command: Command, apart: Option<&OtherCpu>) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
         let spawn = || programs::spawn(&mut with_link(command, theirs.into()));
         let id = |child: &io::Result<Child>| child.as_ref().ok().map(Pid::from_child);

@@ -23,7 +23,7 @@ use super::{id, lock};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::stat_cache::{Kept, Looks};
+use crate::engine::workspace::stat_cache::{Fingerprint, StatCache};
 use crate::error::{Error, ErrorKind};
 
 /// Name of the folder at the workspace root.
@@ -64,9 +64,9 @@ pub struct State {
     /// Open folders below it, by path: a call needs some of them repeatedly.
     opened: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
     /// Cache that lasts from one call to the next.
-    kept: Arc<Kept>,
+    kept: Arc<StatCache>,
     /// Cache of the call, for values too large to last longer.
-    kept_in_call: Kept,
+    kept_in_call: StatCache,
     /// Values of upper layers for the duration of the call, by type.
     noted: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
     /// Canonical path of the workspace root, which identifies the workspace.
@@ -141,7 +141,7 @@ impl State {
             grown: Mutex::default(),
             opened: Mutex::default(),
             kept: Arc::clone(workspace.kept()),
-            kept_in_call: Kept::default(),
+            kept_in_call: StatCache::default(),
             noted: Mutex::default(),
             root: workspace.root().to_owned(),
         }))
@@ -238,7 +238,13 @@ impl State {
 
     /// Caches the parsed value of the file `below`, of about `bytes` bytes: for later calls, or if it is too large,
     /// only for this one.
-    pub(super) fn keep<T: Any + Send + Sync>(&self, below: &str, value: Arc<T>, looks: Looks, bytes: usize) {
+    pub(super) fn keep<T: Any + Send + Sync>(
+        &self,
+        below: &str,
+        value: Arc<T>,
+        looks: Fingerprint,
+        bytes: usize,
+    ) {
         let kept = if self.kept.has_room_for(bytes) { &*self.kept } else { &self.kept_in_call };
         kept.put((&self.root, &self.shown(below)), value, looks, bytes);
     }

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::fs;
 use super::path::WorkspacePath;
-use crate::apart::Apart;
 use crate::buffer::Buffer;
+use crate::other_cpu::OtherCpu;
 use crate::sha256::{Hasher, Sha256};
 
 /// Size from which a file is read by a thread, in bytes.
@@ -69,7 +69,7 @@ pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, S
 fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
     let mut bytes = Buffer::zeroed(length);
     let (sender, parts) = mpsc::channel::<&[u8]>();
-    let apart = Apart::from_here();
+    let apart = OtherCpu::from_here();
     let hash = move || {
         apart.go();
         let mut hasher = Hasher::default();
@@ -124,7 +124,7 @@ pub enum Digest {
     /// Of names, modes and bytes.
     Bytes(Sha256),
     /// Of names, modes, sizes, times and inodes, if reading all bytes would take long.
-    Looks(Sha256),
+    Fingerprint(Sha256),
 }
 
 /// Everything at or below a path, by relative path.
@@ -235,7 +235,7 @@ impl Contents {
         if let Some((mode, sha256)) = self.file() {
             return Digest::File { mode, sha256 };
         }
-        self.by_bytes().map_or_else(|| Digest::Looks(self.by_looks()), Digest::Bytes)
+        self.by_bytes().map_or_else(|| Digest::Fingerprint(self.by_looks()), Digest::Bytes)
     }
 
     /// Returns true if `known` is the digest of these contents.
@@ -244,7 +244,7 @@ impl Contents {
         match known {
             Digest::File { mode, sha256 } => self.file() == Some((mode, sha256)),
             Digest::Bytes(sha256) => self.by_bytes() == Some(sha256),
-            Digest::Looks(sha256) => self.by_looks() == sha256,
+            Digest::Fingerprint(sha256) => self.by_looks() == sha256,
         }
     }
 

@@ -27,7 +27,7 @@ use protect::{HEAD, is_repository, is_work_tree, protected_component};
 use resolve::ResolvedPath;
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
-use stat_cache::Kept;
+use stat_cache::StatCache;
 
 use crate::error::{Error, ErrorKind};
 use crate::text::similarity;
@@ -53,7 +53,7 @@ pub struct Workspace {
     /// Longest time that one holder may keep a lock before waiters give up.
     lock_wait: Duration,
     /// Cache that lives from one call to the next.
-    kept: Arc<Kept>,
+    kept: Arc<StatCache>,
     /// Note on other workspaces in the error for a path outside.
     outside: Option<String>,
 }
@@ -124,13 +124,13 @@ impl Workspace {
 
     /// Returns the workspace with the cache of earlier calls.
     #[must_use]
-    pub fn keeping(self, kept: &Arc<Kept>) -> Self {
+    pub fn keeping(self, kept: &Arc<StatCache>) -> Self {
         Self { kept: Arc::clone(kept), ..self }
     }
 
     /// Returns cache that lives from one call to the next.
     #[must_use]
-    pub const fn kept(&self) -> &Arc<Kept> {
+    pub const fn kept(&self) -> &Arc<StatCache> {
         &self.kept
     }
 

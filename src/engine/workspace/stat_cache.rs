@@ -1,6 +1,6 @@
 //! Cache of a process that makes many calls.
 //!
-//! One rule for all of it: a value holds while every place that it was made from looks as it did then ([`Looks`]):
+//! One rule for all of it: a value holds while every place that it was made from looks as it did then ([`Fingerprint`]):
 //! a file by device, inode, size and times, a folder by device, inode, mode and owner, a missing name by being
 //! missing. The next call looks again, one `stat` a place, and finds out again what no longer holds. A file that
 //! changed in the last moments could change again and look the same: what was made of it is not kept, unless the file
@@ -9,7 +9,7 @@
 //! Calls that run at once share it. None waits for another: the lock is held to find a value or to put one in
 //! its place, never while a place is looked at or a value is made.
 //!
-//! [`KeptFiles`] holds the bytes of small files that an earlier call has read, by their stat.
+//! [`FileCache`] holds the bytes of small files that an earlier call has read, by their stat.
 //!
 //! The rule is the same: a file that looks as it did when it was read (device, inode, size and
 //! times) has the bytes that it had. A file that changed in the moments before it was read is not kept. The caller
@@ -40,7 +40,7 @@ const YOUNG_SECONDS: i64 = 2;
 
 /// Values cached for the workspaces that a process works in.
 #[derive(Default)]
-pub struct Kept {
+pub struct StatCache {
     /// True if calls follow in which it may be of use.
     is_lasting: bool,
     /// Values, with the newest at the end.
@@ -52,20 +52,20 @@ struct KeptValue {
     /// Root of the workspace, and name of the value.
     key: (PathBuf, String),
     /// Files that it was made from.
-    looks: Arc<Looks>,
+    looks: Arc<Fingerprint>,
     /// Value.
     value: Arc<dyn Any + Send + Sync>,
     /// Estimated size in bytes.
     bytes: usize,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for StatCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("is_lasting", &self.is_lasting).finish_non_exhaustive()
+        f.debug_struct("StatCache").field("is_lasting", &self.is_lasting).finish_non_exhaustive()
     }
 }
 
-impl Kept {
+impl StatCache {
     /// Returns a cache for a process that makes many calls.
     #[must_use]
     pub fn lasting() -> Arc<Self> {
@@ -104,7 +104,7 @@ impl Kept {
         &self,
         (root, name): (&Path, &str),
         value: Arc<T>,
-        looks: Looks,
+        looks: Fingerprint,
         bytes: usize,
     ) {
         let mut values = self.values();
@@ -137,7 +137,7 @@ impl Kept {
             return Some(known);
         }
         let value = Arc::default();
-        self.put((root, name), Arc::clone(&value), Looks::default(), bytes);
+        self.put((root, name), Arc::clone(&value), Fingerprint::default(), bytes);
         Some(value)
     }
 
@@ -155,7 +155,7 @@ impl Kept {
 
 /// The places that a value is made from, each looked at before it was read.
 #[derive(Debug)]
-pub struct Looks {
+pub struct Fingerprint {
     /// They, with what stood there.
     places: Vec<Look>,
     /// Files that changed since then are young.
@@ -191,7 +191,7 @@ enum What {
     },
 }
 
-impl Default for Looks {
+impl Default for Fingerprint {
     fn default() -> Self {
         Self { places: Vec::new(), old_before: old_before(), are_sure: true }
     }
@@ -209,7 +209,7 @@ pub fn is_young(stat: &Stat) -> bool {
     stat.st_ctime >= old_before || stat.st_mtime >= old_before
 }
 
-impl Looks {
+impl Fingerprint {
     /// Looks at the file at an absolute path, through links.
     pub fn at_file(&mut self, path: &Path) {
         self.add(CWD, path.to_owned(), true, What::Content);
@@ -312,7 +312,7 @@ pub enum Way {
 
 /// Small files that were read.
 #[derive(Default)]
-pub struct KeptFiles {
+pub struct FileCache {
     /// Files by device, inode and way.
     files: Mutex<Files>,
 }
@@ -334,7 +334,7 @@ struct KeptFile {
     bytes: Arc<[u8]>,
 }
 
-impl KeptFiles {
+impl FileCache {
     /// Returns the cached bytes of a file with this stat.
     #[must_use]
     pub fn known(&self, way: Way, now: &Stat) -> Option<Vec<u8>> {
@@ -367,9 +367,9 @@ impl KeptFiles {
     }
 }
 
-impl fmt::Debug for KeptFiles {
+impl fmt::Debug for FileCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeptFiles").finish_non_exhaustive()
+        f.debug_struct("FileCache").finish_non_exhaustive()
     }
 }
 
@@ -390,9 +390,9 @@ mod tests {
     #[test]
     fn cached_value_is_dropped_when_a_file_changes() {
         let (folder, opened) = folder_with("f");
-        let (root, kept) = (folder.path(), Kept::lasting());
+        let (root, kept) = (folder.path(), StatCache::lasting());
         let keep = |name: &str| {
-            let mut looks = Looks { old_before: i64::MAX, ..Looks::default() };
+            let mut looks = Fingerprint { old_before: i64::MAX, ..Fingerprint::default() };
             looks.below(opened.as_fd(), name);
             kept.put((root, "it"), Arc::new(7_u32), looks, 4);
         };
@@ -414,8 +414,8 @@ mod tests {
     #[test]
     fn value_of_a_recently_changed_file_is_not_cached() {
         let (folder, opened) = folder_with("f");
-        let kept = Kept::lasting();
-        let mut looks = Looks::default();
+        let kept = StatCache::lasting();
+        let mut looks = Fingerprint::default();
         looks.below(opened.as_fd(), "f");
         kept.put((folder.path(), "it"), Arc::new(7_u32), looks, 4);
         assert!(kept.get::<u32>((folder.path(), "it"), opened.as_fd()).is_none());
@@ -423,13 +423,13 @@ mod tests {
 
     #[test]
     fn value_cache_evicts_the_oldest_values() {
-        let kept = Kept::lasting();
+        let kept = StatCache::lasting();
         let (folder, opened) = folder_with("f");
         for number in 0..200 {
             kept.put(
                 (folder.path(), &format!("{number}")),
                 Arc::new(number),
-                Looks::default(),
+                Fingerprint::default(),
                 BYTES_MAX / 8,
             );
         }
@@ -439,7 +439,7 @@ mod tests {
             (0..200).filter(|number| held(*number)).collect::<Vec<_>>(),
             (192..200).collect::<Vec<_>>()
         );
-        assert!(!kept.has_room_for(BYTES_MAX + 1) && Kept::default().has_room_for(BYTES_MAX + 1));
+        assert!(!kept.has_room_for(BYTES_MAX + 1) && StatCache::default().has_room_for(BYTES_MAX + 1));
     }
 
     /// Returns the stat of a file, as if it had not changed for a long time.
@@ -455,7 +455,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "one").unwrap();
-        let (kept, then) = (KeptFiles::default(), old_stat(&path));
+        let (kept, then) = (FileCache::default(), old_stat(&path));
         kept.note(Way::Beneath, &then, b"one");
         assert_eq!(kept.known(Way::Beneath, &then).as_deref(), Some(&b"one"[..]));
         assert_eq!(kept.known(Way::Followed, &then), None);
@@ -473,7 +473,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "one").unwrap();
-        let (kept, young) = (KeptFiles::default(), rustix::fs::stat(&path).unwrap());
+        let (kept, young) = (FileCache::default(), rustix::fs::stat(&path).unwrap());
         kept.note(Way::Beneath, &young, b"one");
         assert_eq!(kept.known(Way::Beneath, &young), None);
         let then = old_stat(&path);
@@ -491,7 +491,7 @@ mod tests {
         let path = folder.path().join("f");
         let bytes = vec![0; FILE_BYTES_MAX];
         std::fs::write(&path, &bytes).unwrap();
-        let (kept, mut then) = (KeptFiles::default(), old_stat(&path));
+        let (kept, mut then) = (FileCache::default(), old_stat(&path));
         for _ in 0..20 {
             then.st_ino += 1;
             kept.note(Way::Beneath, &then, &bytes);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::Work;
 use super::place::{MatchedLines, PLACES_MAX, Unfit};
-use crate::text::checked::{items, peek};
+use crate::text::checked::{items, slice_or_empty};
 
 /// How a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -342,7 +342,7 @@ fn lexed(tokens: &[Token]) -> Vec<Option<Reading>> {
             Token::Byte(byte) => line.take(*byte),
             Token::Escape(escape) if !is_layout(*escape) => readings.push(None),
             Token::Escape(escape) => {
-                let reading = line.reading(peek(tokens, at + 1..));
+                let reading = line.reading(slice_or_empty(tokens, at + 1..));
                 readings.push(reading);
                 if escape.meaning == b'\n' && reading != Some(Reading::Letters) {
                     line = Line::default();

@@ -8,7 +8,7 @@ use super::Work;
 use super::place::{
     Folded, MatchedLines, NewLine, PLACES_MAX, Unfit, compose, split, trimmed_end, whole_lines,
 };
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Separators that may follow a number.
 const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];
@@ -127,7 +127,7 @@ pub(in crate::text) fn plain_typography(text: &[u8]) -> Folded {
         for character in chunk.valid().chars() {
             let next = end + character.len_utf8();
             if let Some(plain) = on_keyboard(character) {
-                folded.push(start, peek(text, start..end));
+                folded.push(start, slice_or_empty(text, start..end));
                 folded.push(end, plain.encode_utf8(&mut [0; 4]).as_bytes());
                 start = next;
             }
@@ -135,7 +135,7 @@ pub(in crate::text) fn plain_typography(text: &[u8]) -> Folded {
         }
         end += chunk.invalid().len();
     }
-    folded.push(start, peek(text, start..));
+    folded.push(start, slice_or_empty(text, start..));
     folded
 }
 

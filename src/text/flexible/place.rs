@@ -6,7 +6,7 @@ use std::ops::Range;
 use similar::DiffOp;
 
 use super::Work;
-use crate::text::checked::{item, items, peek, slice};
+use crate::text::checked::{item, items, slice, slice_or_empty};
 use crate::text::find::Occurrences;
 use crate::text::line_diff;
 use crate::text::line_index::LineIndex;
@@ -75,7 +75,7 @@ pub fn split(text: &[u8]) -> (Vec<&[u8]>, bool) {
 
 /// Returns the bytes of `range`, to compare and count them.
 pub fn at<'a>(text: &'a [u8], range: &Range<usize>) -> &'a [u8] {
-    peek(text, range.clone())
+    slice_or_empty(text, range.clone())
 }
 
 /// Returns the start of the line that contains `offset`.
@@ -107,18 +107,18 @@ pub fn with_ending(text: &[u8], line: &Range<usize>) -> Range<usize> {
 /// Returns a line without the blanks at its end.
 pub fn trimmed_end(line: &[u8]) -> &[u8] {
     let blanks = line.iter().rev().take_while(|&&byte| is_blank(byte)).count();
-    peek(line, ..line.len() - blanks)
+    slice_or_empty(line, ..line.len() - blanks)
 }
 
 /// Returns the blanks at the start of a line.
 pub fn indent(line: &[u8]) -> &[u8] {
     let blanks = line.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
-    peek(line, ..blanks)
+    slice_or_empty(line, ..blanks)
 }
 
 /// Returns a line without the blanks at both ends.
 pub fn trimmed(line: &[u8]) -> &[u8] {
-    trimmed_end(peek(line, indent(line).len()..))
+    trimmed_end(slice_or_empty(line, indent(line).len()..))
 }
 
 /// Returns true for a blank within a line. A CR alone is not one: it may be text.

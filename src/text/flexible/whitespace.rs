@@ -14,7 +14,7 @@ use super::place::{
     Folded, MatchedLines, PLACES_MAX, Unfit, as_given, at, line_end, lines_of, may_contain, runs, split,
     trimmed, trimmed_end, with_ending,
 };
-use crate::text::checked::{items, peek, slice};
+use crate::text::checked::{items, slice, slice_or_empty};
 
 /// Returns the places of `old`, ignoring blank lines.
 pub fn blank_line_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
@@ -84,7 +84,7 @@ pub fn only_dangles(text: &[u8], old: &[u8]) -> bool {
 fn without_edges(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let (lines, _) = split(old);
     let Edges { head, tail } = Edges::of(&lines);
-    let core = peek(&lines, head..lines.len() - tail).join(&b'\n');
+    let core = slice_or_empty(&lines, head..lines.len() - tail).join(&b'\n');
     if core.is_empty() || head + tail == 0 {
         return Vec::new();
     }

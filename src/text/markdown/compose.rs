@@ -11,7 +11,7 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use super::find::same;
 use super::outline;
 use super::outline::{Heading, end_of, outline};
-use crate::text::checked::{Fault, must_fit, peek, slice};
+use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
 
 /// New text of a file, and the range of its new bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Document<'_> {
     /// Returns the line, from 1, that contains a byte of the text.
     #[must_use]
     pub fn line_of(&self, at: usize) -> u64 {
-        memchr::memchr_iter(self.terminator, peek(self.text, ..at)).count() as u64 + 1
+        memchr::memchr_iter(self.terminator, slice_or_empty(self.text, ..at)).count() as u64 + 1
     }
 
     /// Replaces the body of a section by `content`.
@@ -427,7 +427,7 @@ fn parts(text: &[u8], range: &Range<usize>) -> Parts {
     let mut at = range.start;
     while at < range.end {
         let end = line_end(text, at).min(range.end);
-        if !peek(text, at..end).trim_ascii().is_empty() {
+        if !slice_or_empty(text, at..end).trim_ascii().is_empty() {
             first = first.or(Some(at));
             last = end;
         }
@@ -438,7 +438,7 @@ fn parts(text: &[u8], range: &Range<usize>) -> Parts {
 
 /// Returns the end of the line that contains `at`: after LF, CR LF or CR, as in CommonMark.
 fn line_end(text: &[u8], at: usize) -> usize {
-    let rest = peek(text, at..);
+    let rest = slice_or_empty(text, at..);
     let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
         return text.len();
     };

@@ -185,21 +185,21 @@ pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     let last = split(text).pop().unwrap_or(text);
     let wanted = comparable(&Name::of(last).source);
     let titles: Vec<String> = headings.iter().map(|heading| comparable(&heading.title)).collect();
-    let mut likeness: Vec<(usize, f32)> = (0..titles.len()).map(|at| (at, 0.0)).collect();
+    let mut similarity: Vec<(usize, f32)> = (0..titles.len()).map(|at| (at, 0.0)).collect();
     if titles.len() > COMPARED_MAX {
         // Of very many headers, compare the first ones with the longest common start.
         let begins_alike = |at: usize| {
             let same = |title: &String| common_start(wanted.as_bytes(), title.as_bytes());
             std::cmp::Reverse(titles.get(at).map_or(0, same))
         };
-        likeness.sort_by_cached_key(|(at, _)| begins_alike(*at));
+        similarity.sort_by_cached_key(|(at, _)| begins_alike(*at));
     }
-    for (at, ratio) in likeness.iter_mut().take(COMPARED_MAX) {
+    for (at, ratio) in similarity.iter_mut().take(COMPARED_MAX) {
         let title = titles.get(*at).map_or("", String::as_str);
         *ratio = similarity::ratio(&wanted, title);
     }
-    likeness.sort_by(|one, other| other.1.total_cmp(&one.1));
-    likeness.into_iter().map(|(at, _)| at).collect()
+    similarity.sort_by(|one, other| other.1.total_cmp(&one.1));
+    similarity.into_iter().map(|(at, _)| at).collect()
 }
 
 /// Returns the compared part of a title, in lowercase.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{BrokenLink, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::content::UTF8_BOM;
 
 /// Byte that replaces an invalid UTF-8 byte for the parser; it has no meaning in Markdown.
@@ -72,7 +72,7 @@ pub fn parts(text: &[u8]) -> usize {
 #[must_use]
 pub fn outline(text: &[u8]) -> Vec<Heading> {
     let start = front_matter(text);
-    let body = peek(text, start..);
+    let body = slice_or_empty(text, start..);
     let parsed = parseable(body);
     let mut headings = Vec::new();
     let mut depth = 0_usize;
@@ -123,7 +123,7 @@ pub fn on_one_line(text: &str) -> String {
 #[must_use]
 pub fn front_matter(text: &[u8]) -> usize {
     let start = if text.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
-    let body = peek(text, start..);
+    let body = slice_or_empty(text, start..);
     let mut lines = crate::text::lines::lines(body);
     let mut length = start;
     let Some(first) = lines.next() else {
@@ -223,7 +223,7 @@ impl Open {
     /// Returns the header, for a text that begins at offset `start` of the whole one.
     fn heading(self, text: &[u8], start: usize) -> Heading {
         let span = whole_lines(text, &self.range);
-        let source = source_of(peek(text, self.range));
+        let source = source_of(slice_or_empty(text, self.range));
         Heading {
             level: self.level,
             source,
@@ -237,12 +237,12 @@ impl Open {
 /// Returns the whole lines that a range of bytes touches.
 fn whole_lines(text: &[u8], range: &Range<usize>) -> Range<usize> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    let before = peek(text, ..range.start);
+    let before = slice_or_empty(text, ..range.start);
     let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
     let mut end = range.end;
     // The range of the parser ends before or after the line ending.
     if !text.get(..end).and_then(<[u8]>::last).is_some_and(is_end) {
-        let rest = peek(text, end..);
+        let rest = slice_or_empty(text, end..);
         end += rest.iter().position(is_end).map_or(rest.len(), |at| at + 1);
     }
     if text.get(..end).is_some_and(|head| head.ends_with(b"\r")) && text.get(end) == Some(&b'\n') {

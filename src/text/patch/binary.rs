@@ -2,7 +2,7 @@
 
 use zlib_rs::{Deflate, DeflateFlush, Inflate, InflateFlush, Status};
 
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Largest content that a binary patch may have, in bytes.
 pub const BINARY_BYTES_MAX: usize = 256 << 20;
@@ -298,10 +298,10 @@ fn deflated(content: &[u8]) -> Vec<u8> {
     loop {
         let done = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
         let before = deflate.total_out();
-        let input = peek(content, done..);
+        let input = slice_or_empty(content, done..);
         let status = deflate.compress(input, &mut chunk, DeflateFlush::Finish);
         let made = usize::try_from(deflate.total_out() - before).unwrap_or_default();
-        output.extend_from_slice(peek(&chunk, ..made));
+        output.extend_from_slice(slice_or_empty(&chunk, ..made));
         // This fails only for calls in a wrong order.
         if made == 0 || !matches!(status, Ok(Status::Ok | Status::BufError)) {
             return output;

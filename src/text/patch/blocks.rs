@@ -6,7 +6,7 @@ use similar::DiffTag;
 
 use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Line, Operation, Prefix, lines};
 use super::source::{ParseError, Source, marker, other_format, search_marker};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
 use crate::text::replace::Flat;
@@ -218,7 +218,7 @@ fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
     let (text, lines) = (Flat::of(text).text, Flat::of(lines).text);
     let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
     let skipped = before.map(|before| at_line_feeds(&text).take(before).map(<[u8]>::len).sum::<usize>());
-    let rest = skipped.map_or(&[][..], |skipped| peek(&text, skipped..));
+    let rest = skipped.map_or(&[][..], |skipped| slice_or_empty(&text, skipped..));
     rest.starts_with(&lines) || lines.strip_suffix(b"\n").is_some_and(|lines| rest == lines)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::index::Tier;
-use crate::text::checked::{Fault, peek};
+use crate::text::checked::{Fault, slice_or_empty};
 use crate::text::escaped;
 
 /// Fates of all hunks of a file, at least one of which fails.
@@ -259,7 +259,7 @@ impl fmt::Display for Reason {
 pub fn visible(text: &[u8]) -> String {
     const LETTERS_MAX: usize = 200;
     // A character has at most four bytes.
-    let start = peek(text, ..text.len().min(4 * LETTERS_MAX));
+    let start = slice_or_empty(text, ..text.len().min(4 * LETTERS_MAX));
     // A carriage return at the end is shown as a line ending.
     escaped::visible(start).chars().take(LETTERS_MAX).filter(|letter| *letter != '\n').collect()
 }

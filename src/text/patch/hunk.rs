@@ -2,7 +2,7 @@
 
 use super::model::{Ending, Hunk, HunkLine, Kind, Line, Prefix};
 use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header, not_a_hunk_line};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Number of old and of new lines of a hunk.
 type Counts = (usize, usize);
@@ -278,7 +278,7 @@ pub fn file_name(text: &[u8]) -> Option<Name> {
 fn time(text: &[u8]) -> Option<usize> {
     let is_time = |rest: &[u8]| {
         let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"-:.+ ".contains(byte);
-        let date = peek(rest, ..10);
+        let date = slice_or_empty(rest, ..10);
         let has_form = date.iter().enumerate().all(|(at, byte)| match at {
             4 | 7 => *byte == b'-',
             _ => byte.is_ascii_digit(),

@@ -4,7 +4,7 @@ use super::conflict::{Failure, Nearest, Reason, visible};
 use super::index;
 use super::index::{LinesSought, Search, Text, Tier};
 use super::model::{Ending, Hunk, HunkLine, Kind};
-use crate::text::checked::{Fault, must_fit, peek};
+use crate::text::checked::{Fault, must_fit, slice_or_empty};
 use crate::text::nearest::best_start;
 
 /// Place of a hunk.
@@ -254,7 +254,7 @@ impl Placing<'_, '_> {
         for fuzz in 1..=self.options.fuzz.min(before.max(after)) {
             let (before, after) = (before.min(fuzz), after.min(fuzz));
             let end = old.lines.len().saturating_sub(after);
-            let lines = peek(&old.lines, before..end).to_vec();
+            let lines = slice_or_empty(&old.lines, before..end).to_vec();
             if lines.is_empty() {
                 return Ok(None);
             }

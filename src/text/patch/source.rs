@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::model::{Format, Line, Operation};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::lines::at_line_feeds;
 
 /// Reason why a patch cannot be read.
@@ -60,7 +60,7 @@ impl<'a> Source<'a> {
 
     /// Returns the lines after `from` and before `to`, each with its ending.
     pub fn between(&self, from: usize, to: usize) -> Vec<u8> {
-        peek(&self.lines, from + 1..to).concat()
+        slice_or_empty(&self.lines, from + 1..to).concat()
     }
 
     /// Returns true if the line with `index` ends in a carriage return and a line feed.
@@ -149,7 +149,7 @@ pub fn other_format(source: &Source<'_>, index: usize, format: Format) -> Option
     (begins != format).then(|| "a patch of another format begins here: send each by itself".into())
 }
 
-/// Returns an error message for a line of a hunk that is none.
+/// Returns an error message for a line that cannot be in a hunk.
 pub fn not_a_hunk_line(text: &[u8]) -> String {
     format!("a hunk line begins with a space, `+` or `-`, but this is {:?}", String::from_utf8_lossy(text))
 }

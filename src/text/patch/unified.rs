@@ -5,7 +5,7 @@ use super::hunk;
 use super::hunk::{Name, file_name, git_names, prefix_of, whole_name};
 use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
 use super::source::{ParseError, Source, foreign, is_file_header, is_hunk_header, other_format};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 
 /// Minimum number of digits of an id in an `index` line.
 const ID_DIGITS_MIN: usize = 4;
@@ -134,7 +134,7 @@ impl<'a> Reader<'_, 'a> {
     /// Reads `---` and `+++`.
     fn names(&mut self) -> Result<(Name, Name), ParseError> {
         let mut name = || {
-            let text = self.source.text(self.at).map_or(&[][..], |text| peek(text, 4..));
+            let text = self.source.text(self.at).map_or(&[][..], |text| slice_or_empty(text, 4..));
             let name =
                 file_name(text).ok_or_else(|| ParseError::at(self.at, "this file name cannot be read"));
             self.at += 1;

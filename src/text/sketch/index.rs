@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::{Refusal, Which};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::line_index::LineIndex;
 use crate::text::omission;
 
@@ -46,7 +46,7 @@ impl<'a> Index<'a> {
         let all = if key.is_empty() { &[] } else { self.lines.positions(key) };
         let from = all.partition_point(|&at| at < within.start);
         let to = all.partition_point(|&at| at < within.end);
-        peek(all, from..to)
+        slice_or_empty(all, from..to)
     }
 
     /// Returns a line of the file.

@@ -6,7 +6,7 @@ use similar::DiffOp;
 
 use super::Refusal;
 use super::index::{Core, Index, Part, indent, key, numbers, shown, too_alike};
-use crate::text::checked::{Fault, item, items, peek};
+use crate::text::checked::{Fault, item, items, slice_or_empty};
 use crate::text::{line_diff, similarity};
 
 /// State of the search for a part.
@@ -138,7 +138,7 @@ fn compared(part: &Part<'_>, found: &[&[u8]]) -> Vec<DiffOp> {
 /// Refuses a part that would remove lines of another block than that of the kept lines around them: then an unchanged
 /// line was matched far from its intended place.
 fn must_stay_in_its_block(index: &Index<'_>, part: &Part<'_>, span: &Range<usize>) -> Result<(), Refusal> {
-    let found = peek(index.file, span.clone());
+    let found = slice_or_empty(index.file, span.clone());
     let ops = compared(part, found);
     for (before, op, after) in neighbours(&ops) {
         let (Some(DiffOp::Equal { .. }), Some(DiffOp::Equal { .. })) = (before, after) else { continue };

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::concurrent_changes::{RepoHeads, Theirs};
+use super::concurrent_changes::{ConcurrentChanges, RepoHeads};
 use super::response::{Action, CommandDiff, FileChange, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
-use crate::engine::change::external_changes::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
+use crate::engine::change::external_changes::{Backups, CommandChanges, Created, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
@@ -131,7 +131,7 @@ struct Collector<'a, 's, 'e> {
     /// The work tree.
     sides: &'a Sides<'a>,
     /// Changes that others made at the same time.
-    theirs: Theirs,
+    theirs: ConcurrentChanges,
     /// Old bytes.
     backups: Backups<'s>,
     /// Changes to record.
@@ -164,7 +164,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             tips: [before?, after?],
             store,
             sides,
-            theirs: Theirs::of(sides.heads.since(state)?),
+            theirs: ConcurrentChanges::of(sides.heads.since(state)?),
             backups: Backups::new(state),
             done: CommandChanges::default(),
             folders: Default::default(),
@@ -231,7 +231,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if SpecialFile::can_be_made(before.kind()) {
             let (kind, mode) = (before.kind(), before.recorded_mode());
             self.note(BEFORE, path, |folder| folder.has_recorded = true);
-            self.done.departed.push(SpecialFile { path: path.clone(), kind, mode });
+            self.done.deleted.push(SpecialFile { path: path.clone(), kind, mode });
         } else {
             self.done.lost.push(path.clone());
         }
@@ -271,7 +271,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Records something that an undo can move away, but a redo cannot create from bytes.
     fn arrive(&mut self, path: &WorkspacePath, thing: Marked) {
-        self.done.arrived.push(Arrived { path: path.clone(), thing });
+        self.done.arrived.push(Created { path: path.clone(), thing });
         let action = if self.list.contains_key(path) { Action::Modify } else { Action::Create };
         self.note_listed(path, action, None);
     }

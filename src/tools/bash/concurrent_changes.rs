@@ -45,7 +45,7 @@ impl RepoHeads {
 
 /// Changes that others made while a command ran.
 #[derive(Default)]
-pub struct Theirs {
+pub struct ConcurrentChanges {
     /// Files, each with its version before the first change and after the last.
     pub files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
     /// Moved paths, before and after.
@@ -56,7 +56,7 @@ pub struct Theirs {
     pub by_commands: BTreeSet<WorkspacePath>,
 }
 
-impl Theirs {
+impl ConcurrentChanges {
     /// Returns the net effect of changes.
     pub fn of(entries: Vec<JournalEntry>) -> Self {
         let mut theirs = Self::default();

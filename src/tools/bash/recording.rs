@@ -248,7 +248,7 @@ impl Marks {
         let (session, warning) = session::load(&state, engine.session())?;
         engine.warn_if(warning);
         let marked =
-            |mark: &session::Mark| Some((mark.path.clone(), mark.sha256, look(engine, &mark.path)?.1));
+            |mark: &session::ReadRecord| Some((mark.path.clone(), mark.sha256, look(engine, &mark.path)?.1));
         Ok(Self(session.marks().iter().filter_map(marked).collect()))
     }
 

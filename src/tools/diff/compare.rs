@@ -9,7 +9,7 @@ use crate::engine::snapshot::{Delta, PathChange, Store, TreeItem};
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::checked::peek;
+use crate::text::checked::slice_or_empty;
 use crate::text::diff::{Amount, FileDiff, Side};
 use crate::text::escaped;
 use crate::tools::common::amount_text;
@@ -331,7 +331,7 @@ impl Window {
 
     /// Shows the start of a line.
     fn push_start(&mut self, line: &[u8]) {
-        let start = peek(line, ..self.room.prefix_of(line));
+        let start = slice_or_empty(line, ..self.room.prefix_of(line));
         self.out.extend_from_slice(start);
         self.out
             .extend_from_slice(format!("[... {} bytes left out ...]\n", line.len() - start.len()).as_bytes());

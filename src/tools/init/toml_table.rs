@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::text::checked::{peek, peek_str};
+use crate::text::checked::{peek_str, slice_or_empty};
 use crate::text::jsonc::Fault;
 
 /// Returns the text with the table, whose lines are `body`, in place of the old table and the tables below it.
@@ -225,7 +225,7 @@ fn line_end(text: &[u8], mut at: usize) -> usize {
     while let Some(byte) = text.get(at) {
         match byte {
             b'\n' if depth == 0 => return at + 1,
-            b'#' => at += peek(text, at..).iter().take_while(|byte| **byte != b'\n').count(),
+            b'#' => at += slice_or_empty(text, at..).iter().take_while(|byte| **byte != b'\n').count(),
             b'"' | b'\'' => at = string_end(text, at, *byte),
             b'[' | b'{' => (depth, at) = (depth + 1, at + 1),
             b']' | b'}' => (depth, at) = (depth.saturating_sub(1), at + 1),
@@ -238,16 +238,17 @@ fn line_end(text: &[u8], mut at: usize) -> usize {
 /// Returns the end of the string that begins at `start` with `quote`.
 fn string_end(text: &[u8], start: usize, quote: u8) -> usize {
     let long = [quote; 3];
-    let is_long = peek(text, start..).starts_with(&long);
+    let is_long = slice_or_empty(text, start..).starts_with(&long);
     let close = if is_long { &long[..] } else { &long[..1] };
     let mut at = start + close.len();
     while let Some(byte) = text.get(at) {
         if *byte == b'\\' && quote == b'"' {
             at += 2;
-        } else if peek(text, at..).starts_with(close) {
+        } else if slice_or_empty(text, at..).starts_with(close) {
             at += close.len();
             // A long string may itself end in up to two quotes.
-            let more = peek(text, at..).iter().take_while(|byte| is_long && **byte == quote).count();
+            let more =
+                slice_or_empty(text, at..).iter().take_while(|byte| is_long && **byte == quote).count();
             return at + more;
         } else {
             at += 1;

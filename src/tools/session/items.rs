@@ -11,7 +11,7 @@ use crate::engine::history::session_diff::{self, Before, NetChange, Side};
 use crate::engine::journal;
 use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::store::audit;
-use crate::engine::store::session::{Mark, SessionState};
+use crate::engine::store::session::{ReadRecord, SessionState};
 use crate::engine::store::state::State as Lbx;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{digest, fs};
@@ -258,7 +258,7 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// Returns the state of a file that was read, and the lines that were read if not all were.
-    fn at_mark(&mut self, mark: &Mark) -> (ReadState, Option<String>) {
+    fn at_mark(&mut self, mark: &ReadRecord) -> (ReadState, Option<String>) {
         let shown = self.engine.workspace.shown(&mark.path);
         let ranges = Some(ranges(mark)).filter(|ranges| !ranges.is_empty());
         let (file, stat) = match self.engine.workspace.open_regular(&mark.path, &shown) {
@@ -288,7 +288,7 @@ impl Look<'_> {
 
     /// Returns true if a change has an effect: if others changed the path in between, compares the bytes.
     fn is_change(&mut self, change: &NetChange) -> bool {
-        if !matches!(change.before, Side::Apart(_)) {
+        if !matches!(change.before, Side::OtherCpu(_)) {
             return true;
         }
         let before = self.bytes_of(&change.path, &change.before);
@@ -300,7 +300,7 @@ impl Look<'_> {
         let what = match (&change.from, &change.before, &change.after) {
             (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
             (None, Side::Nothing, _) => Some("new".to_owned()),
-            (None, Side::Apart(own), _) if own.first().is_none() => Some("new".to_owned()),
+            (None, Side::OtherCpu(own), _) if own.first().is_none() => Some("new".to_owned()),
             (None, _, Side::Nothing) => Some("deleted".to_owned()),
             (None, Side::Version(before), Side::Version(after))
                 if before.sha256 == after.sha256 && before.mode != after.mode =>
@@ -325,7 +325,7 @@ impl Look<'_> {
             Side::Nothing => Vec::new(),
             Side::At(path) => self.read(path)?,
             Side::Version(version) => self.version(path, version)?,
-            Side::Apart(own) => {
+            Side::OtherCpu(own) => {
                 match own.before(|version| Ok::<_, Infallible>(self.version(path, version))) {
                     Ok(Before::Known(None)) => Vec::new(),
                     Ok(Before::Known(Some(version))) => self.version(path, &version)?,
@@ -354,7 +354,7 @@ impl Look<'_> {
 }
 
 /// Returns the lines that were read, as `FIRST-LAST,…`.
-fn ranges(mark: &Mark) -> String {
+fn ranges(mark: &ReadRecord) -> String {
     let all = mark.lines.ranges();
     let range = |&(first, last): &(u64, u64)| {
         if first == last { first.to_string() } else { format!("{first}-{last}") }

@@ -193,7 +193,7 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
 /// taken the old name.
 pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
     let stays = |folder: &&WorkspacePath| outcome.pieces.standing(folder).as_ref() == Some(*folder);
-    vacant.extend(outcome.ousted.iter().filter(stays).cloned());
+    vacant.extend(outcome.displaced.iter().filter(stays).cloned());
     let taken: BTreeSet<&WorkspacePath> = outcome
         .lives
         .iter()
@@ -219,11 +219,11 @@ pub fn without_empty(
     for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
         let leaving = Leaving::of(&outcome);
         let vanishes =
-            |real: &WorkspacePath| outcome.ousted.contains(real) || folders.contains(&pieces.placed(real));
+            |real: &WorkspacePath| outcome.displaced.contains(real) || folders.contains(&pieces.placed(real));
         if let Some(inner) = emptied(workspace, &piece.real, &leaving, &vanishes)? {
             outcome.pieces.remove_at(&piece.at);
             folders.retain(|folder| !folder.is_within(&piece.at));
-            outcome.ousted.extend(inner);
+            outcome.displaced.extend(inner);
         }
     }
     innermost_first(folders);
@@ -254,7 +254,7 @@ pub fn clear_the_way(
             continue;
         }
         let vanishes = |real: &WorkspacePath| {
-            outcome.ousted.contains(real) || vacant.contains(real) || vacant.contains(&others.placed(real))
+            outcome.displaced.contains(real) || vacant.contains(real) || vacant.contains(&others.placed(real))
         };
         match emptied(workspace, &real, &leaving, &vanishes)? {
             Some(inner) if vanishes(&real) => cleared.extend(inner),
@@ -262,7 +262,7 @@ pub fn clear_the_way(
         }
     }
     // The other folders may move with their content before the end.
-    for folder in &outcome.ousted {
+    for folder in &outcome.displaced {
         if stands_folder(workspace, folder)? {
             cleared.push(folder.clone());
         }

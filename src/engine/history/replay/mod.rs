@@ -67,7 +67,7 @@ pub struct Replay<'s> {
     /// Returns the type at a path in the tree.
     stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
     /// Merge of changes by others between two changes; without it they are a conflict.
-    blend: Option<Blend<'s>>,
+    merge_with: Option<Blend<'s>>,
     /// Moved things.
     pieces: Pieces,
     /// Files with other bytes, by target path.
@@ -81,7 +81,7 @@ pub struct Replay<'s> {
     /// Folders that nobody needs once they are empty.
     vacant: BTreeSet<WorkspacePath>,
     /// Empty folders that something else replaces, by present path.
-    ousted: BTreeSet<WorkspacePath>,
+    displaced: BTreeSet<WorkspacePath>,
     /// Folders with other permission bits: bits required now, if known, and target bits.
     modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
     /// Files that others changed between two of the changes, if both cannot be merged.
@@ -93,15 +93,27 @@ impl<'s> Replay<'s> {
     #[must_use]
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
-        let (changed, made, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        let (changed, made, displaced) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
         let (modes, interleaved) = (BTreeMap::new(), BTreeSet::new());
-        Self { stands, blend: None, pieces, lives, gone, changed, made, vacant, ousted, modes, interleaved }
+        Self {
+            stands,
+            merge_with: None,
+            pieces,
+            lives,
+            gone,
+            changed,
+            made,
+            vacant,
+            displaced,
+            modes,
+            interleaved,
+        }
     }
 
     /// Merges changes by others in between.
     #[must_use]
-    pub fn blending(self, blend: Option<Blend<'s>>) -> Self {
-        Self { blend, ..self }
+    pub fn blending(self, merge_with: Option<Blend<'s>>) -> Self {
+        Self { merge_with, ..self }
     }
 
     /// Plays one change.
@@ -166,7 +178,7 @@ impl<'s> Replay<'s> {
         // A folder that was made again in between takes its place.
         self.vacant.remove(&folder.path);
         if let Some(real) = self.standing(&folder.path) {
-            self.ousted.remove(&real);
+            self.displaced.remove(&real);
         }
         if let Some(mode) = folder.mode {
             self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
@@ -185,7 +197,7 @@ impl<'s> Replay<'s> {
             let was_made = self.made.remove(folder).is_some();
             if self.lives.contains_key(folder) {
                 // A file has its place already.
-                self.ousted.extend(self.standing(folder));
+                self.displaced.extend(self.standing(folder));
                 self.pieces.remove_at(folder);
             } else if !was_made {
                 self.vacant.insert(folder.clone());
@@ -258,7 +270,7 @@ impl<'s> Replay<'s> {
         self.changed.extend(real.clone());
         match target {
             Some(target) => {
-                self.oust(path, None);
+                self.displace(path, None);
                 let live = Live { at: path.clone(), real, from: began, target: target.clone() };
                 self.lives.insert(path.clone(), live);
             }
@@ -283,7 +295,7 @@ impl<'s> Replay<'s> {
         from: Option<&Version>,
         target: Option<&Version>,
     ) -> Option<Version> {
-        self.blend?(path, now, from?, target?)
+        self.merge_with?(path, now, from?, target?)
     }
 
     /// Takes the deleted file at a path, or else the present file whose bytes have not changed so far. A deleted file
@@ -305,7 +317,7 @@ impl<'s> Replay<'s> {
 
     /// Renames whatever is at `old` to `new`.
     fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), ReplayConflict> {
-        self.oust(new, Some(old));
+        self.displace(new, Some(old));
         if self.lives.contains_key(new) || self.pieces.comes_to(new) {
             return Err(ReplayConflict::Taken(new.clone()));
         }
@@ -344,13 +356,13 @@ impl<'s> Replay<'s> {
 
     /// Removes an unneeded folder, and those in it, so that something else can take its path, such as a move from
     /// `old`.
-    fn oust(&mut self, path: &WorkspacePath, old: Option<&WorkspacePath>) {
+    fn displace(&mut self, path: &WorkspacePath, old: Option<&WorkspacePath>) {
         let within = self.vacant.range(path.clone()..).take_while(|folder| folder.is_within(path));
-        let ousted: Vec<WorkspacePath> =
+        let displaced: Vec<WorkspacePath> =
             within.filter(|folder| !old.is_some_and(|old| folder.is_within(old))).cloned().collect();
-        let reals: Vec<WorkspacePath> = ousted.iter().filter_map(|folder| self.standing(folder)).collect();
-        self.ousted.extend(reals);
-        for folder in &ousted {
+        let reals: Vec<WorkspacePath> = displaced.iter().filter_map(|folder| self.standing(folder)).collect();
+        self.displaced.extend(reals);
+        for folder in &displaced {
             self.pieces.remove_at(folder);
             self.vacant.remove(folder);
             // Modes do not apply to whatever takes its name.
@@ -367,7 +379,7 @@ impl<'s> Replay<'s> {
     /// Returns the difference to the present tree.
     #[must_use]
     pub fn outcome(self) -> ReplayResult {
-        let Self { mut pieces, lives, gone, made, vacant, ousted, modes, interleaved, .. } = self;
+        let Self { mut pieces, lives, gone, made, vacant, displaced, modes, interleaved, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
         for Live { at, real, .. } in unchanged {
@@ -393,8 +405,8 @@ impl<'s> Replay<'s> {
         }
         let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();
         made.sort_by_cached_key(|folder| depth(&folder.path));
-        let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
-        ReplayResult { pieces, lives, gone, made, vacant, ousted, modes, interleaved }
+        let (vacant, displaced) = (vacant.into_iter().collect(), displaced.into_iter().collect());
+        ReplayResult { pieces, lives, gone, made, vacant, displaced, modes, interleaved }
     }
 }
 
@@ -483,7 +495,7 @@ pub struct ReplayResult {
     /// Folders to remove if they are empty, by the path that they would have.
     pub vacant: Vec<WorkspacePath>,
     /// Present paths of folders to remove because something else takes their place.
-    pub ousted: Vec<WorkspacePath>,
+    pub displaced: Vec<WorkspacePath>,
     /// Folders that get other permission bits, by target path: bits required now, if known, and target bits.
     pub modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
     /// Files that did not hold what one change left when the next one began. If there are any, the rest of the result

@@ -17,7 +17,7 @@ use crate::engine::snapshot::store::branch::{Moved, RefUpdate};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, EXTERNAL, seconds};
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
-use crate::engine::snapshot::store::objects::{self, Aside, Packed};
+use crate::engine::snapshot::store::objects::{self, LooseObjects, Packed};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, TreeEdit};
 use crate::engine::snapshot::store::{Store, pack};
@@ -172,7 +172,7 @@ pub struct PreparedSnapshot {
 /// Written files of a snapshot.
 pub(super) struct WrittenSnapshot {
     /// The objects.
-    pub(super) objects: Aside,
+    pub(super) objects: LooseObjects,
     /// The branch's new value.
     pub(super) value: RefUpdate,
     /// Line for the branch's log.

@@ -121,8 +121,8 @@ impl Taker<'_, '_, '_, '_> {
         };
         self.folders_left = left;
         let names = self.names;
-        let doing = || names.cannot_read(below);
-        let (folder, listing) = match self.root.list(below).context(doing)? {
+        let context = || names.cannot_read(below);
+        let (folder, listing) = match self.root.list(below).context(context)? {
             Listed::Missing => return Ok(()),
             Listed::Closed => {
                 self.leave_out(below, Reason::Unreadable);

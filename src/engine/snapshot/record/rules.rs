@@ -220,10 +220,10 @@ impl<'repo> Rules<'repo> {
     ) -> Result<(Cow<'b, [u8]>, Option<String>), SnapshotError> {
         self.obstacle(path)?;
         let objects = &self.objects;
-        let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
+        let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
-        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).context(doing)?;
-        let name = gix::path::from_byte_slice(path).context(doing)?;
+        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).context(context)?;
+        let name = gix::path::from_byte_slice(path).context(context)?;
         let converted = self.pipeline.convert_to_git(
             bytes,
             name,
@@ -249,9 +249,9 @@ impl<'repo> Rules<'repo> {
     /// Returns the bytes that a checkout would write for a stored file.
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         self.obstacle(path)?;
-        let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
+        let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
-        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(doing)?;
+        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(context)?;
         let converted = self.pipeline.convert_to_worktree(
             stored,
             BStr::new(path),
@@ -260,7 +260,7 @@ impl<'repo> Rules<'repo> {
             },
             to_worktree::Options::default(),
         );
-        Ok(match converted.context(doing)? {
+        Ok(match converted.context(context)? {
             ToWorktreeOutcome::Buffer(buffer) => buffer.to_vec(),
             ToWorktreeOutcome::Unchanged(_) | ToWorktreeOutcome::Process(_) => stored.to_vec(),
         })
@@ -312,11 +312,11 @@ fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
 
 /// Returns the attributes that apply everywhere.
 fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attributes, SnapshotError> {
-    let doing = || "the attributes cannot be read".into();
-    let own = repo.settings().path(repo.root(), "core.attributesFile").context(doing)?;
+    let context = || "the attributes cannot be read".into();
+    let own = repo.settings().path(repo.root(), "core.attributesFile").context(context)?;
     let files = settings::systems_attributes().into_iter().chain(own.or_else(|| users_file("attributes")));
     let mut collection = MetadataCollection::default();
-    let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).context(doing)?;
+    let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).context(context)?;
     let info = repo.common().path().join(INFO_ATTRIBUTES);
     let info = preflight::rules(repo.common(), INFO_ATTRIBUTES)?.map(|_| info);
     let source = attributes::Source::WorktreeThenIdMapping;
@@ -325,20 +325,20 @@ fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attr
 
 /// Returns the ignore rules that apply everywhere.
 fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore, SnapshotError> {
-    let doing = || "the ignore rules cannot be read".into();
+    let context = || "the ignore rules cannot be read".into();
     let settings = repo.settings();
-    let own = settings.path(repo.root(), "core.excludesFile").context(doing)?;
+    let own = settings.path(repo.root(), "core.excludesFile").context(context)?;
     let support_precious = settings.boolean("gitoxide.parsePrecious").unwrap_or(false);
     let parse = gix::ignore::search::Ignore { support_precious };
     let mut globals = gix::ignore::Search::default();
     if let Some(file) = own.or_else(|| users_file("ignore")) {
         let list =
-            gix::glob::search::pattern::List::from_file(file, None, true, buffer, parse).context(doing)?;
+            gix::glob::search::pattern::List::from_file(file, None, true, buffer, parse).context(context)?;
         globals.patterns.extend(list);
     }
     if let Some(bytes) = preflight::rules(repo.common(), INFO_EXCLUDE)? {
         let path = repo.common().path().join(INFO_EXCLUDE);
-        globals.add_patterns_buffer(&bytes, path, None, parse).context(doing)?;
+        globals.add_patterns_buffer(&bytes, path, None, parse).context(context)?;
     }
     let source = ignore::Source::WorktreeThenIdMappingIfNotSkipped;
     Ok(stack::state::Ignore::new(gix::ignore::Search::default(), globals, None, source, parse))

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::stat_cache::{KeptFiles, Way};
+use crate::engine::workspace::stat_cache::{FileCache, Way};
 
 /// An opened folder.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Dir {
     /// Path for messages; never opened.
     path: PathBuf,
     /// Small files that earlier calls have read, for a long-lived process.
-    files: Option<Arc<KeptFiles>>,
+    files: Option<Arc<FileCache>>,
 }
 
 impl AsFd for Dir {
@@ -46,12 +46,12 @@ impl Dir {
 
     /// Uses a cache of small files that earlier calls have read.
     #[must_use]
-    pub fn keeping(self, files: Option<Arc<KeptFiles>>) -> Self {
+    pub fn keeping(self, files: Option<Arc<FileCache>>) -> Self {
         Self { files, ..self }
     }
 
     /// Returns the cache of small files.
-    pub fn files(&self) -> Option<&Arc<KeptFiles>> {
+    pub fn files(&self) -> Option<&Arc<FileCache>> {
         self.files.as_ref()
     }
 

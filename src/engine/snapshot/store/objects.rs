@@ -75,7 +75,7 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 ///
 /// Each object gets a file, or many get one pack, under names that `git gc` removes. They must be synced before they
 /// are renamed, so that no power cut leaves an empty object. No folder is reached through a link.
-pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
+pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
     written(Arc::clone(repo.objects_folder()), &repo.take_new(), packed, level).context(doing)
@@ -87,7 +87,7 @@ fn written(
     memory: &NewObjects,
     packed: &[Packed],
     level: Compression,
-) -> io::Result<Aside> {
+) -> io::Result<LooseObjects> {
     let is_many = memory.len() >= PACKED_MIN;
     let plain: Vec<_> = if is_many { Vec::new() } else { memory.iter().collect() };
     let keeps_files =
@@ -109,13 +109,13 @@ fn written(
         outcome.and_then(|()| if is_many { writer.write_pack(memory, &mut locked(&all)) } else { Ok(()) });
     let folders = std::mem::take(&mut *locked(&writer.folders));
     let waiting = std::mem::take(&mut *locked(&all));
-    let aside = Aside { objects: folder, keeps_files, folders, waiting, named: Vec::new() };
+    let aside = LooseObjects { objects: folder, keeps_files, folders, waiting, named: Vec::new() };
     outcome.map(|()| aside)
 }
 
 /// Objects in temporary files. Removed on drop.
 #[derive(Debug)]
-pub struct Aside {
+pub struct LooseObjects {
     /// The folder `objects`.
     objects: Arc<Dir>,
     /// True if their files stay open, to be synced one by one.
@@ -128,7 +128,7 @@ pub struct Aside {
     named: Vec<(Arc<Dir>, String)>,
 }
 
-impl Aside {
+impl LooseObjects {
     /// Returns their files, so that the disk can start early; none if there are many.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.waiting.iter().filter_map(|one| one.file.as_ref())
@@ -183,7 +183,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for LooseObjects {
     fn drop(&mut self) {
         for one in &self.waiting {
             let _ = one.at.remove(&one.name);

@@ -25,7 +25,7 @@ use super::repo::{Folders, Repo};
 use super::settings::Settings;
 use super::{Limits, Store};
 use crate::engine::workspace::fs;
-use crate::engine::workspace::stat_cache::{self, Kept, KeptFiles};
+use crate::engine::workspace::stat_cache::{self, FileCache, StatCache};
 
 impl Store {
     /// Opens the snapshots of a workspace, whose state folder exists.
@@ -108,7 +108,7 @@ fn open_with(
     };
     let root = place.root;
     // Small files of the repository that earlier calls have read.
-    let files: Option<Arc<KeptFiles>> =
+    let files: Option<Arc<FileCache>> =
         place.kept.lasting_value((root, "files of the repository"), stat_cache::CACHE_BYTES_MAX);
     let mut work_tree =
         Dir::open(root).context(|| format!("`{}` cannot be read", root.display()))?.keeping(files.clone());
@@ -187,7 +187,7 @@ pub struct RepositoryPaths<'a> {
     /// Git folders elsewhere that the user trusts as targets of `.git`.
     pub git_dirs: &'a [PathBuf],
     /// Cache that lasts from one call to the next.
-    pub kept: &'a Kept,
+    pub kept: &'a StatCache,
 }
 
 impl RepositoryPaths<'_> {

@@ -17,7 +17,7 @@ use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::git_files;
-use crate::engine::workspace::stat_cache::{KeptFiles, Way};
+use crate::engine::workspace::stat_cache::{FileCache, Way};
 
 /// Largest configuration file, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
@@ -174,7 +174,7 @@ fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> 
 
 /// Returns the bytes of a configuration file, with links followed. Does not block, even if it was replaced by a FIFO
 /// since the check. `files` may have them from an earlier call.
-pub fn read_followed(path: &Path, files: Option<&KeptFiles>) -> std::io::Result<Vec<u8>> {
+pub fn read_followed(path: &Path, files: Option<&FileCache>) -> std::io::Result<Vec<u8>> {
     if let Some(files) = files
         && let Ok(now) = rustix::io::retry_on_intr(|| rustix::fs::stat(path))
         && let Some(bytes) = files.known(Way::Followed, &now)

@@ -22,7 +22,7 @@ use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::preflight;
 use super::preflight::{CONFIG_BYTES_MAX, REF_BYTES_MAX, parse_config};
-use crate::engine::workspace::stat_cache::KeptFiles;
+use crate::engine::workspace::stat_cache::FileCache;
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///
@@ -210,7 +210,7 @@ fn interpolation(home: Option<&Path>) -> interpolate::Context<'_> {
 }
 
 /// Returns the settings of the system and the user; skips unreadable files.
-fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
+fn of_user(files: Option<&FileCache>) -> gix::error::Result<File> {
     let mut all = File::new(Metadata::from(Source::System));
     for source in [Source::System, Source::Git, Source::User] {
         let Some(path) = source.storage_location(&mut variable) else { continue };

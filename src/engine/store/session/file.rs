@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Stat};
 
-use super::read_record::Mark;
+use super::read_record::ReadRecord;
 use super::state::{SessionId, SessionState, parse_newest};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
-use crate::engine::workspace::stat_cache::Looks;
+use crate::engine::workspace::stat_cache::Fingerprint;
 use crate::error::Error;
 use crate::sha256::Sha256;
 
@@ -89,7 +89,7 @@ fn load_or(
 
 /// Caches the content of a state file of that name and size, so that it need not be read again while it is unchanged.
 fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat, bytes: usize) {
-    let mut looks = Looks::default();
+    let mut looks = Fingerprint::default();
     looks.at_own(name, file, stat);
     let bytes = bytes.saturating_mul(BYTES_A_BYTE);
     state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
@@ -265,7 +265,7 @@ const SHOWN_BYTES_MAX: u64 = 64 << 10;
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &Mark) -> Result<(), Error> {
+pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &ReadRecord) -> Result<(), Error> {
     if mark.size > SHOWN_BYTES_MAX || mark.lines.ranges().is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ const EARLIER_MAX: usize = 3;
 
 /// Lines of a file that a session has read, with the file's SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct ReadRecord {
     /// Canonical path, so that two names of one file share a mark.
     pub path: WorkspacePath,
     /// SHA-256 of the bytes seen.
@@ -44,7 +44,7 @@ pub struct EarlierVersion {
     pub numbers: Numbers,
 }
 
-impl Mark {
+impl ReadRecord {
     /// Returns a mark with the present time, for bytes whose lines were all seen.
     #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::read_record::{Lines, Mark};
+use super::read_record::{Lines, ReadRecord};
 use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -83,7 +83,7 @@ pub struct SessionState {
     pub seq: u64,
     /// Read records, by path.
     #[serde(default)]
-    marks: Vec<Mark>,
+    marks: Vec<ReadRecord>,
     /// Last changes, so that a repeated request is recognized without reading the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     recent: Vec<Made>,
@@ -142,19 +142,19 @@ impl Default for SessionState {
 impl SessionState {
     /// Returns the read record of `path`.
     #[must_use]
-    pub fn mark(&self, path: &WorkspacePath) -> Option<&Mark> {
+    pub fn mark(&self, path: &WorkspacePath) -> Option<&ReadRecord> {
         let at = self.marks.binary_search_by(|mark| mark.path.cmp(path)).ok()?;
         self.marks.get(at)
     }
 
     /// Returns all marks, by path.
     #[must_use]
-    pub fn marks(&self) -> &[Mark] {
+    pub fn marks(&self) -> &[ReadRecord] {
         &self.marks
     }
 
     /// Sets the mark for its path.
-    pub fn set_mark(&mut self, mark: Mark) {
+    pub fn set_mark(&mut self, mark: ReadRecord) {
         match self.marks.binary_search_by(|known| known.path.cmp(&mark.path)) {
             Ok(at) => {
                 if let Some(known) = self.marks.get_mut(at) {
@@ -166,7 +166,7 @@ impl SessionState {
     }
 
     /// Removes marks of paths, then sets marks: efficient for many.
-    pub fn exchange_marks(&mut self, forgotten: &[WorkspacePath], set: Vec<Mark>) {
+    pub fn exchange_marks(&mut self, forgotten: &[WorkspacePath], set: Vec<ReadRecord>) {
         if !forgotten.is_empty() {
             let forgotten: BTreeSet<&WorkspacePath> = forgotten.iter().collect();
             self.marks.retain(|mark| !forgotten.contains(&mark.path));
@@ -175,14 +175,14 @@ impl SessionState {
             set.into_iter().for_each(|mark| self.set_mark(mark));
             return;
         }
-        let mut all: BTreeMap<WorkspacePath, Mark> =
+        let mut all: BTreeMap<WorkspacePath, ReadRecord> =
             std::mem::take(&mut self.marks).into_iter().map(|mark| (mark.path.clone(), mark)).collect();
         all.extend(set.into_iter().map(|mark| (mark.path.clone(), mark)));
         self.marks = all.into_values().collect();
     }
 
     /// Adds a mark; joins its lines to those shown before of the same bytes.
-    pub fn add_mark(&mut self, mut seen: Mark) {
+    pub fn add_mark(&mut self, mut seen: ReadRecord) {
         match self.mark(&seen.path) {
             Some(known) if known.sha256 == seen.sha256 => {
                 let mut mark = known.clone();
@@ -274,7 +274,7 @@ impl SessionState {
 
     /// Removes the marks of `path` and everything below it; returns the paths that had marks.
     pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
-        let (gone, kept): (Vec<Mark>, Vec<Mark>) =
+        let (gone, kept): (Vec<ReadRecord>, Vec<ReadRecord>) =
             std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
         self.marks = kept;
         let (mut forgotten, kept): (BTreeSet<WorkspacePath>, BTreeSet<WorkspacePath>) =
@@ -413,7 +413,7 @@ mod tests {
         let mut session = SessionState::default();
         for time in 0..10 {
             let path = WorkspacePath::new(format!("{}", 9 - time).as_ref()).unwrap();
-            session.set_mark(Mark { time, ..Mark::of_everything(path, Sha256::of(b""), 0, 1) });
+            session.set_mark(ReadRecord { time, ..ReadRecord::of_everything(path, Sha256::of(b""), 0, 1) });
         }
         assert!(session.drop_oldest());
         let times: Vec<u64> = session.marks().iter().map(|mark| mark.time).collect();

@@ -65,7 +65,7 @@ pub(super) struct Task {
 }
 
 /// First message of a supervisor: the command runs, or the refusal if it does not.
-type Said = Result<(), Value>;
+type StartResult = Result<(), Value>;
 
 /// Starts a command as a job.
 ///
@@ -156,7 +156,7 @@ fn said(
     engine: &Engine,
     folder: &JobFolder,
     mut from: std::process::ChildStdout,
-) -> io::Result<Option<Said>> {
+) -> io::Result<Option<StartResult>> {
     let mut heard = Vec::new();
     let mut piece = [0; 4096];
     let interval = Timespec::try_from(LOOK_INTERVAL).ok();
@@ -260,7 +260,7 @@ fn data_of(response: Response) -> Result<serde_json::Map<String, Value>, Error> 
 }
 
 /// Sends the first message to the call that waits for it; that call may have ended.
-fn say(said: &Said) {
+fn say(said: &StartResult) {
     if let Ok(mut line) = serde_json::to_vec(said) {
         line.push(b'\n');
         let mut stdout = std::io::stdout();

@@ -9,12 +9,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 /// Processors on which a new thread may start.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Apart {
+pub struct OtherCpu {
     /// All processors that it may run on, and those of them that the parent thread is not on.
     sets: Option<(CpuSet, CpuSet)>,
 }
 
-impl Apart {
+impl OtherCpu {
     /// Selects the processors that the calling thread is not on; all if there is no other.
     #[must_use]
     pub fn from_here() -> Self {
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn moved_thread_may_still_run_on_all_cpus() {
         let all = sched_getaffinity(None).unwrap();
-        let apart = Apart::from_here();
+        let apart = OtherCpu::from_here();
         let (before, after) = std::thread::spawn(move || {
             let before = sched_getaffinity(None).unwrap();
             apart.go();
