@@ -20,7 +20,7 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Target of the build.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Largest number of packages in the binary, including lbx.
-const PACKAGES_MAX: usize = 222;
+const PACKAGES_MAX: usize = 175;
 
 /// Returns a file of this package.
 fn text(path: &str) -> String {
