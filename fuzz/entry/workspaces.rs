@@ -17,6 +17,7 @@ use lbx::engine::policy::sources::Sources;
 use lbx::engine::workspace::Workspace;
 use lbx::envelope::Frame;
 use lbx::error::{Error, ErrorKind};
+use lbx::sha256::Sha256;
 use lbx::tools::{Text, ToolEntry};
 use serde_json::{Value, json};
 
@@ -29,8 +30,8 @@ const STATE: [&str; 13] = [
     "journal/done/default/00000003.lbx",
     "journal/done/default/00000004.lbx",
     "journal/done/default/00000008.lbx",
-    "journal/open/@.json",
-    "journal/open/.@.json",
+    "journal/open/@.lbx",
+    "journal/open/.@.lbx",
     "audit/current.jsonl",
     "audit/head",
     "backups/bundles/*",
@@ -190,6 +191,18 @@ fn state_id() -> String {
     std::env::var("LBX_STATE_ID").expect("fuzz/run.sh or tests/fuzz sets LBX_STATE_ID and HOME")
 }
 
+/// Returns the JSON of a journal entry, without the digest at its end.
+fn json_of(entry: &[u8]) -> &[u8] {
+    entry.split(|byte| *byte == b'\n').next().unwrap_or_default()
+}
+
+/// Returns the file of a journal entry with this JSON.
+fn sealed(mut json: Vec<u8>) -> Vec<u8> {
+    let digest = Sha256::of(&json);
+    json.extend(format!("\n{digest}\n").into_bytes());
+    json
+}
+
 /// Returns the workspace of this process.
 pub fn furnished() -> &'static Template {
     static TEMPLATE: LazyLock<Template> = LazyLock::new(Template::furnish);
@@ -230,7 +243,7 @@ impl Template {
         made.objects = REPOSITORY[15..].iter().map(|name| made.object(name)).collect();
         let done = made.root.join(format!(".lbx/{}/journal/done/default/00000008.lbx", state_id()));
         let entry = fs::read(done).expect("the history has eight changes");
-        let value: Value = serde_json::from_slice(&entry).expect("an entry is JSON");
+        let value: Value = serde_json::from_slice(json_of(&entry)).expect("an entry is JSON");
         made.newest = (value["id"].as_str().unwrap_or_default().to_owned(), entry);
         let mut all = BTreeMap::new();
         take(&made.root, Path::new(""), &mut all);
@@ -282,14 +295,16 @@ impl Template {
             return self.put(path, &stored(&other(whole)));
         }
         if let Some(open) = name.contains('@').then(|| name.replace('@', &self.newest.0)) {
-            return self.put(Path::new(&open), &other(&self.newest.1));
+            return self.put(Path::new(&open), &sealed(other(json_of(&self.newest.1))));
         }
         let Some(path) = self.path_of(name) else { return };
         let was = match self.all.get(&path) {
             Some(Standing::File(_, bytes)) => bytes.as_slice(),
             _ => &[],
         };
-        self.put(&path, &other(was));
+        // A wrong digest would hide all other damage of an entry.
+        let bytes = if name.contains("/journal/") { sealed(other(json_of(was))) } else { other(was) };
+        self.put(&path, &bytes);
     }
 
     /// Returns the path of a name in which `*` matches any one name.
