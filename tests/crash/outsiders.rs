@@ -121,7 +121,10 @@ fn next_calls_must_work(ws: &Workspace) -> Result<(), String> {
 /// Returns the bytes of every file of a workspace, including the state, and of the files in journal entries.
 fn all_bytes(ws: &Workspace) -> BTreeSet<Vec<u8>> {
     let files: Vec<Vec<u8>> = files_below(&ws.root).iter().filter_map(|path| fs::read(path).ok()).collect();
-    let entries = files.iter().filter_map(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    let entries = files.iter().filter_map(|bytes| {
+        let json = bytes.split(|byte| *byte == b'\n').next()?;
+        serde_json::from_slice::<Value>(json).ok()
+    });
     let held: Vec<Vec<u8>> = entries
         .flat_map(|entry| entry["kept"].as_array().cloned().unwrap_or_default())
         .filter_map(|kept| STANDARD.decode(kept["base64"].as_str()?).ok())
@@ -353,7 +356,7 @@ fn unpublished_entry_counts_only_if_its_change_began() {
             "half" => whole[..whole.len() / 2].to_owned(),
             "empty" => String::new(),
             "zeros" => "\0".repeat(whole.len()),
-            _ => whole.replacen("\"version\":2", "\"version\":99", 1),
+            _ => whole.replacen("\"version\":3", "\"version\":99", 1),
         };
         fs::write(&entry, torn).unwrap();
         let answer = ws.lbx(&["append", "other.txt", "--content", "more\n"]).envelope();
@@ -419,7 +422,7 @@ fn newer_journal_entry_is_neither_skipped_nor_collected() {
     }
     let newest = ws.path(&state("journal/done/default/00000002.lbx"));
     let text = fs::read_to_string(&newest).unwrap();
-    fs::write(&newest, text.replacen("\"version\":2", "\"version\":99", 1)).unwrap();
+    fs::write(&newest, text.replacen("\"version\":3", "\"version\":99", 1)).unwrap();
     ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();
     // Later changes do not need it.
     ws.lbx(&["undo"]).ok();

@@ -248,7 +248,7 @@ fn stands_at(workspace: &Workspace, path: &WorkspacePath) -> bool {
 fn empty_for(known: Digest) -> Contents {
     match known {
         Digest::File { .. } | Digest::Bytes(_) => Contents::exact(),
-        Digest::Fingerprint(_) => Contents::default(),
+        Digest::Looks(_) => Contents::default(),
     }
 }
 

@@ -18,7 +18,7 @@ pub enum Side {
     /// A version that a backup has.
     Version(Version),
     /// The bytes before these changes, with changes by others in between.
-    OtherCpu(PathChanges<Version>),
+    Separate(PathChanges<Version>),
     /// The bytes of the file at this path, which may be in the trash.
     At(WorkspacePath),
 }
@@ -139,7 +139,7 @@ impl StoredVersion for Version {
 /// Returns the side before changes; `None` if there was nothing.
 fn before_of(own: &PathChanges<Version>) -> Option<Side> {
     if own.is_interrupted() {
-        return Some(Side::OtherCpu(own.clone()));
+        return Some(Side::Separate(own.clone()));
     }
     own.first().cloned().map(Side::Version)
 }

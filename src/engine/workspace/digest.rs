@@ -124,7 +124,7 @@ pub enum Digest {
     /// Of names, modes and bytes.
     Bytes(Sha256),
     /// Of names, modes, sizes, times and inodes, if reading all bytes would take long.
-    Fingerprint(Sha256),
+    Looks(Sha256),
 }
 
 /// Everything at or below a path, by relative path.
@@ -235,7 +235,7 @@ impl Contents {
         if let Some((mode, sha256)) = self.file() {
             return Digest::File { mode, sha256 };
         }
-        self.by_bytes().map_or_else(|| Digest::Fingerprint(self.by_looks()), Digest::Bytes)
+        self.by_bytes().map_or_else(|| Digest::Looks(self.by_looks()), Digest::Bytes)
     }
 
     /// Returns true if `known` is the digest of these contents.
@@ -244,7 +244,7 @@ impl Contents {
         match known {
             Digest::File { mode, sha256 } => self.file() == Some((mode, sha256)),
             Digest::Bytes(sha256) => self.by_bytes() == Some(sha256),
-            Digest::Fingerprint(sha256) => self.by_looks() == sha256,
+            Digest::Looks(sha256) => self.by_looks() == sha256,
         }
     }
 

@@ -345,7 +345,7 @@ impl SearchedText<'_> {
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
         let (first, last) = lines.first().copied().unwrap_or_default();
         let message = text!(
-            "`old_string` not found in {}. OtherCpu from {} it occurs at lines {} to {}, but `new_string` does not fit the form of the file there: {}.",
+            "`old_string` not found in {}. Apart from {} it occurs at lines {} to {}, but `new_string` does not fit the form of the file there: {}.",
             shown,
             tier.difference(),
             first,
@@ -427,16 +427,16 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
     let difference = found.tier.difference();
     let hint = match (count, &found.new_text) {
         (1, Ok(_)) => text!(
-            "OtherCpu from {} it occurs at lines {} to {}. To replace it there, set `match` to \"flexible\".",
+            "Apart from {} it occurs at lines {} to {}. To replace it there, set `match` to \"flexible\".",
             difference,
             first,
             last
         ),
-        (1, Err(_)) => format!("OtherCpu from {difference} it occurs at lines {first} to {last}.").into(),
+        (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}.").into(),
         _ if count >= flexible::PLACES_MAX => {
-            format!("OtherCpu from {difference} it occurs in very many places.").into()
+            format!("Apart from {difference} it occurs in very many places.").into()
         }
-        _ => format!("OtherCpu from {difference} it occurs in {count} places.").into(),
+        _ => format!("Apart from {difference} it occurs in {count} places.").into(),
     };
     Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
 }

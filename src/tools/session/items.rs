@@ -288,7 +288,7 @@ impl Look<'_> {
 
     /// Returns true if a change has an effect: if others changed the path in between, compares the bytes.
     fn is_change(&mut self, change: &NetChange) -> bool {
-        if !matches!(change.before, Side::OtherCpu(_)) {
+        if !matches!(change.before, Side::Separate(_)) {
             return true;
         }
         let before = self.bytes_of(&change.path, &change.before);
@@ -300,7 +300,7 @@ impl Look<'_> {
         let what = match (&change.from, &change.before, &change.after) {
             (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
             (None, Side::Nothing, _) => Some("new".to_owned()),
-            (None, Side::OtherCpu(own), _) if own.first().is_none() => Some("new".to_owned()),
+            (None, Side::Separate(own), _) if own.first().is_none() => Some("new".to_owned()),
             (None, _, Side::Nothing) => Some("deleted".to_owned()),
             (None, Side::Version(before), Side::Version(after))
                 if before.sha256 == after.sha256 && before.mode != after.mode =>
@@ -325,7 +325,7 @@ impl Look<'_> {
             Side::Nothing => Vec::new(),
             Side::At(path) => self.read(path)?,
             Side::Version(version) => self.version(path, version)?,
-            Side::OtherCpu(own) => {
+            Side::Separate(own) => {
                 match own.before(|version| Ok::<_, Infallible>(self.version(path, version))) {
                     Ok(Before::Known(None)) => Vec::new(),
                     Ok(Before::Known(Some(version))) => self.version(path, &version)?,

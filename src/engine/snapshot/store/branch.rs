@@ -499,16 +499,16 @@ pub fn full_name(name: &str, worktree: Option<&OsStr>) -> Result<FullName, Snaps
         format!("{name}{}", suffix.unwrap_or_default())
     };
     let full = |name: String| if name.starts_with("refs/") { name } else { format!("refs/heads/{name}") };
-    FullName::try_from(full(named(Dots::StatCache)))
+    FullName::try_from(full(named(Dots::Allowed)))
         .or_else(|_| FullName::try_from(full(named(Dots::Escaped))))
-        .context(|| format!("`{}` cannot be the name of a branch", named(Dots::StatCache)))
+        .context(|| format!("`{}` cannot be the name of a branch", named(Dots::Allowed)))
 }
 
 /// Treatment of the dots in a worktree's name: git allows them only in some places of a branch name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dots {
     /// Dots stay.
-    StatCache,
+    Allowed,
     /// Dots are written as `%2E`.
     Escaped,
 }
@@ -519,7 +519,7 @@ fn worktree_name(name: &OsStr, dots: Dots) -> String {
     let is_plain = |c: char| {
         c.is_alphanumeric() && c != char::REPLACEMENT_CHARACTER
             || matches!(c, '-' | '_')
-            || (c == '.' && dots == Dots::StatCache)
+            || (c == '.' && dots == Dots::Allowed)
     };
     let mut written = String::new();
     for chunk in name.as_bytes().utf8_chunks() {
