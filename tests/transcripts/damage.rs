@@ -195,7 +195,7 @@ fn damaged_journal_record_is_skipped_with_a_warning() {
     let message = "the records of 1 change of session default are damaged: #3";
     assert_eq!(found["message"], message);
     assert!(found["remedy"].as_str().unwrap().starts_with("Undo skips them. `lbx log`"), "{found}");
-    let warning = "skipped #3, whose record in the journal is damaged";
+    let warning = "skipped #3, whose record in the journal is damaged: `log` finds its snapshot";
     ws.lbx(&["rewind", &before]).warned(warning);
     assert_eq!(ws.lbx(&["undo"]).warned(warning)["undone"][0]["seq"], 2);
     ws.holds("a.txt", "two\n");
@@ -218,6 +218,17 @@ fn a_change_whose_record_was_edited_is_not_undone() {
     ws.lbx(&["undo"]).warned("skipped #3, whose record in the journal is damaged");
     ws.holds("a.txt", "two\n");
     ws.holds("new.txt", "new\n");
+}
+
+#[test]
+fn undo_without_a_readable_record_reports_the_damage() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    empty(&ws.path(&state("journal/done/default/00000001.lbx")));
+    let error = ws.lbx(&["undo"]).error("not_found");
+    let message = "session default has nothing to undo: skipped #1, whose record in the journal is damaged";
+    assert_eq!(error["message"], message);
+    assert!(error["suggested_action"].as_str().unwrap().contains("shows the snapshots"), "{error}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::engine::history::stacks::History;
 use crate::engine::journal::JournalEntry;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::message::text;
 pub use files::{Interleaved, Manner};
 pub use plan::{Conflict, Conflicts, plan, plan_beside};
 use response::touches;
@@ -168,7 +169,7 @@ fn entries(
             Some(path) => format!("session {session} has nothing to {} in {path}", direction.name()),
             None => format!("session {session} has nothing to {}", direction.name()),
         };
-        if let Some(lost) = lost_state(change.engine()) {
+        if let Some(lost) = lost_state(change.engine()).or_else(|| skipped(history.damaged())) {
             return Err(Error::new(ErrorKind::NotFound, format!("{what}: {lost}")).suggest(
                 "`log` shows the snapshots, and `diff` what each changed; git can bring back their files.",
             ));
@@ -187,13 +188,16 @@ fn entries(
 
 /// Warns of changes that were skipped since their records cannot be read.
 pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
-    if !damaged.is_empty() {
-        let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
-        engine.warn(format!(
-            "skipped {}, whose record in the journal is damaged: `lbx log` finds its snapshot",
-            numbers.join(", ")
-        ));
+    if let Some(skipped) = skipped(damaged) {
+        engine.warn(text!("{}: `log` finds its snapshot", skipped));
     }
+}
+
+/// Lists changes that were skipped since their records cannot be read; `None` if there are none.
+fn skipped(damaged: &BTreeSet<u64>) -> Option<String> {
+    let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
+    let skipped = || format!("skipped {}, whose record in the journal is damaged", numbers.join(", "));
+    (!numbers.is_empty()).then(skipped)
 }
 
 /// Warns of files that a command changed and whose old bytes were not saved.
