@@ -11,7 +11,7 @@ use crate::engine::workspace::Workspace;
 use crate::error::without_panic;
 use crate::error::{Error, ErrorKind};
 use crate::request;
-use crate::text::checked::peek_str;
+use crate::text::checked::str_or_empty;
 use crate::text::escaped;
 use crate::text::plural::plural;
 use crate::tools::{Answered, Effect, Reply, Text, ToolEntry};
@@ -246,8 +246,8 @@ fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
         let whole = plural(change.len(), "byte");
         format!(
             "{}\n… {left_out} of {whole} are not shown …\n{}",
-            peek_str(&change, ..start),
-            peek_str(&change, end..)
+            str_or_empty(&change, ..start),
+            str_or_empty(&change, end..)
         )
     };
     format!("Allow this {}?\n\n{}{shown}", tool.name, why.unwrap_or_default())

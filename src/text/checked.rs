@@ -2,8 +2,8 @@
 //!
 //! Bytes that are written come from [`slice()`], [`item`] and [`items`]: a wrong offset must not drop bytes, so a range
 //! outside its text is a bug of lbx, and then nothing is written. Bytes that are only compared, counted or shown may
-//! come from [`peek`] and [`peek_str`], which return nothing for such a range. No other code below `text/` slices a
-//! text and ignores a failure: a test here reads the sources.
+//! come from [`slice_or_empty`] and [`str_or_empty`], which return nothing for such a range. No other code below
+//! `text/` slices a text and ignores a failure: a test here reads the sources.
 
 use std::ops::RangeBounds;
 use std::slice::SliceIndex;
@@ -60,7 +60,7 @@ where
 }
 
 /// Returns a range of a string to compare, count or show, never to write.
-pub fn peek_str<R>(text: &str, range: R) -> &str
+pub fn str_or_empty<R>(text: &str, range: R) -> &str
 where
     R: SliceIndex<str, Output = str>,
 {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(slice(b"abc", 2..4), Err(Fault::OutOfRange));
         assert_eq!(slice(b"abc", 4..), Err(Fault::OutOfRange));
         assert_eq!((slice_or_empty(b"abc", 1..), slice_or_empty(b"abc", 2..4)), (&b"bc"[..], &b""[..]));
-        assert_eq!((peek_str("aé", ..1), peek_str("aé", ..2)), ("a", ""));
+        assert_eq!((str_or_empty("aé", ..1), str_or_empty("aé", ..2)), ("a", ""));
         assert!(must_fit(4, 4).is_ok());
         assert_eq!(must_fit(5, 4), Err(Fault::TooLarge { bytes: 5, bytes_max: 4 }));
     }

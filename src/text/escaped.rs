@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::text::checked::peek_str;
+use crate::text::checked::str_or_empty;
 use crate::text::lines::LineEnding;
 
 /// Returns true if a character controls a terminal or the order of the text instead of being shown: controls, line
@@ -116,7 +116,7 @@ pub fn visible_blanks(line: &[u8]) -> String {
 #[must_use]
 pub fn visible_controls(line: &str) -> String {
     let body = line.trim_end_matches(['\r', '\n']);
-    let ending = peek_str(line, body.len()..);
+    let ending = str_or_empty(line, body.len()..);
     let mut seen = String::with_capacity(line.len());
     for character in body.chars() {
         let is_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::checked::{peek_str, slice_or_empty};
+use super::checked::{slice_or_empty, str_or_empty};
 
 /// Blanks of JSON (RFC 8259, section 2); any other blank belongs to the text next to it.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -157,7 +157,7 @@ pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, Fau
 pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<String, Fault> {
     let list = list(text, path)?.ok_or_else(|| Fault("there is no list to insert into".to_owned()))?;
     let own_line = |item: &Member| {
-        let line_start = peek_str(text, ..item.start).rfind('\n').map(|at| at + 1)?;
+        let line_start = str_or_empty(text, ..item.start).rfind('\n').map(|at| at + 1)?;
         let indent = text.get(line_start..item.start)?;
         is_blank(indent).then(|| format!("\n{indent}"))
     };
@@ -252,7 +252,7 @@ fn with_endings_of<'n>(text: &str, new: &'n str) -> Cow<'n, str> {
 /// Returns the blanks at the start of the line that contains a byte.
 #[must_use]
 pub fn indent_at(text: &str, at: usize) -> String {
-    let before = peek_str(text, ..at);
+    let before = str_or_empty(text, ..at);
     let line = before.rsplit('\n').next().unwrap_or_default();
     line.chars().take_while(|character| BLANKS.contains(character)).collect()
 }
@@ -286,7 +286,7 @@ fn with_member(
     // In a file with trailing commas, the new last member has one, too.
     let comma = if last.is_some_and(|last| last.comma.is_some()) { "," } else { "" };
     let member = format!("\n{indent}{name}{}{comma}", pretty(value, &indent));
-    let body_end = peek_str(text, ..container.close).trim_end_matches(BLANKS).len();
+    let body_end = str_or_empty(text, ..container.close).trim_end_matches(BLANKS).len();
     let with = if has_break(body_end..container.close) {
         spliced(text, body_end, body_end, &member)?
     } else {
@@ -305,7 +305,7 @@ fn without_member(text: &str, container: &Container, at: usize) -> Result<String
     let is_last = at + 1 == container.members.len();
     let end = member.comma.unwrap_or(member.end);
     // Also remove the blanks before it.
-    let before = peek_str(text, ..member.start).trim_end_matches(BLANKS).len();
+    let before = str_or_empty(text, ..member.start).trim_end_matches(BLANKS).len();
     let without = spliced(text, before, end, "")?;
     match previous.and_then(|previous| previous.comma) {
         // The last member had no comma, so the new last member must have none.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use similar::{DiffOp, group_diff_ops};
 
-use crate::text::checked::{peek_str, slice_or_empty};
+use crate::text::checked::{slice_or_empty, str_or_empty};
 use crate::text::lines::common_start;
 use crate::text::{escaped, line_diff, lines, omission, similarity};
 
@@ -441,7 +441,7 @@ pub fn visible(line: &[u8]) -> String {
         shown.pop();
     }
     match shown.char_indices().nth(LINE_CHARACTERS_MAX) {
-        Some((cut, _)) => format!("{}…", peek_str(&shown, ..cut)),
+        Some((cut, _)) => format!("{}…", str_or_empty(&shown, ..cut)),
         None => shown,
     }
 }

@@ -3,7 +3,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::outline::{Heading, on_one_line, outline, title_of};
-use crate::text::checked::peek_str;
+use crate::text::checked::str_or_empty;
 use crate::text::lines::common_start;
 use crate::text::similarity;
 
@@ -131,13 +131,13 @@ fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, _) in text.match_indices(SEPARATOR) {
-        let (before, after) = (peek_str(text, ..at), peek_str(text, at + 1..));
+        let (before, after) = (str_or_empty(text, ..at), str_or_empty(text, at + 1..));
         if before.ends_with(char::is_whitespace) && after.starts_with(char::is_whitespace) {
-            parts.push(peek_str(text, start..at).trim());
+            parts.push(str_or_empty(text, start..at).trim());
             start = at + 1;
         }
     }
-    parts.push(peek_str(text, start..).trim());
+    parts.push(str_or_empty(text, start..).trim());
     if parts.iter().any(|part| part.is_empty()) { Vec::new() } else { parts }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::text::checked::{peek_str, slice_or_empty};
+use crate::text::checked::{slice_or_empty, str_or_empty};
 use crate::text::jsonc::Fault;
 
 /// Returns the text with the table, whose lines are `body`, in place of the old table and the tables below it.
@@ -18,12 +18,12 @@ pub fn set(text: &str, table: &str, body: &str) -> Result<String, Fault> {
     let spans = spans_of(text, table);
     let with = match spans.split_first() {
         Some((first, others)) => {
-            let old = peek_str(text, first.clone());
+            let old = str_or_empty(text, first.clone());
             if others.is_empty() && old.trim_end() == new.trim_end() {
                 return Ok(text.to_owned());
             }
             let rest = without(text, others);
-            format!("{}{new}{}", peek_str(&rest, ..first.start), peek_str(&rest, first.end..))
+            format!("{}{new}{}", str_or_empty(&rest, ..first.start), str_or_empty(&rest, first.end..))
         }
         None => appended(text, &new),
     };
@@ -79,10 +79,10 @@ impl Line {
         }
         let newline = newline_of(text);
         let line = format!("{key} = {value} # {sign}{newline}");
-        let header = lines_of(text).into_iter().find(|line| self.is_header(peek_str(text, line.clone())));
+        let header = lines_of(text).into_iter().find(|line| self.is_header(str_or_empty(text, line.clone())));
         let with = match header {
             Some(header) => {
-                let (before, after) = (peek_str(text, ..header.end), peek_str(text, header.end..));
+                let (before, after) = (str_or_empty(text, ..header.end), str_or_empty(text, header.end..));
                 let end = if before.ends_with('\n') { "" } else { newline };
                 format!("{before}{end}{line}{after}")
             }
@@ -99,13 +99,13 @@ impl Line {
     pub fn remove(&self, text: &str, sign: &str) -> Result<String, Fault> {
         must_parse(text)?;
         let is_ours = |line: &str| line.starts_with(self.key) && line.trim_end().ends_with(sign);
-        let line = lines_of(text).into_iter().find(|line| is_ours(peek_str(text, line.clone())));
+        let line = lines_of(text).into_iter().find(|line| is_ours(str_or_empty(text, line.clone())));
         let Some(line) = line else { return Ok(text.to_owned()) };
-        let text = format!("{}{}", peek_str(text, ..line.start), peek_str(text, line.end..));
+        let text = format!("{}{}", str_or_empty(text, ..line.start), str_or_empty(text, line.end..));
         let lines = lines_of(&text);
-        let mut rest = lines.iter().skip_while(|line| !self.is_header(peek_str(&text, (*line).clone())));
+        let mut rest = lines.iter().skip_while(|line| !self.is_header(str_or_empty(&text, (*line).clone())));
         let Some(header) = rest.next() else { return Ok(text) };
-        let next = rest.map(|line| peek_str(&text, line.clone())).find(|line| !line.trim().is_empty());
+        let next = rest.map(|line| str_or_empty(&text, line.clone())).find(|line| !line.trim().is_empty());
         let is_empty = next.is_none_or(|line| line.starts_with('['));
         Ok(if is_empty { without(&text, std::slice::from_ref(header)) } else { text })
     }
@@ -114,7 +114,7 @@ impl Line {
     fn found<'t>(&self, text: &'t str) -> Option<&'t str> {
         let parsed = DeTable::parse(text).ok()?;
         let DeValue::Table(table) = parsed.get_ref().get(self.table)?.get_ref() else { return None };
-        Some(peek_str(text, table.get(self.key)?.span()))
+        Some(str_or_empty(text, table.get(self.key)?.span()))
     }
 
     /// Returns true for the line that begins the table.
@@ -159,7 +159,7 @@ pub fn remove(text: &str, table: &str) -> Result<String, Fault> {
 fn without(text: &str, spans: &[Range<usize>]) -> String {
     let mut text = text.to_owned();
     for span in spans.iter().rev() {
-        let (before, after) = (peek_str(&text, ..span.start), peek_str(&text, span.end..));
+        let (before, after) = (str_or_empty(&text, ..span.start), str_or_empty(&text, span.end..));
         let is_first = before.is_empty();
         let before = ["\r\n", "\n"]
             .iter()
@@ -178,7 +178,7 @@ fn spans_of(text: &str, table: &str) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     let mut is_within = false;
     for Range { start, end } in lines_of(text) {
-        let line = peek_str(text, start..end).trim();
+        let line = str_or_empty(text, start..end).trim();
         if line.starts_with('[') {
             let was_within = is_within;
             is_within = names_in(line).starts_with(&wanted);
