@@ -455,7 +455,7 @@ fn file_memory_and_process_limits_apply() {
 }
 
 /// Calls a command with a Rust toolchain, if one is installed.
-fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
+pub fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
     let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from).filter(|cargo| cargo.exists()) else {
         skipped("there is no cargo here");
         return None;

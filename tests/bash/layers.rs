@@ -5,6 +5,7 @@ use std::process::Child;
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, skipped};
+use crate::confined::with_cargo;
 use crate::support::with;
 use crate::transactions::has_overlays;
 
@@ -235,7 +236,7 @@ const TOOLCHAINS: [Toolchain; 3] = [
             ("src/main.rs", "fn main() {}\n"),
             (".gitignore", "target/\nCargo.lock\n"),
         ],
-        "PATH=$(dirname \"$TOOL\"):$PATH cargo build",
+        "cargo build",
         "Compiling",
     ),
     (
@@ -267,9 +268,11 @@ fn second_build_rebuilds_nothing() {
     }
     for (tool, files, command, word) in TOOLCHAINS {
         let ws = Workspace::with(files);
-        let env = json!({ "TOOL": std::env::var("CARGO").unwrap_or_default() });
-        let request = json!({ "command": command, "env": env, "timeout_ms": 120_000 });
-        let build = || with(&ws, "auto", &request).success()["data"].clone();
+        let request = json!({ "command": command, "timeout_ms": 120_000 });
+        let build = || match with_cargo(&ws, "auto", command).filter(|_| tool == "cargo") {
+            Some(call) => call.run().success()["data"].clone(),
+            None => with(&ws, "auto", &request).success()["data"].clone(),
+        };
         let first = build();
         if first["exit_code"] == 127 {
             skipped(format!("no {tool}"));
