@@ -32,12 +32,30 @@ pub const UNSUPPORTED_REVISION: i64 = -32022;
 
 /// Id of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, try_from = "Value")]
 pub enum Id {
     /// Number.
     Number(i64),
     /// Text.
     Text(String),
+}
+
+impl TryFrom<Value> for Id {
+    type Error = &'static str;
+
+    /// Takes `1.0` for `1`, as JSON does not tell them apart.
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        /// Largest number up to which a float has every integer.
+        const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+        let whole = |number: &f64| number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+        let written = value.as_f64().filter(whole).map(|number| format!("{number:.0}"));
+        let number = value.as_i64().or_else(|| written.and_then(|number| number.parse().ok()));
+        match (number, value) {
+            (Some(number), _) => Ok(Self::Number(number)),
+            (None, Value::String(text)) => Ok(Self::Text(text)),
+            _ => Err("`id` must be a string or an integer"),
+        }
+    }
 }
 
 impl fmt::Display for Id {
@@ -236,9 +254,10 @@ pub fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
 fn message_of(value: Value, flaw: Option<Error>) -> Result<Message, Refusal> {
     let invalid =
         |id: &Option<Id>, why: &str| Refusal::new(id.clone(), format!("not a JSON-RPC message: {why}"));
-    let Ok(id) = value.get("id").map(Id::deserialize).transpose() else {
-        return Err(invalid(&None, "`id` must be a string or an integer"));
-    };
+    // The client could not read the id of what it rejects: that needs no response.
+    let is_rejection = value.get("error").is_some() && value.get("method").is_none();
+    let id = value.get("id").filter(|id| !(is_rejection && id.is_null())).cloned();
+    let id = id.map(Id::try_from).transpose().map_err(|why| invalid(&None, why))?;
     let Value::Object(mut fields) = value else { return Err(invalid(&None, "it must be a JSON object")) };
     if fields.get("jsonrpc").is_none_or(|version| version != "2.0") {
         return Err(invalid(&id, "`jsonrpc` must be \"2.0\""));

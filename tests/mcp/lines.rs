@@ -46,6 +46,15 @@ fn json_without_a_valid_message_gets_an_invalid_request_error() {
 }
 
 #[test]
+fn integral_float_is_an_id_and_a_rejection_without_id_gets_no_response() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    client.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"cannot parse"}}"#);
+    client.send(r#"{"jsonrpc":"2.0","id":1e3,"method":"ping"}"#);
+    assert_eq!(client.next(), json!({ "jsonrpc": "2.0", "id": 1000, "result": {} }));
+}
+
+#[test]
 fn error_response_repeats_the_request_id() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
