@@ -119,9 +119,13 @@ impl Dir {
         let stat = if parent.is_root() {
             fs::stat_at(self.as_fd(), last)
         } else {
-            let flags = fs::LOOK | OFlags::DIRECTORY;
-            fs::open_beneath(self.as_fd(), &parent, flags)
-                .and_then(|parent| fs::stat_at(parent.as_fd(), last))
+            // Most of these files are missing: then this is the only call.
+            match fs::open_beneath(self.as_fd(), &name, fs::LOOK) {
+                // It rejects a link in the last place too.
+                Err(Errno::LOOP) => fs::open_beneath(self.as_fd(), &parent, fs::LOOK | OFlags::DIRECTORY)
+                    .and_then(|parent| fs::stat_at(parent.as_fd(), last)),
+                opened => opened.and_then(rustix::fs::fstat),
+            }
         };
         match stat {
             Err(Errno::NOENT) => Ok(None),
