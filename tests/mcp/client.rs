@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -32,7 +32,12 @@ pub struct Workspace(TempDir);
 impl Workspace {
     /// Creates a workspace with these files.
     pub fn with(files: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::within(&std::env::temp_dir(), files)
+    }
+
+    /// Creates a workspace with these files below `parent`.
+    pub fn within(parent: &Path, files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir_in(parent).unwrap();
         std::fs::create_dir(folder.path().join(".lbx")).unwrap();
         let workspace = Self(folder);
         for (path, content) in files {
