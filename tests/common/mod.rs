@@ -264,6 +264,19 @@ impl Workspace {
         folder
     }
 
+    /// Creates a folder outside with git and a shell only: a PATH without lbx, on a machine that has lbx too.
+    #[allow(dead_code, reason = "not every test starts lbx by its name")]
+    pub fn without_program(&self) -> PathBuf {
+        let folder = self.outside.join("bin-without");
+        if fs::create_dir(&folder).is_ok() {
+            for program in ["git", "sh"] {
+                let found = PATH_FIXED.split(':').map(|place| Path::new(place).join(program)).find(|path| path.exists());
+                std::os::unix::fs::symlink(found.unwrap(), folder.join(program)).unwrap();
+            }
+        }
+        folder
+    }
+
     /// Sets the root as the folder of a command, and clears the caller's environment.
     #[allow(dead_code, reason = "most tests call lbx itself")]
     pub fn surround(&self, command: &mut Command) {

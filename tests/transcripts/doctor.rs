@@ -350,7 +350,7 @@ fn doctor_starts_the_server_of_each_configured_client() {
         assert!(message.ends_with(" starts and lists 21 tools"), "{message}");
     }
     // Where PATH has no lbx, the client cannot start what it has.
-    let data = ws.lbx(&["doctor"]).ok();
+    let data = ws.call(&["doctor"]).env("PATH", ws.without_program()).run().ok();
     assert!(clients(&data).iter().all(|(level, _)| level == "notice"), "{data}");
 }
 

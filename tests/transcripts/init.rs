@@ -366,7 +366,7 @@ fn init_remove_reports_entries_of_unknown_origin() {
 #[test]
 fn init_gives_claude_code_server_trust_and_permission() {
     let ws = Workspace::with(&[]);
-    let data = ws.lbx(&["init", "--client", "claude-code"]).ok();
+    let data = ws.call(&["init", "--client", "claude-code"]).env("PATH", ws.without_program()).run().ok();
     assert!(data["server"].as_str().unwrap().contains("put lbx on PATH"), "{data:#}");
     let read = |file: &str| -> Value { serde_json::from_slice(&ws.read_bytes(file)).unwrap() };
     let server = &read(".mcp.json")["mcpServers"]["lbx"];
@@ -400,12 +400,12 @@ fn init_configures_only_a_server_that_starts() {
     let arguments = server(&ws)["args"].to_string();
     assert!(arguments.contains("\"--dialect\",\"claude\"") && arguments.contains("--confirm"), "{arguments}");
     // If the client would not find it, the entry has its path.
-    ws.lbx(&exclusive).ok();
+    ws.call(&exclusive).env("PATH", ws.without_program()).run().ok();
     assert_eq!(server(&ws)["command"], LBX);
     // A binary in a workspace is not used instead of the user's either.
     ws.write("bin/lbx", "#!/bin/sh\ntouch taken\n");
     ws.chmod("bin/lbx", 0o755);
-    let own = format!("{}:{PATH_FIXED}", ws.path("bin").display());
+    let own = format!("{}:{}", ws.path("bin").display(), ws.without_program().display());
     let data = ws.call(&["init", "--client", "zed"]).env("PATH", own).run().ok();
     assert!(data["server"].as_str().unwrap().contains("put lbx on PATH"), "{data:#}");
     assert!(!ws.path("taken").exists());
