@@ -11,7 +11,7 @@ use crate::request;
 use crate::text::similarity;
 use crate::tools::{
     COMMON_FIELDS, Effect, Stdin, Text, Tool, ToolEntry, append, audit, bash, blame, config, delete, diff,
-    doctor, edit, entry, gc, glob, grep, init, insert, log, ls, mkdir, r#move, patch, read, review, rewind,
+    doctor, edit, entry, gc, glob, grep, hook, init, insert, log, ls, mkdir, r#move, patch, read, review, rewind,
     sandbox, section, session, snapshot, trash, undo, watch, write,
 };
 
@@ -52,6 +52,7 @@ pub const TOOLS: &[ToolEntry] = &[
     entry::<sandbox::Sandbox>(),
     entry::<config::Config>(),
     entry::<init::Init>(),
+    entry::<hook::Hook>(),
     entry::<patch::ApplyPatch>(),
     entry::<Schema>(),
 ];

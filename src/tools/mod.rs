@@ -13,6 +13,7 @@ pub mod edit;
 pub mod gc;
 pub mod glob;
 pub mod grep;
+pub mod hook;
 pub mod init;
 pub mod insert;
 pub mod log;

@@ -1,5 +1,6 @@
-//! The history: net effect of each session's changes, and undo and redo of them.
+//! The history: net effect of each session's changes, undo and redo of them, and turns.
 
 pub mod replay;
 pub mod session_diff;
 pub mod stacks;
+pub mod turns;

@@ -1,0 +1,170 @@
+//! An event of a client in one form, whatever the client calls its fields.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::client::{HookClient, Moment, ToolKind};
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::checked::str_or_empty;
+
+/// Digits of a hash that stand for an id of the client in the name of a session or note.
+const ID_DIGITS: usize = 8;
+/// Names of the field with the event.
+const EVENT: &[&str] = &["hook_event_name", "hookEventName", "hookName", "event"];
+/// Names of the field with the conversation.
+const CONVERSATION: &[&str] = &["conversation_id", "conversationId", "session_id", "sessionId", "sessionID"];
+/// Names of the field with the turn.
+const TURN: &[&str] = &["prompt_id", "promptId", "turn_id", "turnId", "generation_id"];
+/// Names of the field with the subagent.
+const AGENT: &[&str] = &["agent_id", "agentId", "subagent_id"];
+/// Names of the field with the call of a tool.
+const CALL: &[&str] = &["tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "callID", "call_id"];
+/// Names of the field with the tool.
+const TOOL: &[&str] = &["tool_name", "toolName", "tool"];
+/// Names of the field with the arguments of the tool.
+const INPUT: &[&str] = &["tool_input", "toolInput", "tool_args", "toolArgs", "args", "input"];
+/// Names of the field with the result of the tool.
+const OUTPUT: &[&str] = &["tool_response", "toolResponse", "tool_result", "toolResult", "tool_output", "output"];
+/// Names of the field with the prompt.
+const PROMPT: &[&str] = &["prompt", "user_prompt", "userPrompt", "initialPrompt"];
+/// Names of an argument with a path.
+const PATHS: &[&str] =
+    &["file_path", "filePath", "absolute_path", "path", "notebook_path", "filename", "target_file", "uri"];
+/// Names of an argument with a patch in the form of `apply_patch`.
+const PATCHES: &[&str] = &["patchText", "patch", "input", "command", "explanation"];
+/// Names of an argument with a command.
+const COMMANDS: &[&str] = &["command", "cmd"];
+/// Beginnings of the lines of a patch that name a file.
+const PATCHED: [&str; 4] = ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
+
+/// An event.
+#[derive(Debug)]
+pub struct Event {
+    /// Its name in the client.
+    pub name: String,
+    /// Meaning of the event; `None` for one that lbx does nothing for.
+    pub moment: Option<Moment>,
+    /// The client's name for the conversation.
+    pub conversation: Option<String>,
+    /// The client's name for the turn.
+    pub turn: Option<String>,
+    /// The client's name for the subagent.
+    pub agent: Option<String>,
+    /// The client's name for the call.
+    call: Option<String>,
+    /// Tool of the call.
+    pub tool: String,
+    /// Kind of the tool.
+    pub kind: ToolKind,
+    /// Arguments of the call.
+    pub input: Value,
+    /// Result of the call.
+    pub output: Value,
+    /// Prompt of the turn.
+    pub prompt: Option<String>,
+}
+
+impl Event {
+    /// Reads the event of a client; `named` is its name, if the client does not say it.
+    ///
+    /// # Errors
+    /// Fails with `invalid_request` if the text is no JSON object, or names no event.
+    pub fn parse(client: &HookClient, named: Option<&str>, text: &str) -> Result<Self, Error> {
+        let fields: Value = serde_json::from_str(text)
+            .map_err(|error| Error::invalid(format!("the event of {} is not JSON: {error}", client.name)))?;
+        let name = named.map(str::to_owned).or_else(|| word(&fields, EVENT));
+        let name = name.filter(|_| fields.is_object()).ok_or_else(|| {
+            Error::invalid(format!("the event of {} has no name", client.name))
+                .suggest("Give the event's JSON object on stdin, or name the event: `lbx hook CLIENT EVENT`.")
+        })?;
+        let moment = client.moment(&name);
+        let tool = word(&fields, TOOL).unwrap_or_default();
+        // Some clients give the arguments as a text, and some events have them among their own fields.
+        let input = found(&fields, INPUT).map_or_else(|| fields.clone(), decoded);
+        Ok(Self {
+            moment,
+            conversation: word(&fields, CONVERSATION),
+            turn: word(&fields, TURN),
+            agent: word(&fields, AGENT),
+            call: word(&fields, CALL),
+            kind: client.kind(&name, &tool),
+            tool: if tool.is_empty() { name.clone() } else { tool },
+            input,
+            output: found(&fields, OUTPUT).map_or(Value::Null, decoded),
+            prompt: word(&fields, PROMPT),
+            name,
+        })
+    }
+
+    /// Returns the paths that the call names, without those that occur twice.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        let named = PATHS.iter().filter_map(|name| self.input.get(name)?.as_str());
+        let several = self.input.get("edits").or_else(|| self.input.get("files"));
+        let several = several.and_then(Value::as_array).into_iter().flatten();
+        let several = several.filter_map(|item| word(item, PATHS));
+        let patches = PATCHES.iter().filter_map(|name| self.input.get(name)?.as_str());
+        let patches = patches.chain(self.input.as_str()).filter(|_| self.kind != ToolKind::Command);
+        let patched = patches.flat_map(str::lines).filter_map(|line| {
+            PATCHED.iter().find_map(|start| line.trim_end().strip_prefix(start)).map(str::to_owned)
+        });
+        for path in named.map(str::to_owned).chain(several).chain(patched) {
+            let path = PathBuf::from(path.strip_prefix("file://").unwrap_or(&path));
+            if !path.as_os_str().is_empty() && !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+
+    /// Returns the command of a shell.
+    pub fn command(&self) -> Option<&str> {
+        COMMANDS.iter().find_map(|name| self.input.get(name)?.as_str())
+    }
+
+    /// Returns true if the command goes on after the call.
+    pub fn is_background(&self) -> bool {
+        let names = ["run_in_background", "is_background", "isBackground", "background"];
+        names.iter().any(|name| self.input.get(name).is_some_and(|value| *value == true))
+    }
+
+    /// Returns a name for the call that is the same before and after it.
+    pub fn call(&self) -> String {
+        let named = self.call.clone();
+        let key = named.unwrap_or_else(|| format!("{}\n{}\n{}", self.tool, self.input, self.conversation()));
+        short(&key)
+    }
+
+    /// Returns the client's name for the conversation, or nothing.
+    pub fn conversation(&self) -> &str {
+        self.conversation.as_deref().unwrap_or_default()
+    }
+}
+
+/// Returns digits that stand for an id of any form.
+pub fn short(id: &str) -> String {
+    let digits = Sha256::of(id.as_bytes()).to_hex();
+    str_or_empty(&digits, ..ID_DIGITS).to_owned()
+}
+
+/// Returns the first of some fields that is there.
+fn found<'v>(fields: &'v Value, names: &[&str]) -> Option<&'v Value> {
+    names.iter().find_map(|name| fields.get(name).filter(|value| !value.is_null()))
+}
+
+/// Returns the first of some fields, as a word; a number becomes one.
+fn word(fields: &Value, names: &[&str]) -> Option<String> {
+    match found(fields, names)? {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Returns a value that may be JSON within a text.
+fn decoded(value: &Value) -> Value {
+    let inner = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    inner.filter(Value::is_object).unwrap_or_else(|| value.clone())
+}
