@@ -1,22 +1,25 @@
-//! Records a change that a command has already made: it enters the journal like any other, so that undo can take it
-//! back.
+//! Records a change that a command, or a client's own tool, has already made: it enters the journal like any other, so
+//! that undo can take it back.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use super::executor::{REMADE_MAX, remake};
 use super::plan::{Intent, Move, NewFile, plan};
+use super::record::{self, RecordedFile, StandingChange};
+use super::shown_lines::{body_of, carried_over};
 use super::{Change, LOST_NAMED_MAX};
 use crate::engine::history::replay::depth;
 use crate::engine::journal::bundle::PendingFile;
 use crate::engine::journal::steps::{Folder, Location, Thing};
 use crate::engine::journal::{BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, Version, backup};
-use crate::engine::store::session;
+use crate::engine::store::session::{self, Lines, ReadRecord};
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::Error;
+use crate::text::lines;
 
 pub use super::executor::SpecialFile;
 
@@ -38,6 +41,33 @@ pub struct Created {
     pub path: WorkspacePath,
     /// Type and inode.
     pub thing: Thing,
+}
+
+/// A version of a file with its bytes.
+pub type KnownVersion = (Version, Vec<u8>);
+
+/// A file that a client's own tool changed.
+#[derive(Debug)]
+pub struct ClientFile {
+    /// Path.
+    pub path: WorkspacePath,
+    /// Version before.
+    pub before: Option<KnownVersion>,
+    /// Version after.
+    pub after: Option<KnownVersion>,
+    /// True if the caller wrote all of it.
+    pub is_whole: bool,
+}
+
+/// Traces of a change apart from the journal.
+#[derive(Default)]
+struct Traces<'a> {
+    /// Files for the snapshot; none if a scan has recorded them.
+    files: Vec<RecordedFile<'a>>,
+    /// New read records.
+    marks: Vec<ReadRecord>,
+    /// Paths whose read records are removed.
+    forgotten: Vec<WorkspacePath>,
 }
 
 /// Changes that a command made.
@@ -87,24 +117,78 @@ impl Change<'_> {
         self.state.as_ref().map_or(Ok(()), |state| self.entry.spend_number(state))
     }
 
-    /// Backs up a version of a file whose bytes are in no file now.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn back_up(&self, backups: &mut Backups<'_>, bytes: &[u8], version: &Version) -> Result<(), Error> {
-        backups.pending.push(backups.folders.prepare(version.sha256, bytes)?);
-        Ok(())
-    }
-
     /// Records a command's changes in the journal; `backups` has the old bytes of its files.
     ///
     /// # Errors
     /// Returns the OS error; the files stay as the command left them.
     pub fn record_done(
+        self,
+        done: CommandChanges,
+        backups: &Backups<'_>,
+        words: (String, Option<String>),
+    ) -> Result<(), Error> {
+        self.record_with(done, backups, words, Traces::default())
+    }
+
+    /// Records files that a client's own tool changed, as one change with its snapshot; the session then knows the new
+    /// bytes as if it had made the change here. `made` are the folders that the tool made.
+    ///
+    /// # Errors
+    /// Returns the OS error, or `snapshot_failed` (applied) if the caller requires a snapshot.
+    pub fn record_files(
+        self,
+        files: &[ClientFile],
+        made: Vec<FolderEntry<WorkspacePath>>,
+        lost: Vec<WorkspacePath>,
+        subject: String,
+    ) -> Result<(), Error> {
+        fn side(version: Option<&KnownVersion>) -> Option<(u32, &[u8])> {
+            version.map(|(version, bytes)| (version.mode, bytes.as_slice()))
+        }
+        let state = State::open(self.workspace())?;
+        let mut backups = Backups::new(&state);
+        let mut traces = Traces::default();
+        let mut done = CommandChanges { made, lost, ..CommandChanges::default() };
+        for file in files {
+            if let Some((version, bytes)) = &file.before {
+                backups.add(bytes, version)?;
+            }
+            let (before, after) = (file.before.as_ref(), file.after.as_ref());
+            traces.files.push(RecordedFile { path: &file.path, before: side(before), after: side(after) });
+            match self.record_of(file) {
+                Some(mark) => traces.marks.push(mark),
+                None => traces.forgotten.push(file.path.clone()),
+            }
+            let version = |side: Option<&KnownVersion>| side.map(|(version, _)| version.clone());
+            let (before, after) = (version(before), version(after));
+            done.files.push(DoneFile { path: file.path.clone(), before, after });
+        }
+        self.record_with(done, &backups, (subject, None), traces)
+    }
+
+    /// Returns the read record of a file that the caller changed; `None` if it is gone, or the caller had not seen the
+    /// bytes that it changed.
+    fn record_of(&self, file: &ClientFile) -> Option<ReadRecord> {
+        let (version, bytes) = file.after.as_ref()?;
+        let body = body_of(bytes);
+        let lines = match &file.before {
+            Some((before, old)) if !file.is_whole => {
+                let known = self.session.mark(&file.path).filter(|mark| mark.sha256 == before.sha256)?;
+                carried_over(&known.lines, &body_of(old), &body)
+            }
+            _ => Lines::up_to(lines::count(&body)),
+        };
+        let record = ReadRecord::of_everything(file.path.clone(), version.sha256, version.size, 0);
+        Some(ReadRecord { lines, ..record })
+    }
+
+    /// Records changes in the journal, in the snapshot and in the session.
+    fn record_with(
         mut self,
         mut done: CommandChanges,
         backups: &Backups<'_>,
         (subject, why): (String, Option<String>),
+        mut traces: Traces<'_>,
     ) -> Result<(), Error> {
         let Some(state) = self.state.take() else {
             return Err(Error::internal("a change without a state"));
@@ -124,10 +208,18 @@ impl Change<'_> {
         let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
         pending.file.sync_all().map_err(io)?;
         self.entry.publish(&state)?;
-        self.note_number(&state);
+        self.note_in_session(&state, &mut traces);
+        let files = std::mem::take(&mut traces.files);
+        let recorded = if files.is_empty() {
+            Ok(())
+        } else {
+            let change = StandingChange { entry: &self.entry, files, folders: Vec::new(), blobs: &[] };
+            record::record(self.engine, &change)
+        };
         self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
         self.engine.audit(&self.entry.tool, None);
-        self.entry.close(&state)
+        self.entry.close(&state)?;
+        recorded
     }
 
     /// Returns the moves of files without bytes: an undo moves created ones to the trash, and removed ones are created
@@ -165,11 +257,14 @@ impl Change<'_> {
         Ok(moves)
     }
 
-    /// Saves the number of this change in the session. If that fails, the journal still has it.
-    fn note_number(&mut self, state: &State) {
+    /// Saves the number of this change in the session, and its read records. If that fails, the journal still has it.
+    fn note_in_session(&mut self, state: &State, traces: &mut Traces<'_>) {
         let seq = self.entry.seq;
+        let (marks, forgotten) = (std::mem::take(&mut traces.marks), std::mem::take(&mut traces.forgotten));
         let noted = session::update(state, self.engine.session(), |session| {
             session.seq = session.seq.max(seq);
+            session.exchange_marks(&forgotten, Vec::new());
+            marks.iter().for_each(|mark| session.add_mark(mark.clone()));
         });
         match noted {
             Ok(warning) => self.engine.warn_if(warning),
@@ -225,6 +320,15 @@ impl<'s> Backups<'s> {
     #[must_use]
     pub fn new(state: &'s State) -> Self {
         Self { folders: backup::Folders::new(state), pending: Vec::new() }
+    }
+
+    /// Writes a version of a file whose bytes may be in no file later.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn add(&mut self, bytes: &[u8], version: &Version) -> Result<(), Error> {
+        self.pending.push(self.folders.prepare(version.sha256, bytes)?);
+        Ok(())
     }
 
     /// Makes the backups durable.

@@ -121,7 +121,7 @@ enum Missing {
     Read(Option<(u64, u64)>),
     /// It has read other bytes, with this SHA-256.
     Fresh(Sha256),
-    /// It was not shown these lines; if the list is empty, it lacks nothing.
+    /// It was not shown these lines.
     Lines(Vec<(u64, u64)>),
 }
 
@@ -171,30 +171,46 @@ impl Change<'_> {
         if !current.exists() {
             return Ok(CheckedFile { current, proved: true });
         }
-        let intent = needs.intent();
-        let mark = self.session.mark(current.place.path());
-        let missing = match mark {
-            Some(mark) if mark.sha256 == current.sha256 => {
-                Missing::Lines(needs.unseen(&mark.lines, &current))
-            }
-            Some(mark) => Missing::Fresh(mark.sha256),
-            None => Missing::Read(needs.smallest(&current)),
-        };
-        if matches!(&missing, Missing::Lines(lines) if lines.is_empty()) {
+        let Some(missing) = self.missing(&current, needs) else {
             return Ok(CheckedFile { current, proved: true });
-        }
+        };
         if self.gate() != Gate::Strict {
-            self.let_through(current.place.shown(), &missing, intent);
+            self.let_through(current.place.shown(), &missing, needs.intent());
             return Ok(current.without_proof());
         }
-        Err(match missing {
-            Missing::Fresh(seen) => self.stale(&current, seen),
-            Missing::Read(range) => self.not_read(&current, intent, range, &[]),
+        Err(self.unproved(&current, &missing, needs.intent()))
+    }
+
+    /// Returns the error that the gate has for a change of an existing file, whatever the policy says; `None` if the
+    /// caller has seen the present bytes.
+    #[must_use]
+    pub fn refusal(&self, current: &Current, needs: Needs<'_>) -> Option<Error> {
+        let missing = self.missing(current, needs).filter(|_| current.exists())?;
+        Some(self.unproved(current, &missing, needs.intent()))
+    }
+
+    /// Returns the proof that the caller lacks; `None` if it has seen the present bytes.
+    fn missing(&self, current: &Current, needs: Needs<'_>) -> Option<Missing> {
+        match self.session.mark(current.place.path()) {
+            Some(mark) if mark.sha256 == current.sha256 => {
+                let unseen = needs.unseen(&mark.lines, current);
+                (!unseen.is_empty()).then_some(Missing::Lines(unseen))
+            }
+            Some(mark) => Some(Missing::Fresh(mark.sha256)),
+            None => Some(Missing::Read(needs.smallest(current))),
+        }
+    }
+
+    /// Returns the error for a missing proof.
+    fn unproved(&self, current: &Current, missing: &Missing, intent: Intent) -> Error {
+        match missing {
+            Missing::Fresh(seen) => self.stale(current, *seen),
+            Missing::Read(range) => self.not_read(current, intent, *range, &[]),
             Missing::Lines(lines) => {
                 let range = lines.first().zip(lines.last()).map(|(first, last)| (first.0, last.1));
-                self.not_read(&current, intent, range, &lines)
+                self.not_read(current, intent, range, lines)
             }
-        })
+        }
     }
 
     /// Checks a file again that passed the gate, now that the lines to remove are known.

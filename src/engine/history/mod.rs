@@ -1,5 +1,7 @@
 //! The history: net effect of each session's changes, undo and redo of them, and turns.
 
+pub mod client_calls;
+pub mod concurrent_changes;
 pub mod replay;
 pub mod session_diff;
 pub mod stacks;

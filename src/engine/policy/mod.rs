@@ -358,6 +358,12 @@ impl Policy {
         }
     }
 
+    /// Returns true if a turn keeps the beginning of its prompt.
+    #[must_use]
+    pub fn keeps_titles(&self) -> bool {
+        self.switch(Key::GuardTitles)
+    }
+
     /// Returns a boolean; false if the setting is not a boolean.
     fn switch(&self, key: Key) -> bool {
         matches!(self.value(key), Some(Value::Switch(true)))

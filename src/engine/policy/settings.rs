@@ -242,6 +242,19 @@ settings! {
         "Files whose new bytes are written into the file that is there, which keeps its inode for programs that \
          hold it open, watch it or mounted it: globs as for protect. Append always adds in place, and a mount \
          point is always written so; a file that can be run never.";
+    GuardGate "guard.gate", Freely, Choice(&["deny", "warn", "off"]), word("deny"),
+        "What a client's hooks do when the client's own tool is about to change a file whose present bytes the session \
+         has not seen: deny the call, or allow it with a warning, or without one.";
+    GuardBash "guard.bash", Freely, Choice(&["wrap", "record", "off"]), word("record"),
+        "What a client's hooks do with a command of the client's own shell: wrap makes it `lbx bash`, where the client \
+         lets a hook change a call; record looks at the workspace before and after it; off leaves it alone.";
+    GuardOnFailure "guard.on_failure", Freely, Choice(&["closed", "open"]), word("open"),
+        "What a client's hooks do with a call of the client that they cannot check, because lbx fails or takes longer \
+         than guard.timeout_ms: deny it, or allow it unrecorded, which the first response says.";
+    GuardMs "guard.timeout_ms", UpTo(10_000), number(50, 600_000, "milliseconds"), Value::Number(1000),
+        "Time after which a hook gives up.";
+    GuardTitles "guard.titles", Never, Switch, Value::Switch(false),
+        "Whether a turn keeps the first 200 characters of its prompt, as its title.";
     MaxBytes "limits.max_bytes", Freely, number(1024, 1_000_000, "bytes"), Value::Number(24_576),
         "Default maximum bytes of a response's payload.";
     ReadLimit "limits.read", Freely, shown("lines"), Value::Number(2000),

@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod calls;
 pub mod container;
+pub mod hook_log;
 pub mod id;
 pub mod lock;
 pub mod sandboxes;

@@ -2,6 +2,8 @@
 //! pass. Two of them tell what a command touched without reading any file, and a scan takes its stat data
 //! from one instead of asking the system for each file again.
 
+mod bytes;
+
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

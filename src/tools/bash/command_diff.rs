@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::concurrent_changes::{ConcurrentChanges, RepoHeads};
 use super::response::{Action, CommandDiff, FileChange, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::change::external_changes::{Backups, CommandChanges, Created, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
+use crate::engine::history::concurrent_changes::{ConcurrentChanges, RepoHeads};
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{FolderEntry, FolderMode, Version};
@@ -359,7 +359,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             return Ok(());
         }
         if let (Some(from), Some(bytes)) = (&from, bytes) {
-            self.change.back_up(&mut self.backups, &bytes, from)?;
+            self.backups.add(&bytes, from)?;
         }
         let action = match (&from, &to) {
             (None, _) => Action::Create,

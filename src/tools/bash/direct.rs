@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::command_diff::{self, Sides, Tree};
-use super::concurrent_changes::RepoHeads;
 use super::request::{body, subject};
 use super::response::{CommandDiff, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use super::{Bash, limits};
 use crate::engine::Engine;
 use crate::engine::change::record;
+use crate::engine::history::concurrent_changes::RepoHeads;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
@@ -46,13 +46,13 @@ pub struct Before {
 }
 
 /// Result of a scan of the work tree.
-struct Scanned {
+pub struct Scanned {
     /// The tree.
-    tree: Tree,
+    pub tree: Tree,
     /// Bytes of files that no snapshot has.
-    kept: SavedUntracked,
+    pub kept: SavedUntracked,
     /// Newest change of each session.
-    heads: RepoHeads,
+    pub heads: RepoHeads,
 }
 
 /// The work tree after a command.
@@ -272,7 +272,7 @@ pub fn shown_folder(engine: &Engine, folder: &WorkspacePath) -> String {
 impl Scanned {
     /// Records what others changed; returns `None`, with a warning, if that fails. While other commands run, a change
     /// may be theirs: then it is recorded with them, and its bytes are saved.
-    fn scan(
+    pub fn scan(
         engine: &mut Engine,
         state: &State,
         survey: Option<&Arc<Survey>>,
@@ -341,7 +341,7 @@ fn warn_of_touched(engine: &mut Engine, before: &Survey, after: &Survey, touched
 }
 
 /// Returns the commit of the last recorded work tree.
-fn tip(engine: &Engine) -> Result<Option<String>, Error> {
+pub fn tip(engine: &Engine) -> Result<Option<String>, Error> {
     let store = record::find(engine)?;
     let tip = store.map(|store| store.newest()).transpose();
     Ok(tip?.flatten())

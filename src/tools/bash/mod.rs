@@ -1,7 +1,7 @@
 //! `bash`: a shell command, confined to the workspace.
 
+pub mod client_command;
 mod command_diff;
-mod concurrent_changes;
 mod direct;
 mod job;
 mod layer_changes;

@@ -179,6 +179,16 @@ impl SavedUntracked {
         }
     }
 
+    /// Returns saved bytes, each with its path.
+    pub fn iter(&self) -> impl Iterator<Item = (&WorkspacePath, &[u8])> {
+        self.0.iter().map(|(path, bytes)| (path, bytes.as_slice()))
+    }
+
+    /// Returns bytes that an earlier call saved.
+    pub fn of(saved: impl Iterator<Item = (WorkspacePath, Vec<u8>)>) -> Self {
+        Self(saved.collect())
+    }
+
     /// Returns the old bytes of a file, if they have that size.
     pub fn bytes_of(&self, path: &WorkspacePath, size: u64) -> Option<&[u8]> {
         self.0.get(path).map(Vec::as_slice).filter(|bytes| bytes.len() as u64 == size)

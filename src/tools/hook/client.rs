@@ -1,4 +1,10 @@
 //! The clients with hooks: names of their events and tools, and the form of the response that each expects.
+//!
+//! `lbx-hook(1)` names the documents that this follows.
+
+use super::reply::ReplyForm;
+use Moment::{After, AgentStop, Before, Fresh, Prompt, Stop};
+use ToolKind::{Command, Edit, Read, Write};
 
 /// A client with hooks.
 #[derive(Debug)]
@@ -7,10 +13,12 @@ pub struct HookClient {
     pub name: &'static str,
     /// Its events, each with its meaning.
     pub events: &'static [(&'static str, Moment)],
-    /// Its tools, each with its kind; an event that stands for a tool is listed by its own name.
+    /// Its tools, each with its kind.
     pub tools: &'static [(&'static str, ToolKind)],
     /// Form of its responses.
     pub form: ReplyForm,
+    /// True if a response can change the arguments of a call.
+    pub takes_changed_calls: bool,
 }
 
 /// Meaning of an event.
@@ -35,7 +43,7 @@ pub enum Moment {
 pub enum ToolKind {
     /// Shows a file.
     Read,
-    /// Changes a part of files.
+    /// Changes parts of files.
     Edit,
     /// Replaces a whole file.
     Write,
@@ -45,36 +53,171 @@ pub enum ToolKind {
     Other,
 }
 
-/// Form of a client's responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplyForm {
-    /// `hookSpecificOutput`, with the event's name.
-    Nested,
-}
+/// Events of Claude Code, which other clients took over.
+const COMMON_EVENTS: &[(&str, Moment)] = &[
+    ("UserPromptSubmit", Prompt),
+    ("PreToolUse", Before),
+    ("PostToolUse", After),
+    ("PostToolUseFailure", After),
+    ("Stop", Stop),
+    ("SubagentStop", AgentStop),
+    ("SessionStart", Fresh),
+    ("PreCompact", Fresh),
+];
+
+/// Events of the plugins that lbx wrote.
+const PLUGIN_EVENTS: &[(&str, Moment)] =
+    &[("prompt", Prompt), ("before", Before), ("after", After), ("stop", Stop), ("fresh", Fresh)];
 
 /// All clients with hooks.
-pub const CLIENTS: &[HookClient] = &[HookClient {
-    name: "claude-code",
-    events: &[
-        ("UserPromptSubmit", Moment::Prompt),
-        ("PreToolUse", Moment::Before),
-        ("PostToolUse", Moment::After),
-        ("PostToolUseFailure", Moment::After),
-        ("Stop", Moment::Stop),
-        ("SubagentStop", Moment::AgentStop),
-        ("SessionStart", Moment::Fresh),
-        ("PreCompact", Moment::Fresh),
-    ],
-    tools: &[
-        ("Read", ToolKind::Read),
-        ("Edit", ToolKind::Edit),
-        ("MultiEdit", ToolKind::Edit),
-        ("NotebookEdit", ToolKind::Edit),
-        ("Write", ToolKind::Write),
-        ("Bash", ToolKind::Command),
-    ],
-    form: ReplyForm::Nested,
-}];
+pub const CLIENTS: &[HookClient] = &[
+    HookClient {
+        name: "claude-code",
+        events: COMMON_EVENTS,
+        tools: &[
+            ("Read", Read),
+            ("Edit", Edit),
+            ("MultiEdit", Edit),
+            ("NotebookEdit", Edit),
+            ("Write", Write),
+            ("Bash", Command),
+        ],
+        form: ReplyForm::Nested,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "codex",
+        events: COMMON_EVENTS,
+        tools: &[("apply_patch", Edit), ("Bash", Command)],
+        form: ReplyForm::Nested,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "gemini",
+        events: &[
+            ("BeforeAgent", Prompt),
+            ("BeforeTool", Before),
+            ("AfterTool", After),
+            ("AfterAgent", Stop),
+            ("SessionStart", Fresh),
+            ("PreCompress", Fresh),
+        ],
+        tools: &[
+            ("read_file", Read),
+            ("replace", Edit),
+            ("write_file", Write),
+            ("run_shell_command", Command),
+        ],
+        form: ReplyForm::Decision,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "antigravity",
+        events: &[("PreToolUse", Before), ("PostToolUse", After), ("Stop", Stop), ("SessionStart", Fresh)],
+        tools: &[
+            ("view_file", Read),
+            ("replace_file_content", Edit),
+            ("write_to_file", Write),
+            ("run_command", Command),
+        ],
+        form: ReplyForm::Explicit,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "cursor",
+        events: &[
+            ("beforeSubmitPrompt", Prompt),
+            ("preToolUse", Before),
+            ("postToolUse", After),
+            ("postToolUseFailure", After),
+            ("stop", Stop),
+            ("subagentStop", AgentStop),
+            ("sessionStart", Fresh),
+            ("preCompact", Fresh),
+        ],
+        // An edit comes as Write, too.
+        tools: &[("Read", Read), ("Write", Edit), ("Delete", Edit), ("Shell", Command)],
+        form: ReplyForm::Permission,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "copilot-cli",
+        events: &[
+            ("userPromptSubmitted", Prompt),
+            ("preToolUse", Before),
+            ("postToolUse", After),
+            ("postToolUseFailure", After),
+            ("agentStop", Stop),
+            ("subagentStop", AgentStop),
+            ("sessionStart", Fresh),
+            ("preCompact", Fresh),
+        ],
+        tools: &[
+            ("view", Read),
+            ("edit", Edit),
+            ("str_replace_editor", Edit),
+            ("apply_patch", Edit),
+            ("create", Write),
+            ("bash", Command),
+        ],
+        form: ReplyForm::Flat,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "vscode",
+        events: COMMON_EVENTS,
+        tools: &[
+            ("readFile", Read),
+            ("read_file", Read),
+            ("editFiles", Edit),
+            ("replace_string_in_file", Edit),
+            ("multi_replace_string_in_file", Edit),
+            ("insert_edit_into_file", Edit),
+            ("apply_patch", Edit),
+            ("createFile", Write),
+            ("create_file", Write),
+            ("runInTerminal", Command),
+            ("run_in_terminal", Command),
+        ],
+        form: ReplyForm::Nested,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "qwen-code",
+        events: COMMON_EVENTS,
+        tools: &[
+            ("read_file", Read),
+            ("edit", Edit),
+            ("notebook_edit", Edit),
+            ("write_file", Write),
+            ("run_shell_command", Command),
+        ],
+        form: ReplyForm::Nested,
+        takes_changed_calls: false,
+    },
+    HookClient {
+        name: "opencode",
+        events: PLUGIN_EVENTS,
+        tools: &[
+            ("read", Read),
+            ("edit", Edit),
+            ("patch", Edit),
+            ("apply_patch", Edit),
+            ("write", Write),
+            ("bash", Command),
+            ("shell", Command),
+        ],
+        form: ReplyForm::Plain,
+        takes_changed_calls: true,
+    },
+    HookClient {
+        name: "pi",
+        events: PLUGIN_EVENTS,
+        tools: &[("read", Read), ("edit", Edit), ("write", Write), ("bash", Command)],
+        form: ReplyForm::Plain,
+        takes_changed_calls: true,
+    },
+];
 
 impl HookClient {
     /// Returns the client of that name.
@@ -87,9 +230,14 @@ impl HookClient {
         self.events.iter().find(|(name, _)| *name == event).map(|(_, moment)| *moment)
     }
 
-    /// Returns the kind of a tool, by its name or by the event that stands for it.
-    pub fn kind(&self, event: &str, tool: &str) -> ToolKind {
-        let named = |word: &str| self.tools.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
-        named(tool).or_else(|| named(event)).unwrap_or(ToolKind::Other)
+    /// Returns the kind of a tool.
+    pub fn kind(&self, tool: &str) -> ToolKind {
+        let found = self.tools.iter().find(|(name, _)| *name == tool);
+        found.map_or(ToolKind::Other, |(_, kind)| *kind)
+    }
+
+    /// Returns the name of the tool that shows a file.
+    pub fn read_tool(&self) -> Option<&'static str> {
+        self.tools.iter().find(|(_, kind)| *kind == Read).map(|(name, _)| *name)
     }
 }

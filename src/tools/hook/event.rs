@@ -18,7 +18,7 @@ const CONVERSATION: &[&str] = &["conversation_id", "conversationId", "session_id
 /// Names of the field with the turn.
 const TURN: &[&str] = &["prompt_id", "promptId", "turn_id", "turnId", "generation_id"];
 /// Names of the field with the subagent.
-const AGENT: &[&str] = &["agent_id", "agentId", "subagent_id"];
+const AGENT: &[&str] = &["agent_id", "agentId"];
 /// Names of the field with the call of a tool.
 const CALL: &[&str] = &["tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "callID", "call_id"];
 /// Names of the field with the tool.
@@ -31,11 +31,13 @@ const OUTPUT: &[&str] = &["tool_response", "toolResponse", "tool_result", "toolR
 const PROMPT: &[&str] = &["prompt", "user_prompt", "userPrompt", "initialPrompt"];
 /// Names of an argument with a path.
 const PATHS: &[&str] =
-    &["file_path", "filePath", "absolute_path", "path", "notebook_path", "filename", "target_file", "uri"];
+    &["file_path", "filePath", "absolute_path", "path", "notebook_path", "TargetFile", "AbsolutePath", "uri"];
 /// Names of an argument with a patch in the form of `apply_patch`.
-const PATCHES: &[&str] = &["patchText", "patch", "input", "command", "explanation"];
+const PATCHES: &[&str] = &["patchText", "patch", "input", "command"];
 /// Names of an argument with a command.
-const COMMANDS: &[&str] = &["command", "cmd"];
+const COMMANDS: &[&str] = &["command", "CommandLine"];
+/// Names of an argument that lets a command go on after its call, and of a result that says so.
+const BACKGROUND: &[&str] = &["run_in_background", "is_background", "isBackground", "background", "backgroundTaskId"];
 /// Beginnings of the lines of a patch that name a file.
 const PATCHED: [&str; 4] = ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
 
@@ -72,7 +74,9 @@ impl Event {
     /// # Errors
     /// Fails with `invalid_request` if the text is no JSON object, or names no event.
     pub fn parse(client: &HookClient, named: Option<&str>, text: &str) -> Result<Self, Error> {
-        let fields: Value = serde_json::from_str(text)
+        // Some clients begin with a byte order mark.
+        let text = text.trim_start_matches('\u{feff}');
+        let mut fields: Value = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("the event of {} is not JSON: {error}", client.name)))?;
         let name = named.map(str::to_owned).or_else(|| word(&fields, EVENT));
         let name = name.filter(|_| fields.is_object()).ok_or_else(|| {
@@ -80,6 +84,11 @@ impl Event {
                 .suggest("Give the event's JSON object on stdin, or name the event: `lbx hook CLIENT EVENT`.")
         })?;
         let moment = client.moment(&name);
+        if let Some(call) = fields.get_mut("toolCall").map(Value::take) {
+            // Antigravity has the tool and its arguments in an object of their own.
+            fields["tool"] = call.get("name").cloned().unwrap_or_default();
+            fields["args"] = call.get("args").cloned().unwrap_or_default();
+        }
         let tool = word(&fields, TOOL).unwrap_or_default();
         // Some clients give the arguments as a text, and some events have them among their own fields.
         let input = found(&fields, INPUT).map_or_else(|| fields.clone(), decoded);
@@ -89,7 +98,7 @@ impl Event {
             turn: word(&fields, TURN),
             agent: word(&fields, AGENT),
             call: word(&fields, CALL),
-            kind: client.kind(&name, &tool),
+            kind: client.kind(&tool),
             tool: if tool.is_empty() { name.clone() } else { tool },
             input,
             output: found(&fields, OUTPUT).map_or(Value::Null, decoded),
@@ -104,7 +113,7 @@ impl Event {
         let named = PATHS.iter().filter_map(|name| self.input.get(name)?.as_str());
         let several = self.input.get("edits").or_else(|| self.input.get("files"));
         let several = several.and_then(Value::as_array).into_iter().flatten();
-        let several = several.filter_map(|item| word(item, PATHS));
+        let several = several.filter_map(|item| item.as_str().map(str::to_owned).or_else(|| word(item, PATHS)));
         let patches = PATCHES.iter().filter_map(|name| self.input.get(name)?.as_str());
         let patches = patches.chain(self.input.as_str()).filter(|_| self.kind != ToolKind::Command);
         let patched = patches.flat_map(str::lines).filter_map(|line| {
@@ -126,8 +135,19 @@ impl Event {
 
     /// Returns true if the command goes on after the call.
     pub fn is_background(&self) -> bool {
-        let names = ["run_in_background", "is_background", "isBackground", "background"];
-        names.iter().any(|name| self.input.get(name).is_some_and(|value| *value == true))
+        let is_set = |value: &Value| *value == true || value.is_string();
+        let sides = [&self.input, &self.output];
+        sides.iter().any(|side| BACKGROUND.iter().any(|name| side.get(name).is_some_and(is_set)))
+    }
+
+    /// Returns the name of the argument with the command.
+    pub fn command_field(&self) -> &'static str {
+        COMMANDS.iter().find(|name| self.input.get(name).is_some()).copied().unwrap_or("command")
+    }
+
+    /// Returns the time limit of the command, if the call names one in milliseconds.
+    pub fn timeout_ms(&self) -> Option<u64> {
+        self.input.get("timeout")?.as_u64().filter(|ms| *ms >= 1000)
     }
 
     /// Returns a name for the call that is the same before and after it.

@@ -2,19 +2,36 @@
 
 mod client;
 mod event;
+mod files;
+mod reply;
+mod turn;
+
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::bash::client_command;
+use super::session::{self, Session};
 use super::{Effect, Stdin, Text, Tool};
+use crate::control::seconds_now;
 use crate::engine::Engine;
-use crate::engine::history::turns::Turns;
+use crate::engine::change::gate::quoted;
+use crate::engine::policy::settings::Key;
+use crate::engine::store::hook_log::{self, HookRecord};
+use crate::engine::store::state::State;
+use crate::engine::workspace::must_be_meant;
 use crate::error::Error;
-use client::{CLIENTS, HookClient, Moment};
+use crate::text::plural::plural;
+use client::{CLIENTS, HookClient, Moment, ToolKind};
 use event::{Event, short};
 
 /// Serve an event of a client's hooks, given as JSON on stdin
+///
+/// `lbx init --client CLIENT --guard` sets the hooks up. Before a file tool of the client, the call is denied if the
+/// session has not seen the file's present bytes; after it, and after a command, the files that changed are recorded as
+/// a change of the session, in the turn of its prompt.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -25,9 +42,9 @@ pub struct Request {
     #[arg(value_name = "EVENT")]
     pub name: Option<String>,
     /// The event, as the client's JSON
-    #[arg(long, hide = true)]
+    #[arg(long, value_name = "JSON")]
     #[serde(default)]
-    pub event: String,
+    pub event: Option<String>,
 }
 
 /// Response of a hook.
@@ -36,6 +53,21 @@ pub struct Response {
     /// Response in the client's form; absent if there is nothing to say
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Value>,
+}
+
+/// What a hook says of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Silent,
+    /// The call must not be made; the reason.
+    Deny(String),
+    /// A text for the model.
+    Context(String),
+    /// A line for the user.
+    Line(String),
+    /// The call is made with this command.
+    Command(String),
 }
 
 /// The `hook` tool.
@@ -55,14 +87,31 @@ impl Tool for Hook {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let client = HookClient::find(&request.client).ok_or_else(|| unknown(&request.client))?;
-        let event = Event::parse(client, request.name.as_deref(), &request.event)?;
-        take_session(engine, client, &event)?;
-        match event.moment {
-            Some(Moment::Prompt) => begin_turn(engine, &event)?,
-            Some(Moment::Stop) => end_turn(engine)?,
-            _ => {}
+        let begun = Instant::now();
+        let event = Event::parse(client, request.name.as_deref(), request.event.as_deref().unwrap_or_default());
+        let event = match event {
+            Ok(event) => event,
+            // The client must not wait for what it cannot say.
+            Err(error) => {
+                engine.warn(error.message().to_owned());
+                return Ok(Response::default());
+            }
+        };
+        if must_be_meant(engine.workspace.root()).is_err() {
+            return Ok(Response { reply: client.form.reply(&event, &Verdict::Silent) });
         }
-        Ok(Response::default())
+        let limit = Duration::from_millis(engine.policy().number(Key::GuardMs));
+        engine.control = engine.control.clone().within(limit);
+        engine.workspace.set_lock_wait(limit);
+        let served = take_session(engine, client, &event).and_then(|()| serve(engine, client, &event));
+        let outcome = match &served {
+            Ok(Verdict::Deny(_)) => "denied",
+            Ok(_) => "ok",
+            Err(error) => error.kind().name(),
+        };
+        note(engine, client, &event, (outcome, begun));
+        let verdict = served.unwrap_or_else(|error| failed(engine, &event, &error));
+        Ok(Response { reply: client.form.reply(&event, &verdict) })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -93,27 +142,113 @@ fn take_session(engine: &mut Engine, client: &HookClient, event: &Event) -> Resu
     Ok(())
 }
 
-/// Begins a turn.
-fn begin_turn(engine: &mut Engine, event: &Event) -> Result<(), Error> {
-    let title = event.prompt.as_deref();
-    with_turns(engine, |turns, next| {
-        let key = event.turn.clone().unwrap_or_else(|| format!("prompt-{next}"));
-        turns.begin(&key, title, next);
+/// Does what an event asks for.
+fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verdict, Error> {
+    let Some(moment) = event.moment else { return Ok(Verdict::Silent) };
+    match (moment, event.kind) {
+        (Moment::Prompt, _) => {
+            settle(engine)?;
+            turn::begin(engine, event)?;
+        }
+        (Moment::Before, ToolKind::Edit | ToolKind::Write) => {
+            turn::join(engine, event)?;
+            return files::before(engine, client, event);
+        }
+        (Moment::Before, ToolKind::Command) => {
+            turn::join(engine, event)?;
+            return before_command(engine, client, event);
+        }
+        (Moment::After, ToolKind::Read) => files::shown(engine, event)?,
+        (Moment::After, ToolKind::Edit | ToolKind::Write) => files::after(engine, event)?,
+        (Moment::After, ToolKind::Command) => {
+            return client_command::end(engine, false, event.is_background()).map(of_unknown_writers);
+        }
+        (Moment::Stop | Moment::AgentStop, _) => {
+            let unknown = settle(engine)?;
+            let lines = [turn::end(engine)?, unknown];
+            let line: Vec<String> = lines.into_iter().flatten().collect();
+            return Ok(if line.is_empty() { Verdict::Silent } else { Verdict::Line(line.join("; ")) });
+        }
+        (Moment::Fresh, _) => return fresh(engine),
+        (Moment::Before | Moment::After, ToolKind::Read | ToolKind::Other) => {}
+    }
+    Ok(Verdict::Silent)
+}
+
+/// Records what is not recorded yet of the session's calls; returns a sentence about changes of unknown writers.
+fn settle(engine: &mut Engine) -> Result<Option<String>, Error> {
+    files::settle(engine)?;
+    Ok(match of_unknown_writers(client_command::end(engine, true, false)?) {
+        Verdict::Context(text) => Some(text),
+        _ => None,
     })
 }
 
-/// Ends the turn.
-fn end_turn(engine: &mut Engine) -> Result<(), Error> {
-    with_turns(engine, Turns::end)
+/// Says that some files were changed while commands of several sessions ran.
+fn of_unknown_writers(files: usize) -> Verdict {
+    if files == 0 {
+        return Verdict::Silent;
+    }
+    Verdict::Context(format!(
+        "{} changed while another session's command ran too: nobody knows whose they are, and undo leaves them alone",
+        plural(files, "file")
+    ))
 }
 
-/// Changes the turns of the session; the second argument of `work` is the number of its next change.
-fn with_turns(engine: &mut Engine, work: impl FnOnce(&mut Turns, u64)) -> Result<(), Error> {
-    let session = engine.session().to_string();
-    let change = engine.begin(Hook::NAME, &[], false)?;
-    let Some(state) = change.state() else { return Ok(()) };
-    let found = Turns::load(state, &session)?;
-    let mut turns = found.clone();
-    work(&mut turns, change.number());
-    if turns == found { Ok(()) } else { turns.save(state, &session) }
+/// Looks at the workspace before a command, or makes it a command of lbx.
+fn before_command(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verdict, Error> {
+    let Some(command) = event.command() else { return Ok(Verdict::Silent) };
+    let word = engine.policy().word(Key::GuardBash).to_owned();
+    if word == "wrap" && client.takes_changed_calls && !event.is_background() {
+        let program = std::env::current_exe().ok();
+        let program = program.as_ref().and_then(|program| program.to_str()).unwrap_or("lbx");
+        let limit = event.timeout_ms().map_or_else(String::new, |ms| format!(" --timeout-ms {ms}"));
+        return Ok(Verdict::Command(format!(
+            "{} bash --text --session {}{limit} -- {}",
+            quoted(program),
+            engine.session(),
+            quoted(command)
+        )));
+    }
+    if word != "off" {
+        client_command::begin(engine, command, event.is_background())?;
+    }
+    Ok(Verdict::Silent)
+}
+
+/// Marks everything as unread, and says what the session did.
+fn fresh(engine: &mut Engine) -> Result<Verdict, Error> {
+    Session::run(engine, session::Request::of(session::Action::Compact))?;
+    let brief = Session::run(engine, session::Request::of(session::Action::Brief))?.brief;
+    Ok(brief.filter(|text| !text.is_empty()).map_or(Verdict::Silent, Verdict::Context))
+}
+
+/// Adds the event to the log that `doctor` shows.
+fn note(engine: &mut Engine, client: &HookClient, event: &Event, (outcome, begun): (&str, Instant)) {
+    let record = HookRecord {
+        time: seconds_now(),
+        client: client.name.to_owned(),
+        event: event.name.clone(),
+        tool: if event.kind == ToolKind::Other { String::new() } else { event.tool.clone() },
+        outcome: outcome.to_owned(),
+        duration_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+    };
+    if let Ok(Some(state)) = State::find(&engine.workspace) {
+        // The log is only for a person who looks for the reason of a fault.
+        let _ = hook_log::add(&state, &record);
+    }
+}
+
+/// Returns what a hook says that failed: the policy decides whether the client's call is made. The first failure of a
+/// session is told.
+fn failed(engine: &mut Engine, event: &Event, error: &Error) -> Verdict {
+    let what = format!("lbx could not check or record this: {}", error.message());
+    if engine.policy().word(Key::GuardOnFailure) == "closed" && event.moment == Some(Moment::Before) {
+        return Verdict::Deny(format!("{what} (guard.on_failure = \"closed\"). {}", error.suggested_action()));
+    }
+    let is_first = match State::find(&engine.workspace) {
+        Ok(Some(state)) => hook_log::is_first_failure(&state, engine.session().as_str()),
+        _ => true,
+    };
+    if is_first { Verdict::Line(format!("{what}; this is said once")) } else { Verdict::Silent }
 }

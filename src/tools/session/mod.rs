@@ -51,6 +51,14 @@ pub struct Request {
     pub dry_run: bool,
 }
 
+impl Request {
+    /// Returns the request for an action on the whole session.
+    #[must_use]
+    pub const fn of(action: Action) -> Self {
+        Self { action, paths: Vec::new(), offset: None, max_bytes: None, dry_run: false }
+    }
+}
+
 /// Action on the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]

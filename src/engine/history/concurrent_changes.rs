@@ -1,15 +1,19 @@
-//! Changes that other calls made while a command changed the files themselves.
+//! Changes that other calls made while a command, or a client's own tool, changed the files themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Bash;
+use serde::{Deserialize, Serialize};
+
 use crate::engine::journal::{self, FolderMode, JournalEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
-use crate::tools::Tool as _;
+
+/// Tool of a command's changes.
+const COMMAND_TOOL: &str = "bash";
 
 /// Newest change of each session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepoHeads(BTreeMap<String, u64>);
 
 impl RepoHeads {
@@ -58,6 +62,7 @@ pub struct ConcurrentChanges {
 
 impl ConcurrentChanges {
     /// Returns the net effect of changes.
+    #[must_use]
     pub fn of(entries: Vec<JournalEntry>) -> Self {
         let mut theirs = Self::default();
         for entry in entries {
@@ -66,7 +71,7 @@ impl ConcurrentChanges {
             theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
             let modes = entry.modes.into_iter().filter(FolderMode::is_change);
             theirs.folders.extend(modes.map(|folder| folder.path));
-            if entry.tool == Bash::NAME {
+            if entry.tool == COMMAND_TOOL {
                 theirs.by_commands.extend(entry.files.iter().map(|file| file.path.clone()));
             }
             for file in entry.files {
@@ -78,6 +83,7 @@ impl ConcurrentChanges {
     }
 
     /// Returns true if others moved a path or a folder above it, from there or to there.
+    #[must_use]
     pub fn moved(&self, path: &WorkspacePath) -> bool {
         self.moved.iter().any(|moved| path.is_within(moved))
     }

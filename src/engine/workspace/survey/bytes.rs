@@ -1,0 +1,124 @@
+//! A survey as bytes, for a later call: numbers in little-endian order, texts after their length, the SHA-256 of all
+//! at the end.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::{Survey, SurveyedFolder, THINGS_MAX, Thing};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::sha256::Sha256;
+
+/// Beginning of the bytes.
+const MAGIC: &[u8] = b"lbx survey 1\n";
+/// Bytes of the digest at the end.
+const DIGEST_BYTES: usize = 32;
+
+impl Survey {
+    /// Returns the number of files and folders in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.folders.iter().map(|folder| folder.things.len()).sum()
+    }
+
+    /// Returns the survey as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        put(&mut out, self.folders.len() as u64);
+        for SurveyedFolder { path, names, things } in &self.folders {
+            put_text(&mut out, path);
+            put_text(&mut out, names);
+            put(&mut out, things.len() as u64);
+            for (range, thing) in things {
+                [range.start as u64, range.end as u64].into_iter().for_each(|number| put(&mut out, number));
+                fields_of(thing).into_iter().for_each(|number| put(&mut out, number));
+            }
+        }
+        put(&mut out, self.unseen.len() as u64);
+        self.unseen.iter().for_each(|path| put_text(&mut out, path.as_bytes()));
+        let digest = Sha256::of(&out);
+        out.extend(digest.as_bytes());
+        out
+    }
+
+    /// Returns the survey in some bytes; `None` if lbx did not write them.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (content, digest) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST_BYTES)?)?;
+        if Sha256::of(content).as_bytes() != digest {
+            return None;
+        }
+        let mut rest = content.strip_prefix(MAGIC)?;
+        let mut folders = Vec::new();
+        for _ in 0..take(&mut rest)? {
+            let (path, names) = (take_text(&mut rest)?.to_vec(), take_text(&mut rest)?.to_vec());
+            let count = usize::try_from(take(&mut rest)?).ok().filter(|count| *count <= THINGS_MAX)?;
+            let mut things = Vec::with_capacity(count);
+            for _ in 0..count {
+                let (start, end) = (take(&mut rest)?, take(&mut rest)?);
+                let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
+                things.push((range, thing_of(&mut rest)?));
+            }
+            folders.push(SurveyedFolder { path, names, things });
+        }
+        let mut unseen = std::collections::BTreeSet::new();
+        for _ in 0..take(&mut rest)? {
+            unseen.insert(WorkspacePath::new(OsStr::from_bytes(take_text(&mut rest)?).as_ref())?);
+        }
+        rest.is_empty().then_some(Self { folders, unseen })
+    }
+}
+
+/// Returns the fields of a thing as numbers.
+fn fields_of(thing: &Thing) -> [u64; 10] {
+    let Thing { mode, owner: (user, group), inode, size, modified, changed, is_closed } = *thing;
+    [
+        mode.into(),
+        user.into(),
+        group.into(),
+        inode,
+        size,
+        modified.0.cast_unsigned(),
+        modified.1.cast_unsigned(),
+        changed.0.cast_unsigned(),
+        changed.1.cast_unsigned(),
+        is_closed.into(),
+    ]
+}
+
+/// Takes the fields of a thing from the beginning of some bytes.
+fn thing_of(rest: &mut &[u8]) -> Option<Thing> {
+    let mut next = || take(rest);
+    let mode = u32::try_from(next()?).ok()?;
+    let owner = (u32::try_from(next()?).ok()?, u32::try_from(next()?).ok()?);
+    let (inode, size) = (next()?, next()?);
+    let modified = (next()?.cast_signed(), next()?.cast_signed());
+    let changed = (next()?.cast_signed(), next()?.cast_signed());
+    Some(Thing { mode, owner, inode, size, modified, changed, is_closed: next()? != 0 })
+}
+
+/// Adds a number.
+fn put(out: &mut Vec<u8>, number: u64) {
+    out.extend(number.to_le_bytes());
+}
+
+/// Adds a text.
+fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    put(out, text.len() as u64);
+    out.extend(text);
+}
+
+/// Takes a number from the beginning of some bytes.
+fn take(rest: &mut &[u8]) -> Option<u64> {
+    let (number, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// Takes a text from the beginning of some bytes.
+fn take_text<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let length = usize::try_from(take(rest)?).ok()?;
+    let (text, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(text)
+}

@@ -1,0 +1,167 @@
+//! Commands of a client's own shell: one call of lbx looks at the workspace before a command, and another one after it.
+//!
+//! Several commands of a session share one look, if they run at the same time, or if the workspace is so large that
+//! its changes are only looked for at the end of the turn.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Bash;
+use super::command_diff::{self, Sides, Tree};
+use super::direct::{Scanned, tip};
+use super::request::{body, subject};
+use super::saved_untracked::{SavedUntracked, Untracked};
+use crate::engine::Engine;
+use crate::engine::change::external_changes::Backups;
+use crate::engine::change::{Change, record};
+use crate::engine::history::client_calls::{ClientCall, Commands, FileBefore};
+use crate::engine::journal::Version;
+use crate::engine::sandbox::repositories;
+use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::survey::{Survey, Touched};
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::tools::Tool as _;
+
+/// Most files of a workspace that is looked at after each command: that takes some 20 ms.
+const FILES_MAX: usize = 20_000;
+/// Most commands whose texts are kept.
+const TEXTS_MAX: usize = 20;
+
+/// Looks at the workspace before a command; `is_background` means that it goes on after its call.
+///
+/// # Errors
+/// Fails with `timeout`, with `command_denied` if the workspace cannot be searched, or with the OS error.
+pub fn begin(engine: &mut Engine, command: &str, is_background: bool) -> Result<(), Error> {
+    let session = engine.session().to_string();
+    let locked = engine.lock()?;
+    let state = &locked.state;
+    if let Some(mut call) = ClientCall::find_commands(state, &session)?
+        && let Some(commands) = &mut call.commands
+    {
+        commands.running += 1;
+        commands.until_stop |= is_background;
+        if commands.texts.len() < TEXTS_MAX {
+            commands.texts.push(command.to_owned());
+        }
+        return call.save_commands(state, None);
+    }
+    let others = ClientCall::other_commands(state, &session)?;
+    let survey = survey_of(engine)?;
+    let Some(scanned) = Scanned::scan(engine, state, survey.as_ref(), !others.is_empty())? else { return Ok(()) };
+    let Some(survey) = survey else { return Ok(()) };
+    let mut call = ClientCall::begin(state, &session, Bash::NAME)?;
+    call.heads = scanned.heads;
+    call.files = saved(&scanned.kept, &survey, &mut Backups::new(state))?;
+    call.commands = Some(Commands {
+        texts: vec![command.to_owned()],
+        running: 1,
+        until_stop: is_background || survey.len() > FILES_MAX,
+        is_overlapped: !others.is_empty(),
+        tip: scanned.tree.tip,
+    });
+    for mut other in others {
+        if let Some(commands) = &mut other.commands {
+            commands.is_overlapped = true;
+        }
+        other.save_commands(state, None)?;
+    }
+    call.save_commands(state, Some(&survey.to_bytes()))
+}
+
+/// Records the changes of the session's commands after one of them has ended; `is_stop` means that the turn is over,
+/// `goes_on` that the command went on in the background. Returns the number of files whose writer is unknown, since commands of other sessions ran at the same time.
+///
+/// # Errors
+/// Fails as [`begin`] does.
+pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, Error> {
+    let session = engine.session().to_string();
+    let mut change = engine.begin(Bash::NAME, &[], false)?;
+    let Some(state) = change.state() else { return Ok(0) };
+    let Some(mut call) = ClientCall::find_commands(state, &session)? else { return Ok(0) };
+    let Some(mut commands) = call.commands.take() else { return Ok(0) };
+    commands.running = commands.running.saturating_sub(1);
+    commands.until_stop |= goes_on;
+    if !is_stop && (commands.running > 0 || commands.until_stop) {
+        call.commands = Some(commands);
+        return call.save_commands(state, None).map(|()| 0);
+    }
+    let before = call.take_survey(state)?.and_then(|bytes| Survey::from_bytes(&bytes));
+    // Another session's file tool may have written, and will say so.
+    let pending = ClientCall::all(state)?.into_iter().map(|(_, call)| call);
+    let pending: Vec<ClientCall> = pending.filter(|other| other.session != session).collect();
+    let Some((before, after)) = before.zip(survey_of(change.engine())?) else { return Ok(0) };
+    let mut touched = before.touched(&after);
+    touched.retain(|touched| {
+        !touched.path.components().any(|name| is_protected(name.as_encoded_bytes()))
+            && !pending.iter().any(|call| call.names(&touched.path))
+    });
+    if touched.is_empty() {
+        return Ok(0);
+    }
+    if commands.is_overlapped {
+        record::scan_others(change.engine(), false, Some(after))?;
+        return Ok(touched.len());
+    }
+    record_changes(change, &call, &commands, (&before, after), &touched)?;
+    Ok(0)
+}
+
+/// Records what is touched as one change of the session.
+fn record_changes(
+    mut change: Change<'_>,
+    call: &ClientCall,
+    commands: &Commands,
+    (before, after): (&Survey, Arc<Survey>),
+    touched: &[Touched],
+) -> Result<(), Error> {
+    let text = commands.texts.join("\n");
+    let (subject, body) = (subject(&text), body(&text, None));
+    let only: BTreeSet<Vec<u8>> = touched.iter().map(|it| it.path.as_bytes().to_vec()).collect();
+    let looked = record::Looked { survey: Some(Arc::clone(&after)), only: Some(&only) };
+    let words = (Some(subject.clone()), body.as_deref());
+    let seq = change.number();
+    let recorded = record::scan_as(change.engine(), words, Bash::NAME, seq, looked)?;
+    let untracked = Untracked::of(&recorded.left_out, &recorded.ignored, Some(&after));
+    if let Some(id) = recorded.id {
+        change.engine().set_snapshot(id);
+    }
+    let kept = call.files.iter().filter(|file| touched.iter().any(|touched| touched.path == file.path));
+    let kept = SavedUntracked::of(kept.filter_map(|file| {
+        let bytes = change.bytes_seen(&file.path, file.version.as_ref()?.sha256)?;
+        Some((file.path.clone(), bytes))
+    }));
+    let trees = [
+        Tree { untracked: Untracked::default(), tip: commands.tip.clone() },
+        Tree { untracked, tip: tip(change.engine())? },
+    ];
+    let sides = Sides {
+        surveys: [before, &*after],
+        trees: [&trees[0], &trees[1]],
+        is_overlapped: false,
+        kept: &kept,
+        heads: &call.heads,
+        held: &[],
+    };
+    command_diff::record(change, &sides, touched, (subject, body))?;
+    Ok(())
+}
+
+/// Surveys the workspace without the folders of repositories and of lbx; `None` if there are too many files.
+fn survey_of(engine: &Engine) -> Result<Option<Arc<Survey>>, Error> {
+    let (_, survey) = repositories::find(&engine.workspace, &engine.control, None, true)?;
+    Ok(survey.map(Arc::new))
+}
+
+/// Backs up saved bytes; returns the versions.
+fn saved(kept: &SavedUntracked, survey: &Survey, backups: &mut Backups<'_>) -> Result<Vec<FileBefore>, Error> {
+    let mut files = Vec::new();
+    for (path, bytes) in kept.iter() {
+        let Some(thing) = survey.at(path) else { continue };
+        let (sha256, size, mode) = (Sha256::of(bytes), bytes.len() as u64, thing.recorded_mode());
+        let version = Version { sha256, size, mode, identity: None };
+        backups.add(bytes, &version)?;
+        files.push(FileBefore { path: path.clone(), version: Some(version) });
+    }
+    Ok(files)
+}

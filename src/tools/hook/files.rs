@@ -1,0 +1,264 @@
+//! The client's own file tools: gated before they run, and recorded afterwards.
+
+use std::path::PathBuf;
+
+use rustix::fs::Stat;
+
+use super::Verdict;
+use super::client::{HookClient, ToolKind};
+use super::event::Event;
+use crate::engine::Engine;
+use crate::engine::change::Change;
+use crate::engine::change::Current;
+use crate::engine::change::external_changes::{Backups, ClientFile, KnownVersion};
+use crate::engine::change::gate::Needs;
+use crate::engine::change::record;
+use crate::engine::history::client_calls::{ClientCall, FileBefore};
+use crate::engine::history::concurrent_changes::ConcurrentChanges;
+use crate::engine::history::replay::same;
+use crate::engine::journal::{FolderEntry, Version};
+use crate::engine::policy::settings::Key;
+use crate::engine::store::state::State;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::lines;
+use crate::tools::common::subject;
+
+/// Most lines that a client's read shows if the event does not say how many.
+const LINES_SHOWN: u64 = 2000;
+
+/// Checks a call that is about to change files, and notes what is there.
+///
+/// # Errors
+/// Fails if the state cannot be written.
+pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verdict, Error> {
+    let paths = inside(engine, event);
+    if paths.is_empty() {
+        return Ok(Verdict::Silent);
+    }
+    let session = engine.session().to_string();
+    let gate = engine.policy().word(Key::GuardGate).to_owned();
+    let change = engine.begin(&event.tool, &[], false)?;
+    let Some(state) = change.state() else { return Ok(Verdict::Silent) };
+    let mut call = ClientCall::begin(state, &session, &event.tool)?;
+    let others = ClientCall::all(state)?;
+    let (mut backups, mut doubts) = (Backups::new(state), Vec::new());
+    for path in &paths {
+        let current = match change.look_at(path) {
+            Ok(current) => current,
+            Err(error) if error.kind() == ErrorKind::ProtectedPath => {
+                return Ok(Verdict::Deny(error.message().to_owned()));
+            }
+            // The client's tool fails as well, and says why.
+            Err(_) => continue,
+        };
+        doubts.extend(doubt(&change, client, event, &current));
+        let at = current.place().path();
+        let other = others.iter().map(|(_, other)| other).find(|other| {
+            other.session != session && !other.is_forsaken() && other.names(at)
+        });
+        doubts.extend(other.map(|other| {
+            format!(
+                "session {} is changing {} now: wait, read it again, then repeat the call",
+                other.session,
+                current.place().shown()
+            )
+        }));
+        let version = version_of(&current);
+        if let Some((version, bytes)) = &version {
+            backups.add(bytes, version)?;
+        }
+        call.missing.extend(missing_above(&change, at));
+        call.files.push(FileBefore { path: at.clone(), version: version.map(|(version, _)| version) });
+    }
+    if gate == "deny" && !doubts.is_empty() {
+        return Ok(Verdict::Deny(doubts.join("\n")));
+    }
+    call.save(state, &event.call())?;
+    Ok(if gate == "warn" && !doubts.is_empty() { Verdict::Context(doubts.join("\n")) } else { Verdict::Silent })
+}
+
+/// Records what a call has changed.
+///
+/// # Errors
+/// Fails if the state cannot be written.
+pub fn after(engine: &mut Engine, event: &Event) -> Result<(), Error> {
+    let session = engine.session().to_string();
+    let change = engine.begin(&event.tool, &[], false)?;
+    let Some(state) = change.state() else { return Ok(()) };
+    let call = match ClientCall::find(state, &session, &event.call())? {
+        Some(call) => call,
+        None => unannounced(&change, event)?,
+    };
+    ClientCall::forget(state, &session, &event.call())?;
+    record(change, &call, event.kind == ToolKind::Write)
+}
+
+/// Records the changes of calls of the session whose end was never reported: the client was killed, or its hook.
+///
+/// # Errors
+/// Fails if the state cannot be written.
+pub fn settle(engine: &mut Engine) -> Result<(), Error> {
+    let session = engine.session().to_string();
+    let Some(state) = State::find(&engine.workspace)? else { return Ok(()) };
+    for (name, call) in ClientCall::all(&state)? {
+        if call.session == session && call.commands.is_none() {
+            let change = engine.begin(&call.tool, &[], false)?;
+            ClientCall::forget(&state, &session, &name)?;
+            record(change, &call, false)?;
+        }
+    }
+    Ok(())
+}
+
+/// Marks the lines that a client's tool has shown.
+///
+/// # Errors
+/// Fails if the session cannot be read.
+pub fn shown(engine: &mut Engine, event: &Event) -> Result<(), Error> {
+    engine.settle();
+    for path in inside(engine, event) {
+        let Ok(place) = engine.workspace.resolve(&path) else { continue };
+        let Ok((file, stat)) = engine.workspace.open_regular(place.path(), place.shown()) else { continue };
+        let size = fs::size_of(&stat);
+        let Ok(bytes) = fs::read_to_end(file, size, engine.policy().number(Key::FileBytes)) else { continue };
+        if let Some(lines) = lines_shown(event, &bytes) {
+            engine.mark_shown(place.path(), Sha256::of(&bytes), &stat, &[lines]);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the paths of a call that lie in the workspace.
+fn inside(engine: &Engine, event: &Event) -> Vec<PathBuf> {
+    let paths = event.paths().into_iter();
+    paths.filter(|path| engine.workspace.resolve(path).is_ok()).collect()
+}
+
+/// Returns the reason why a call should not change a file: the session has not seen its present bytes.
+fn doubt(change: &Change<'_>, client: &HookClient, event: &Event, current: &Current) -> Option<String> {
+    let needs = if event.kind == ToolKind::Write { Needs::All } else { Needs::Any };
+    let error = change.refusal(current, needs)?;
+    let shown = current.place().shown();
+    let read = client.read_tool().map_or_else(String::new, |tool| format!(" with {tool}"));
+    let diff = error.details().get("diff").and_then(serde_json::Value::as_str);
+    let diff = diff.map_or_else(String::new, |diff| format!("\nSince then it has changed:\n{diff}"));
+    Some(format!("{}.\nRead {shown}{read}, then repeat the call.{diff}", error.message()))
+}
+
+/// Returns the version of a file with its bytes; `None` if there is no file.
+fn version_of(current: &Current) -> Option<KnownVersion> {
+    let bytes = current.bytes().to_vec();
+    let (sha256, size, mode) = (current.sha256(), bytes.len() as u64, current.mode()?);
+    Some((Version { sha256, size, mode, identity: None }, bytes))
+}
+
+/// Returns the folders above a path that do not exist, outermost first.
+fn missing_above(change: &Change<'_>, path: &WorkspacePath) -> Vec<WorkspacePath> {
+    let above = std::iter::successors(path.parent(), WorkspacePath::parent).filter(|folder| !folder.is_root());
+    let mut missing: Vec<_> = above.take_while(|folder| folder_at(change, folder).is_none()).collect();
+    missing.reverse();
+    missing
+}
+
+/// Returns the stat of a folder; `None` if there is none.
+fn folder_at(change: &Change<'_>, path: &WorkspacePath) -> Option<Stat> {
+    let place = change.workspace().place_of(path).ok()?;
+    place.stat().copied().filter(fs::is_folder)
+}
+
+/// Returns the call of an event that nothing came before: the newest snapshot has the old versions.
+fn unannounced(change: &Change<'_>, event: &Event) -> Result<ClientCall, Error> {
+    let mut call = ClientCall { session: change.engine_ref().session().to_string(), ..ClientCall::default() };
+    call.tool.clone_from(&event.tool);
+    let Some(state) = change.state() else { return Ok(call) };
+    call = ClientCall::begin(state, &call.session, &call.tool)?;
+    let Some(store) = record::find(change.engine_ref())? else { return Ok(call) };
+    let Some(tip) = store.newest()? else { return Ok(call) };
+    for path in inside(change.engine_ref(), event) {
+        let Ok(place) = change.workspace().resolve(&path) else { continue };
+        let Some(stat) = place.stat() else { continue };
+        let bytes = store.file_at(&tip, place.path().as_bytes())?;
+        let version = bytes.map(|bytes| Version {
+            sha256: Sha256::of(&bytes),
+            size: bytes.len() as u64,
+            mode: fs::recorded_mode(stat),
+            identity: None,
+        });
+        call.files.push(FileBefore { path: place.path().clone(), version });
+    }
+    Ok(call)
+}
+
+/// Records the changes of a call; `is_whole` is true if the client wrote all of the files.
+fn record(change: Change<'_>, call: &ClientCall, is_whole: bool) -> Result<(), Error> {
+    let Some(state) = change.state() else { return Ok(()) };
+    let theirs = ConcurrentChanges::of(call.heads.since(state)?);
+    let (mut files, mut lost) = (Vec::new(), Vec::new());
+    for FileBefore { path, version } in &call.files {
+        // What others recorded meanwhile is theirs.
+        let before = theirs.files.get(path).map_or(version, |(_, last)| last);
+        let Ok(current) = change.look_beneath(path) else {
+            lost.push(path.clone());
+            continue;
+        };
+        let after = version_of(&current);
+        if theirs.moved(path) || same(before.as_ref(), after.as_ref().map(|(version, _)| version)) {
+            continue;
+        }
+        let bytes = before.as_ref().map(|version| change.bytes_seen(path, version.sha256));
+        let before = match (before, bytes) {
+            (Some(version), Some(Some(bytes))) => Some((version.clone(), bytes)),
+            (None, _) => None,
+            (Some(_), _) => {
+                lost.push(path.clone());
+                continue;
+            }
+        };
+        files.push(ClientFile { path: path.clone(), before, after, is_whole });
+    }
+    if files.is_empty() && lost.is_empty() {
+        return Ok(());
+    }
+    let is_new = |folder: &&WorkspacePath| !theirs.folders.contains(*folder);
+    let made = call.missing.iter().filter(is_new).filter_map(|path| {
+        let mode = Some(fs::recorded_mode(&folder_at(&change, path)?));
+        Some(FolderEntry { path: path.clone(), mode, identity: None })
+    });
+    let made: Vec<_> = made.collect();
+    let paths: Vec<WorkspacePath> = files.iter().map(|file| &file.path).chain(&lost).cloned().collect();
+    let subject = subject(&call.tool, &paths);
+    change.record_files(&files, made, lost, subject)
+}
+
+/// Returns the first and last line that a read has shown of a text; `None` if it showed none of the present lines.
+fn lines_shown(event: &Event, bytes: &[u8]) -> Option<(u64, u64)> {
+    let total = lines::count(bytes);
+    let number = |of: &serde_json::Value, names: &[&str]| names.iter().find_map(|name| of.get(name)?.as_u64());
+    let shown = event.output.get("file").unwrap_or(&event.output);
+    let first = number(shown, &["startLine", "start_line"])
+        .or_else(|| number(&event.input, &["offset", "start_line", "startLine"]))
+        .unwrap_or(1)
+        .max(1);
+    let count = number(shown, &["numLines", "num_lines"]).or_else(|| number(&event.input, &["limit"]));
+    let last_named = number(&event.input, &["end_line", "endLine"]);
+    let last = last_named.unwrap_or_else(|| first.saturating_add(count.unwrap_or(LINES_SHOWN)).saturating_sub(1));
+    let last = last.min(total);
+    if first > last {
+        return None;
+    }
+    // The client may have read before another program wrote.
+    if let Some(text) = shown.get("content").and_then(serde_json::Value::as_str) {
+        let skip = usize::try_from(first - 1).ok()?;
+        let now: Vec<&[u8]> = lines::lines(bytes).skip(skip).collect();
+        let was = lines::lines(text.as_bytes());
+        let plain = lines::without_ending;
+        let mut pairs = was.enumerate();
+        if !pairs.all(|(at, line)| now.get(at).is_some_and(|now| plain(now) == plain(line))) {
+            return None;
+        }
+    }
+    Some((first, last))
+}
