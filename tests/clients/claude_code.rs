@@ -123,3 +123,42 @@ fn claude_code_plugin_is_valid_and_offers_its_tools() {
         sessions.as_array().unwrap().iter().map(|it| it["session"].as_str().unwrap()).collect();
     assert_eq!(names.iter().filter(|name| name.starts_with("claude-code-")).count(), 1, "{names:?}");
 }
+
+#[test]
+fn guarded_turn_of_claude_code_is_gated_recorded_and_undone() {
+    let Some(clients) = Clients::found() else { return };
+    let before = [("a.txt", "one\ntwo\n"), ("b.txt", "old\n"), (".env", "SECRET=1\n"), (".gitignore", ".env\n")];
+    let ws = Workspace::with(&before);
+    ws.lbx(&["init", "claude-code", "--guard", "--no-server"]).ok();
+    let path = |name: &str| ws.path(name).display().to_string();
+    let steps = json!([
+        { "name": "Read", "input": { "file_path": path("a.txt") } },
+        { "name": "Edit", "input": { "file_path": path("a.txt"), "old_string": "two", "new_string": "TWO" } },
+        { "name": "Write", "input": { "file_path": path("new/c.txt"), "content": "new\n" } },
+        { "name": "Bash", "input": { "command": "rm .env; echo more >> b.txt", "description": "x" } },
+    ]);
+    let allowed = ["--allowedTools", "Read,Edit,Write,Bash"];
+    let Some(_) = turn(&clients, &ws, &allowed, &steps) else { return };
+    for (file, text) in [("a.txt", "one\nTWO\n"), ("b.txt", "old\nmore\n"), ("new/c.txt", "new\n")] {
+        ws.holds(file, text);
+    }
+    let sessions = ws.lbx(&["session", "list"]).ok()["sessions"].clone();
+    let names: Vec<&str> = sessions.as_array().unwrap().iter().map(|it| it["session"].as_str().unwrap()).collect();
+    let [session] = names.iter().filter(|name| name.starts_with("claude-code-")).collect::<Vec<_>>()[..] else {
+        panic!("{names:?}")
+    };
+    let log = ws.lbx(&["log", "--session", session]).ok();
+    let tools: Vec<&str> = log["snapshots"].as_array().unwrap().iter().map(|it| it["tool"].as_str().unwrap()).collect();
+    assert_eq!(tools, ["bash", "Write", "Edit"], "{log:#}");
+    // Another window changes another file, and undoes nothing of this one.
+    let steps = json!([
+        { "name": "Read", "input": { "file_path": path("b.txt") } },
+        { "name": "Edit", "input": { "file_path": path("b.txt"), "old_string": "old", "new_string": "OLD" } },
+    ]);
+    let Some(_) = turn(&clients, &ws, &allowed, &steps) else { return };
+    ws.lbx(&["undo", "--turn", "--session", session]).ok();
+    for (file, text) in [("a.txt", "one\ntwo\n"), ("b.txt", "OLD\n"), (".env", "SECRET=1\n")] {
+        ws.holds(file, text);
+    }
+    assert!(!ws.path("new").exists());
+}

@@ -51,14 +51,18 @@ fn codex(program: &Path, ws: &Workspace, port: &str) -> Command {
     command
 }
 
-/// Reads and edits a file by lbx in one turn; answers what the model was asked.
-fn turn(clients: &Clients, program: &Path, ws: &Workspace, before: &[&[&str]]) -> Vec<Value> {
-    let steps = json!([
+/// Returns the steps of a model that reads and edits a file by lbx.
+fn steps_by_lbx() -> Value {
+    json!([
         { "name": "mcp__lbx__read", "input": { "path": "a.js" } },
         { "name": "mcp__lbx__edit",
           "input": { "path": "a.js", "start_line": 1, "end_line": 1, "new_string": "const a = 42;" } },
-    ]);
-    let mut endpoint = Endpoint::start(clients, &steps);
+    ])
+}
+
+/// Runs one turn; answers what the model was asked.
+fn turn(clients: &Clients, program: &Path, ws: &Workspace, before: &[&[&str]], steps: &Value) -> Vec<Value> {
+    let mut endpoint = Endpoint::start(clients, steps);
     for arguments in before {
         let output = codex(program, ws, &endpoint.port).args(*arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
@@ -73,7 +77,7 @@ fn turn(clients: &Clients, program: &Path, ws: &Workspace, before: &[&[&str]]) -
     ]);
     let output = command.output().unwrap();
     let asked = endpoint.asked();
-    assert!(output.status.success() && asked.len() == 3, "{asked:?}\n{output:?}");
+    assert!(output.status.success() && asked.len() > steps.as_array().unwrap().len(), "{asked:?}\n{output:?}");
     asked
 }
 
@@ -98,7 +102,7 @@ fn codex_offers_lbx_tools_and_edits_with_them() {
     let Some(program) = program(&clients) else { return };
     let ws = Workspace::with(&[("a.js", "const a = 1;\nconst b = 2;\n")]);
     ws.lbx(&["init", "--client", "codex"]).ok();
-    check(&ws, &turn(&clients, &program, &ws, &[]));
+    check(&ws, &turn(&clients, &program, &ws, &[], &steps_by_lbx()));
 }
 
 #[test]
@@ -109,8 +113,34 @@ fn codex_plugin_offers_its_tools_and_skill() {
     ws.lbx(&["init", "--plugin", "plugin"]).ok();
     let folder = ws.path("plugin").display().to_string();
     let installed = [&["plugin", "marketplace", "add", &folder][..], &["plugin", "add", "lbx@lbx"]];
-    let asked = turn(&clients, &program, &ws, &installed);
+    let asked = turn(&clients, &program, &ws, &installed, &steps_by_lbx());
     check(&ws, &asked);
     let skill = asked[0]["skill"].as_str().unwrap();
     assert!(skill.contains("when a call of lbx is refused"), "{skill}");
+}
+
+#[test]
+fn guarded_turn_of_codex_is_recorded_and_undone() {
+    let Some(clients) = Clients::found() else { return };
+    let Some(program) = program(&clients) else { return };
+    let ws = Workspace::with(&[("a.js", "const a = 1;\n"), ("b.txt", "old\n")]);
+    ws.lbx(&["init", "codex", "--guard", "--no-server"]).ok();
+    let patch = "*** Begin Patch\n*** Update File: a.js\n@@\n-const a = 1;\n+const a = 2;\n*** Add File: new/c.txt\n+new\n*** End Patch";
+    // It is offered to known models only; others run it in their shell.
+    let steps = json!([
+        { "name": "exec_command", "input": { "cmd": "cat a.js" } },
+        { "name": "apply_patch", "input": patch },
+        { "name": "exec_command", "input": { "cmd": "echo more >> b.txt" } },
+    ]);
+    turn(&clients, &program, &ws, &[], &steps);
+    ws.holds("b.txt", "old\nmore\n");
+    let log = ws.lbx(&["log"]).ok();
+    let snapshots = log["snapshots"].as_array().unwrap();
+    let session = snapshots[0]["session"].as_str().unwrap();
+    assert!(session.starts_with("codex-"), "{log:#}");
+    assert_eq!(snapshots[0]["tool"], "bash", "{log:#}");
+    ws.lbx(&["undo", "--turn", "--session", session]).ok();
+    ws.holds("a.js", "const a = 1;\n");
+    ws.holds("b.txt", "old\n");
+    assert!(!ws.path("new").exists());
 }

@@ -26,15 +26,21 @@ function* messages(step, id) {
   yield ["message_stop", {}];
 }
 
-/** The events of one answer of the Responses API. A tool of a server is in a namespace: `mcp__lbx__read` is its `read`. */
+/**
+ * The events of one answer of the Responses API. A tool of a server is in a namespace: `mcp__lbx__read` is its `read`. A
+ * tool with a text as its input is a custom one.
+ */
 function* responses(step, id) {
   const usage = { input_tokens: 1, input_tokens_details: null, output_tokens: 1, output_tokens_details: null, total_tokens: 2 };
   const content = [{ type: "output_text", text: "done" }];
   let item = { type: "message", id: `m${id}`, role: "assistant", content };
   if (step.name) {
     const at = step.name.lastIndexOf("__");
-    const call = { namespace: step.name.slice(0, at), name: step.name.slice(at + 2) };
-    item = { type: "function_call", id: `f${id}`, call_id: `c${id}`, ...call, arguments: JSON.stringify(step.input) };
+    const call = at < 0 ? { name: step.name } : { namespace: step.name.slice(0, at), name: step.name.slice(at + 2) };
+    const [type, input] = typeof step.input === "string"
+      ? ["custom_tool_call", { input: step.input }]
+      : ["function_call", { arguments: JSON.stringify(step.input) }];
+    item = { type, id: `f${id}`, call_id: `c${id}`, ...call, ...input };
   }
   yield ["response.created", { response: { id: `r${id}` } }];
   yield ["response.output_item.done", { output_index: 0, item }];

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::engine::history::client_calls::ClientCall;
 use crate::engine::journal::{JournalEntry, backup};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
@@ -125,7 +126,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     }
     // Changes that a running command of another session has made so far would look older than it. When that command
     // began, all uncommitted changes were recorded.
-    if State::find(&engine.workspace).is_ok_and(|state| state.is_some_and(|state| running::is_any(&state))) {
+    if is_being_changed(engine) {
         return;
     }
     let scan = Scan {
@@ -155,6 +156,12 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     }
 }
 
+/// Returns true if a command, or a client's own tool, is changing the workspace now.
+fn is_being_changed(engine: &Engine) -> bool {
+    let state = State::find(&engine.workspace).ok().flatten();
+    state.is_some_and(|state| running::is_any(&state) || ClientCall::is_any(&state))
+}
+
 /// Scans the whole work tree, and commits all differences from the newest snapshot.
 ///
 /// The caller holds the lock.
@@ -167,7 +174,7 @@ pub fn scan(
     why: Option<&str>,
     tool: &str,
 ) -> Result<Recorded, Error> {
-    if State::find(&engine.workspace).is_ok_and(|state| state.is_some_and(|state| running::is_any(&state))) {
+    if is_being_changed(engine) {
         engine.warn("a command is running: the snapshot has what it changed so far, as changes of others");
     }
     scan_as(engine, (subject, why), tool, 0, Looked::default())

@@ -171,14 +171,19 @@ impl ClientCall {
         Ok(bytes)
     }
 
-    /// Returns the calls for commands of other sessions that still run.
+    /// Returns the calls of other sessions that still run.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn other_commands(state: &State, session: &str) -> Result<Vec<Self>, Error> {
+    pub fn others(state: &State, session: &str) -> Result<Vec<Self>, Error> {
         let calls = Self::all(state)?.into_iter().map(|(_, call)| call);
-        let is_other = |call: &Self| call.session != session && !call.is_forsaken();
-        Ok(calls.filter(|call| call.commands.is_some() && is_other(call)).collect())
+        Ok(calls.filter(|call| call.session != session && !call.is_forsaken()).collect())
+    }
+
+    /// Returns true if a call of a client runs: what it has written so far will be recorded as its own.
+    #[must_use]
+    pub fn is_any(state: &State) -> bool {
+        Self::others(state, "").is_ok_and(|calls| !calls.is_empty())
     }
 
     /// Returns all calls that have begun, each with its name.

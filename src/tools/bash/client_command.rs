@@ -17,6 +17,7 @@ use crate::engine::change::{Change, record};
 use crate::engine::history::client_calls::{ClientCall, Commands, FileBefore};
 use crate::engine::journal::Version;
 use crate::engine::sandbox::repositories;
+use crate::engine::snapshot::EXTERNAL;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::{Survey, Touched};
 use crate::error::Error;
@@ -46,9 +47,12 @@ pub fn begin(engine: &mut Engine, command: &str, is_background: bool) -> Result<
         }
         return call.save_commands(state, None);
     }
-    let others = ClientCall::other_commands(state, &session)?;
+    let (others, writers): (Vec<_>, Vec<_>) =
+        ClientCall::others(state, &session)?.into_iter().partition(|call| call.commands.is_some());
     let survey = survey_of(engine)?;
-    let Some(scanned) = Scanned::scan(engine, state, survey.as_ref(), !others.is_empty())? else { return Ok(()) };
+    // What another call has written so far will be recorded as its own.
+    let is_late = !others.is_empty() || !writers.is_empty();
+    let Some(scanned) = Scanned::scan(engine, state, survey.as_ref(), is_late)? else { return Ok(()) };
     let Some(survey) = survey else { return Ok(()) };
     let mut call = ClientCall::begin(state, &session, Bash::NAME)?;
     call.heads = scanned.heads;
@@ -88,8 +92,7 @@ pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, E
     }
     let before = call.take_survey(state)?.and_then(|bytes| Survey::from_bytes(&bytes));
     // Another session's file tool may have written, and will say so.
-    let pending = ClientCall::all(state)?.into_iter().map(|(_, call)| call);
-    let pending: Vec<ClientCall> = pending.filter(|other| other.session != session).collect();
+    let pending = ClientCall::others(state, &session)?;
     let Some((before, after)) = before.zip(survey_of(change.engine())?) else { return Ok(0) };
     let mut touched = before.touched(&after);
     touched.retain(|touched| {
@@ -100,7 +103,9 @@ pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, E
         return Ok(0);
     }
     if commands.is_overlapped {
-        record::scan_others(change.engine(), false, Some(after))?;
+        let only = paths_of(&touched);
+        let looked = record::Looked { survey: Some(after), only: Some(&only) };
+        record::scan_as(change.engine(), (None, None), EXTERNAL, 0, looked)?;
         return Ok(touched.len());
     }
     record_changes(change, &call, &commands, (&before, after), &touched)?;
@@ -117,7 +122,7 @@ fn record_changes(
 ) -> Result<(), Error> {
     let text = commands.texts.join("\n");
     let (subject, body) = (subject(&text), body(&text, None));
-    let only: BTreeSet<Vec<u8>> = touched.iter().map(|it| it.path.as_bytes().to_vec()).collect();
+    let only = paths_of(touched);
     let looked = record::Looked { survey: Some(Arc::clone(&after)), only: Some(&only) };
     let words = (Some(subject.clone()), body.as_deref());
     let seq = change.number();
@@ -145,6 +150,11 @@ fn record_changes(
     };
     command_diff::record(change, &sides, touched, (subject, body))?;
     Ok(())
+}
+
+/// Returns the paths that a scan is to record.
+fn paths_of(touched: &[Touched]) -> BTreeSet<Vec<u8>> {
+    touched.iter().map(|touched| touched.path.as_bytes().to_vec()).collect()
 }
 
 /// Surveys the workspace without the folders of repositories and of lbx; `None` if there are too many files.

@@ -3,8 +3,8 @@
 //! `lbx-hook(1)` names the documents that this follows.
 
 use super::reply::ReplyForm;
-use Moment::{After, AgentStop, Before, Fresh, Prompt, Stop};
-use ToolKind::{Command, Edit, Read, Write};
+use Moment::{After, AgentStop, Before, Failed, Fresh, Prompt, Stop};
+use ToolKind::{Command, Edit, Patch, Read, Write};
 
 /// A client with hooks.
 #[derive(Debug)]
@@ -28,8 +28,10 @@ pub enum Moment {
     Prompt,
     /// A tool is about to run.
     Before,
-    /// A tool has run, with or without success.
+    /// A tool has run.
     After,
+    /// A tool has failed; it may have changed files before that.
+    Failed,
     /// The agent has answered: the turn ends.
     Stop,
     /// A subagent has answered.
@@ -45,6 +47,8 @@ pub enum ToolKind {
     Read,
     /// Changes parts of files.
     Edit,
+    /// Changes parts of files whose old lines it names, and must find: nobody has to have read them.
+    Patch,
     /// Replaces a whole file.
     Write,
     /// Runs a command.
@@ -58,7 +62,7 @@ const COMMON_EVENTS: &[(&str, Moment)] = &[
     ("UserPromptSubmit", Prompt),
     ("PreToolUse", Before),
     ("PostToolUse", After),
-    ("PostToolUseFailure", After),
+    ("PostToolUseFailure", Failed),
     ("Stop", Stop),
     ("SubagentStop", AgentStop),
     ("SessionStart", Fresh),
@@ -67,7 +71,7 @@ const COMMON_EVENTS: &[(&str, Moment)] = &[
 
 /// Events of the plugins that lbx wrote.
 const PLUGIN_EVENTS: &[(&str, Moment)] =
-    &[("prompt", Prompt), ("before", Before), ("after", After), ("stop", Stop), ("fresh", Fresh)];
+    &[("prompt", Prompt), ("before", Before), ("after", After), ("failed", Failed), ("stop", Stop), ("fresh", Fresh)];
 
 /// All clients with hooks.
 pub const CLIENTS: &[HookClient] = &[
@@ -88,7 +92,7 @@ pub const CLIENTS: &[HookClient] = &[
     HookClient {
         name: "codex",
         events: COMMON_EVENTS,
-        tools: &[("apply_patch", Edit), ("Bash", Command)],
+        tools: &[("apply_patch", Patch), ("Bash", Command)],
         form: ReplyForm::Nested,
         takes_changed_calls: true,
     },
@@ -129,7 +133,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("beforeSubmitPrompt", Prompt),
             ("preToolUse", Before),
             ("postToolUse", After),
-            ("postToolUseFailure", After),
+            ("postToolUseFailure", Failed),
             ("stop", Stop),
             ("subagentStop", AgentStop),
             ("sessionStart", Fresh),
@@ -146,7 +150,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("userPromptSubmitted", Prompt),
             ("preToolUse", Before),
             ("postToolUse", After),
-            ("postToolUseFailure", After),
+            ("postToolUseFailure", Failed),
             ("agentStop", Stop),
             ("subagentStop", AgentStop),
             ("sessionStart", Fresh),
@@ -156,7 +160,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("view", Read),
             ("edit", Edit),
             ("str_replace_editor", Edit),
-            ("apply_patch", Edit),
+            ("apply_patch", Patch),
             ("create", Write),
             ("bash", Command),
         ],
@@ -173,7 +177,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("replace_string_in_file", Edit),
             ("multi_replace_string_in_file", Edit),
             ("insert_edit_into_file", Edit),
-            ("apply_patch", Edit),
+            ("apply_patch", Patch),
             ("createFile", Write),
             ("create_file", Write),
             ("runInTerminal", Command),
@@ -201,8 +205,8 @@ pub const CLIENTS: &[HookClient] = &[
         tools: &[
             ("read", Read),
             ("edit", Edit),
-            ("patch", Edit),
-            ("apply_patch", Edit),
+            ("patch", Patch),
+            ("apply_patch", Patch),
             ("write", Write),
             ("bash", Command),
             ("shell", Command),

@@ -38,8 +38,13 @@ const PATCHES: &[&str] = &["patchText", "patch", "input", "command"];
 const COMMANDS: &[&str] = &["command", "CommandLine"];
 /// Names of an argument that lets a command go on after its call, and of a result that says so.
 const BACKGROUND: &[&str] = &["run_in_background", "is_background", "isBackground", "background", "backgroundTaskId"];
-/// Beginnings of the lines of a patch that name a file.
-const PATCHED: [&str; 4] = ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
+/// Beginnings of the lines of a patch that name a file, each with true if the patch has all of its bytes.
+const PATCHED: [(&str, bool); 4] = [
+    ("*** Update File: ", false),
+    ("*** Add File: ", true),
+    ("*** Delete File: ", false),
+    ("*** Move to: ", true),
+];
 
 /// An event.
 #[derive(Debug)]
@@ -84,6 +89,8 @@ impl Event {
                 .suggest("Give the event's JSON object on stdin, or name the event: `lbx hook CLIENT EVENT`.")
         })?;
         let moment = client.moment(&name);
+        let has_failed = fields.get("tool_response").is_some_and(|output| output.get("error").is_some());
+        let moment = if has_failed && moment == Some(Moment::After) { Some(Moment::Failed) } else { moment };
         if let Some(call) = fields.get_mut("toolCall").map(Value::take) {
             // Antigravity has the tool and its arguments in an object of their own.
             fields["tool"] = call.get("name").cloned().unwrap_or_default();
@@ -107,22 +114,24 @@ impl Event {
         })
     }
 
-    /// Returns the paths that the call names, without those that occur twice.
-    pub fn paths(&self) -> Vec<PathBuf> {
-        let mut paths: Vec<PathBuf> = Vec::new();
-        let named = PATHS.iter().filter_map(|name| self.input.get(name)?.as_str());
+    /// Returns the paths that the call names, each once, with true if it replaces the whole file.
+    pub fn paths(&self) -> Vec<(PathBuf, bool)> {
+        let mut paths: Vec<(PathBuf, bool)> = Vec::new();
+        let is_whole = self.kind == ToolKind::Write;
+        let named = PATHS.iter().filter_map(|name| self.input.get(name)?.as_str().map(str::to_owned));
         let several = self.input.get("edits").or_else(|| self.input.get("files"));
         let several = several.and_then(Value::as_array).into_iter().flatten();
         let several = several.filter_map(|item| item.as_str().map(str::to_owned).or_else(|| word(item, PATHS)));
         let patches = PATCHES.iter().filter_map(|name| self.input.get(name)?.as_str());
-        let patches = patches.chain(self.input.as_str()).filter(|_| self.kind != ToolKind::Command);
+        let patches = patches.chain(self.input.as_str()).filter(|_| self.kind == ToolKind::Patch);
         let patched = patches.flat_map(str::lines).filter_map(|line| {
-            PATCHED.iter().find_map(|start| line.trim_end().strip_prefix(start)).map(str::to_owned)
+            let named = |(start, is_whole): &(&str, bool)| Some((line.strip_prefix(start)?.trim(), *is_whole));
+            PATCHED.iter().find_map(named).map(|(path, is_whole)| (path.to_owned(), is_whole))
         });
-        for path in named.map(str::to_owned).chain(several).chain(patched) {
+        for (path, is_whole) in named.chain(several).map(|path| (path, is_whole)).chain(patched) {
             let path = PathBuf::from(path.strip_prefix("file://").unwrap_or(&path));
-            if !path.as_os_str().is_empty() && !paths.contains(&path) {
-                paths.push(path);
+            if !path.as_os_str().is_empty() && !paths.iter().any(|(known, _)| *known == path) {
+                paths.push((path, is_whole));
             }
         }
         paths

@@ -43,9 +43,9 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
     let change = engine.begin(&event.tool, &[], false)?;
     let Some(state) = change.state() else { return Ok(Verdict::Silent) };
     let mut call = ClientCall::begin(state, &session, &event.tool)?;
-    let others = ClientCall::all(state)?;
+    let others = ClientCall::others(state, &session)?;
     let (mut backups, mut doubts) = (Backups::new(state), Vec::new());
-    for path in &paths {
+    for (path, is_whole) in &paths {
         let current = match change.look_at(path) {
             Ok(current) => current,
             Err(error) if error.kind() == ErrorKind::ProtectedPath => {
@@ -54,11 +54,9 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
             // The client's tool fails as well, and says why.
             Err(_) => continue,
         };
-        doubts.extend(doubt(&change, client, event, &current));
+        doubts.extend(doubt(&change, client, event, (&current, *is_whole)));
         let at = current.place().path();
-        let other = others.iter().map(|(_, other)| other).find(|other| {
-            other.session != session && !other.is_forsaken() && other.names(at)
-        });
+        let other = others.iter().find(|other| other.commands.is_none() && other.names(at));
         doubts.extend(other.map(|other| {
             format!(
                 "session {} is changing {} now: wait, read it again, then repeat the call",
@@ -119,7 +117,7 @@ pub fn settle(engine: &mut Engine) -> Result<(), Error> {
 /// Fails if the session cannot be read.
 pub fn shown(engine: &mut Engine, event: &Event) -> Result<(), Error> {
     engine.settle();
-    for path in inside(engine, event) {
+    for (path, _) in inside(engine, event) {
         let Ok(place) = engine.workspace.resolve(&path) else { continue };
         let Ok((file, stat)) = engine.workspace.open_regular(place.path(), place.shown()) else { continue };
         let size = fs::size_of(&stat);
@@ -131,21 +129,33 @@ pub fn shown(engine: &mut Engine, event: &Event) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the paths of a call that lie in the workspace.
-fn inside(engine: &Engine, event: &Event) -> Vec<PathBuf> {
+/// Returns the paths of a call that lie in the workspace, each with true if the call replaces the whole file.
+fn inside(engine: &Engine, event: &Event) -> Vec<(PathBuf, bool)> {
     let paths = event.paths().into_iter();
-    paths.filter(|path| engine.workspace.resolve(path).is_ok()).collect()
+    paths.filter(|(path, _)| engine.workspace.resolve(path).is_ok()).collect()
 }
 
 /// Returns the reason why a call should not change a file: the session has not seen its present bytes.
-fn doubt(change: &Change<'_>, client: &HookClient, event: &Event, current: &Current) -> Option<String> {
-    let needs = if event.kind == ToolKind::Write { Needs::All } else { Needs::Any };
+fn doubt(
+    change: &Change<'_>,
+    client: &HookClient,
+    event: &Event,
+    (current, is_whole): (&Current, bool),
+) -> Option<String> {
+    let needs = match event.kind {
+        _ if is_whole => Needs::All,
+        ToolKind::Patch => return None,
+        _ => Needs::Any,
+    };
     let error = change.refusal(current, needs)?;
     let shown = current.place().shown();
-    let read = client.read_tool().map_or_else(String::new, |tool| format!(" with {tool}"));
+    let cure = match client.read_tool() {
+        Some(tool) => format!("Read {shown} with {tool}, then repeat the call."),
+        None => format!("Look at {shown}, and update it instead of adding it."),
+    };
     let diff = error.details().get("diff").and_then(serde_json::Value::as_str);
     let diff = diff.map_or_else(String::new, |diff| format!("\nSince then it has changed:\n{diff}"));
-    Some(format!("{}.\nRead {shown}{read}, then repeat the call.{diff}", error.message()))
+    Some(format!("{}.\n{cure}{diff}", error.message()))
 }
 
 /// Returns the version of a file with its bytes; `None` if there is no file.
@@ -177,7 +187,7 @@ fn unannounced(change: &Change<'_>, event: &Event) -> Result<ClientCall, Error> 
     call = ClientCall::begin(state, &call.session, &call.tool)?;
     let Some(store) = record::find(change.engine_ref())? else { return Ok(call) };
     let Some(tip) = store.newest()? else { return Ok(call) };
-    for path in inside(change.engine_ref(), event) {
+    for (path, _) in inside(change.engine_ref(), event) {
         let Ok(place) = change.workspace().resolve(&path) else { continue };
         let Some(stat) = place.stat() else { continue };
         let bytes = store.file_at(&tip, place.path().as_bytes())?;

@@ -1,6 +1,6 @@
 //! `hook`: serves the hooks of a client, so that the client's own tools are gated, recorded and undoable too.
 
-mod client;
+pub mod client;
 mod event;
 mod files;
 mod reply;
@@ -150,7 +150,7 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             settle(engine)?;
             turn::begin(engine, event)?;
         }
-        (Moment::Before, ToolKind::Edit | ToolKind::Write) => {
+        (Moment::Before, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => {
             turn::join(engine, event)?;
             return files::before(engine, client, event);
         }
@@ -159,8 +159,8 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             return before_command(engine, client, event);
         }
         (Moment::After, ToolKind::Read) => files::shown(engine, event)?,
-        (Moment::After, ToolKind::Edit | ToolKind::Write) => files::after(engine, event)?,
-        (Moment::After, ToolKind::Command) => {
+        (Moment::After | Moment::Failed, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => files::after(engine, event)?,
+        (Moment::After | Moment::Failed, ToolKind::Command) => {
             return client_command::end(engine, false, event.is_background()).map(of_unknown_writers);
         }
         (Moment::Stop | Moment::AgentStop, _) => {
@@ -170,7 +170,7 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             return Ok(if line.is_empty() { Verdict::Silent } else { Verdict::Line(line.join("; ")) });
         }
         (Moment::Fresh, _) => return fresh(engine),
-        (Moment::Before | Moment::After, ToolKind::Read | ToolKind::Other) => {}
+        (Moment::Before | Moment::After | Moment::Failed, _) => {}
     }
     Ok(Verdict::Silent)
 }

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::client_plugin;
+use super::guard::{Guard, GuardForm};
 use super::piece::{AT_START, Hook, HookForm, Part, Piece, loaded, plain};
 use super::plugin::{self, Plugin};
 use super::toml_table::Line;
@@ -25,6 +27,8 @@ pub struct Client {
     pub by_hand: Option<&'static str>,
     /// Its part of the plugin folder.
     pub plugin: Option<Plugin>,
+    /// Part that guards its own tools, if it has hooks for them; `None` if a plugin that lbx wrote does.
+    pub guard: Option<Part>,
 }
 
 /// Client without parts, the base of all others.
@@ -36,6 +40,7 @@ const CLIENT: Client = Client {
     shown_exclusive: None,
     by_hand: None,
     plugin: None,
+    guard: None,
 };
 
 /// Returns a server in a JSON object.
@@ -46,6 +51,16 @@ const fn server(file: &'static str, path: &'static [&'static str], entry: fn(&[S
 /// Returns a hook, called after the context was compacted.
 const fn hook(file: &'static str, path: &'static [&'static str], form: HookForm) -> Part {
     Part { file, piece: Piece::Hook(Hook { path, form }) }
+}
+
+/// Returns the hooks that guard a client's own tools.
+const fn guard(
+    file: &'static str,
+    root: &'static [&'static str],
+    form: GuardForm,
+    by_conversation: bool,
+) -> Option<Part> {
+    Some(Part { file, piece: Piece::Guard(Guard { root, form, by_conversation }) })
 }
 
 /// All clients.
@@ -73,6 +88,7 @@ pub const CLIENTS: &[Client] = &[
             },
         }],
         plugin: Some(plugin::CLAUDE_CODE),
+        guard: guard(".claude/settings.json", &["hooks"], GuardForm::Grouped, false),
         ..CLIENT
     },
     Client {
@@ -90,6 +106,7 @@ pub const CLIENTS: &[Client] = &[
         ),
         by_hand: Some("Trust this folder in Codex: it reads .codex of trusted folders alone.\n"),
         plugin: Some(plugin::CODEX),
+        guard: guard(".codex/hooks.json", &["hooks"], GuardForm::Grouped, false),
         ..CLIENT
     },
     Client {
@@ -117,6 +134,7 @@ pub const CLIENTS: &[Client] = &[
                 ],
             },
         }],
+        guard: guard(".gemini/settings.json", &["hooks"], GuardForm::GroupedMilliseconds, false),
         ..CLIENT
     },
     Client {
@@ -129,7 +147,7 @@ pub const CLIENTS: &[Client] = &[
             }),
             Part {
                 file: ".opencode/plugins/lbx.js",
-                piece: Piece::Whole { text: |_| OPENCODE_PLUGIN.to_owned() },
+                piece: Piece::Whole { text: client_plugin::opencode },
             },
         ],
         exclusive: &[Part {
@@ -158,6 +176,7 @@ pub const CLIENTS: &[Client] = &[
         shown_exclusive: Some(
             "Cursor has no setting that switches its own tools off. Tell the model in a rule (.cursor/rules) to use the tools of lbx.",
         ),
+        guard: guard(".cursor/hooks.json", &["hooks"], GuardForm::Bare, true),
         ..CLIENT
     },
     Client {
@@ -176,6 +195,7 @@ pub const CLIENTS: &[Client] = &[
             piece: Piece::Whole { text: |_| GITHUB_AGENT.to_owned() },
         }],
         shown_exclusive: Some("Choose the agent lbx in the chat: it has the tools of lbx alone."),
+        guard: guard(".github/hooks/lbx.json", &["hooks"], GuardForm::Flat, true),
         ..CLIENT
     },
     Client {
@@ -220,6 +240,7 @@ pub const CLIENTS: &[Client] = &[
         by_hand: Some(
             "Start `copilot` here and trust the folder: it starts servers of trusted folders alone.\n",
         ),
+        guard: guard(".github/copilot/settings.json", &["hooks"], GuardForm::Shell, true),
         ..CLIENT
     },
     Client {
@@ -253,6 +274,7 @@ pub const CLIENTS: &[Client] = &[
         by_hand: Some(
             "Approve the server with `qwen mcp approve lbx`, again after each change of its entry.\n",
         ),
+        guard: guard(".qwen/settings.json", &["hooks"], GuardForm::Grouped, false),
         ..CLIENT
     },
     Client {
@@ -264,7 +286,7 @@ pub const CLIENTS: &[Client] = &[
                 // The model only sees direct tools, and by default a call ends after 60 silent seconds.
                 |arguments| json!({ "command": "lbx", "args": arguments, "exposure": "direct", "timeout": 300 }),
             ),
-            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: |_| PI_EXTENSION.to_owned() } },
+            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: client_plugin::pi } },
         ],
         exclusive: &[Part {
             file: ".pi/settings.json",
@@ -283,6 +305,7 @@ pub const CLIENTS: &[Client] = &[
             "No file of the workspace is known to switch Antigravity's own tools off. Tell the model in AGENTS.md to use the tools of lbx.\n",
         ),
         by_hand: Some("Trust this folder when Antigravity asks, and allow the tools of lbx.\n"),
+        guard: guard(".agents/hooks.json", &["lbx"], GuardForm::GroupedTools, true),
         ..CLIENT
     },
     Client {
@@ -309,48 +332,6 @@ pub const CLIENTS: &[Client] = &[
         ..CLIENT
     },
 ];
-
-/// Plugin for `OpenCode`, whose configuration has no hooks. Release 2 calls `setup`; release 1 calls `server`, and from
-/// 1.17.10 on also `setup`, with a context that has no events.
-const OPENCODE_PLUGIN: &str = "\
-// Written by lbx init; `lbx init --client opencode --remove` removes it.
-// What was read before a compaction is no longer in the model's context.
-import { execFile } from \"node:child_process\"
-
-const compact = () =>
-  new Promise((done) => execFile(\"lbx\", [\"session\", \"compact\", \"--session\", \"opencode@parent\"], () => done()))
-
-export default {
-  id: \"lbx\",
-  server: async () => ({
-    event: async ({ event }) => {
-      if (event.type === \"session.compacted\") await compact()
-    },
-  }),
-  setup: async ({ event }) => {
-    if (!event) return
-    const events = event.subscribe()[Symbol.asyncIterator]()
-    const follow = async () => {
-      for (let next = await events.next(); !next.done; next = await events.next()) {
-        if (next.value.type === \"session.compaction.ended\") await compact()
-      }
-    }
-    follow().catch(() => {})
-    return () => events.return?.()
-  },
-}
-";
-
-/// Extension for pi, whose settings have no hooks.
-const PI_EXTENSION: &str = "\
-// Written by lbx init; `lbx init --client pi --remove` removes it.
-// What was read before is not in the model's context after a compaction or in a new session.
-export default function (pi) {
-  for (const event of [\"session_start\", \"session_compact\"]) {
-    pi.on(event, () => pi.exec(\"lbx\", [\"session\", \"compact\", \"--session\", \"pi@parent\"]))
-  }
-}
-";
 
 /// Custom agent for VS Code and Copilot CLI, which cannot switch off their own tools by a setting.
 const GITHUB_AGENT: &str = "\

@@ -1,8 +1,10 @@
 //! `init`: writes the configuration that makes a client use lbx.
 
 mod alive;
+mod client_plugin;
 mod clients;
 mod earlier;
+mod guard;
 mod piece;
 mod plugin;
 mod toml_table;
@@ -46,6 +48,10 @@ pub struct Request {
     /// antigravity, kiro or cline
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
+    /// The same without its flag
+    #[arg(value_name = "CLIENT", conflicts_with = "client")]
+    #[serde(skip)]
+    pub named: Option<String>,
     /// Write a plugin for Claude Code and Codex into this folder: server, hooks and a skill
     #[arg(long, value_name = "DIR", conflicts_with_all = ["client", "exclusive"])]
     pub plugin: Option<PathBuf>,
@@ -57,6 +63,14 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub exclusive: bool,
+    /// Guard the client's own file and shell tools by its hooks too: gated, recorded and undoable by turn
+    #[arg(long)]
+    #[serde(default)]
+    pub guard: bool,
+    /// With guard, leave the MCP server out
+    #[arg(long, requires = "guard", conflicts_with = "exclusive")]
+    #[serde(default)]
+    pub no_server: bool,
     /// Serve only these tools: core, read-only, or names separated by commas
     #[arg(long, value_name = "WHICH")]
     pub tools: Option<String>,
@@ -120,6 +134,9 @@ impl Tool for Init {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let mut request = request;
+        let named = request.named.take();
+        request.client = request.client.or(named);
         let (setups, folder) = match (&request.client, &request.plugin) {
             (None, None) => {
                 let clients = CLIENTS.iter().map(|client| client.name).collect();
@@ -135,7 +152,8 @@ impl Tool for Init {
                     ));
             }
         };
-        let server = match setups.first().filter(|_| !request.remove) {
+        let has_server = !request.remove && !request.no_server;
+        let server = match setups.first().filter(|_| has_server) {
             Some(setup) => Some(seen_alive(engine, &setup.arguments, &request)?),
             None => None,
         };
@@ -225,6 +243,8 @@ struct Setup {
     parts: Vec<&'static Part>,
     /// Text that says how to install its plugin.
     install: Option<&'static str>,
+    /// True if its own tools are guarded.
+    guard: bool,
 }
 
 /// Returns the setup of a client's own files.
@@ -236,10 +256,17 @@ fn client_setup(name: &str, request: &Request) -> Result<Setup, Error> {
     let client = clients::find(name).ok_or_else(|| {
         Error::invalid(format!("unknown client {name:?} (there are: {})", names())).detail("field", "client")
     })?;
+    let is_guarded_by_plugin = ["opencode", "pi"].contains(&client.name);
+    if request.guard && client.guard.is_none() && !is_guarded_by_plugin {
+        return Err(Error::invalid(format!("{name} has no hooks that lbx knows")).detail("field", "guard"));
+    }
     // Switches on again what an earlier call switched off, with or without --exclusive.
     let exclusive = client.exclusive.iter().filter(|_| request.exclusive || request.remove);
-    let parts = client.parts.iter().chain(exclusive).collect();
-    Ok(Setup { client, arguments: arguments(client, request)?, parts, install: None })
+    let guard = client.guard.iter().filter(|_| request.guard || request.remove);
+    let parts = client.parts.iter().filter(|part| !(request.no_server && part.is_for_server()));
+    let parts = parts.chain(exclusive).chain(guard).collect();
+    let (arguments, guard) = (arguments(client, request)?, request.guard);
+    Ok(Setup { client, arguments, parts, install: None, guard })
 }
 
 /// Returns the setups of the plugin folder, one for each client with a plugin.
@@ -250,7 +277,8 @@ fn plugin_setups(request: &Request) -> Result<Vec<Setup>, Error> {
     let plugins = CLIENTS.iter().filter_map(|client| Some((client, client.plugin.as_ref()?)));
     let setup = |(client, plugin): (&'static Client, &'static Plugin)| {
         let parts = plugin.parts.iter().collect();
-        Ok(Setup { client, arguments: arguments(client, request)?, parts, install: Some(plugin.install) })
+        let (arguments, install, guard) = (arguments(client, request)?, Some(plugin.install), request.guard);
+        Ok(Setup { client, arguments, parts, install, guard })
     };
     plugins.map(setup).collect()
 }
@@ -258,7 +286,7 @@ fn plugin_setups(request: &Request) -> Result<Vec<Setup>, Error> {
 impl Setup {
     /// Returns the client and the arguments for its parts.
     fn whom<'a>(&'a self, program: &'a str) -> For<'a> {
-        For { client: self.client.name, program, arguments: &self.arguments }
+        For { client: self.client.name, program, arguments: &self.arguments, guard: self.guard }
     }
 
     /// Returns the steps that no file covers: an entry in the user's own file, or another action.
@@ -377,19 +405,22 @@ impl ClientFile<'_> {
         let before = self.text()?;
         let take_out = |text: &str, earlier: &Earlier| {
             // The last one first.
-            let take_out = |text: String, part: &Part| part.piece.take_out(&text, earlier);
-            self.pieces().rev().try_fold(text.to_owned(), take_out)
+            let take_out =
+                |text: String, (part, whom): &(&Part, For<'_>)| part.piece.take_out(&text, *whom, earlier);
+            self.parts.iter().rev().try_fold(text.to_owned(), take_out)
         };
         // Pieces without lbx's mark stay if no earlier call is known.
         let unknown = Earlier::default();
         take_out(before, &unknown).map_err(|Fault(why)| self.refused(&why))?;
         let is_set_up = |text: &str| {
-            let mut marked = self.pieces().filter(|part| part.piece.is_marked()).peekable();
+            let mut marked = self.parts.iter().filter(|(part, _)| part.piece.is_marked()).peekable();
             if marked.peek().is_none() {
                 // A file that has no marked piece of lbx.
                 return self.pieces().all(|part| part.piece.unmarked_in(text).is_some());
             }
-            marked.any(|part| part.piece.take_out(text, &unknown).is_ok_and(|without| without != text))
+            marked.any(|(part, whom)| {
+                part.piece.take_out(text, *whom, &unknown).is_ok_and(|without| without != text)
+            })
         };
         if !is_set_up(before) {
             return Ok(None);

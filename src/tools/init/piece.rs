@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::earlier::Earlier;
+use super::guard::{GUARD_SIGN, Guard};
 use super::toml_table::{self, Line};
 use crate::text::jsonc::{self, Fault};
 
@@ -12,6 +13,13 @@ pub struct Part {
     pub file: &'static str,
     /// Piece that belongs into it.
     pub piece: Piece,
+}
+
+impl Part {
+    /// Returns true if it only serves a server: its entry, its trust and its permission.
+    pub const fn is_for_server(&self) -> bool {
+        self.piece.is_server() || matches!(self.piece, Piece::Items { .. })
+    }
 }
 
 /// A piece that belongs into a file.
@@ -32,6 +40,8 @@ pub enum Piece {
     Line(Line),
     /// A hook.
     Hook(Hook),
+    /// The hooks that guard the client's own tools.
+    Guard(Guard),
     /// A number that the file must have together with the other pieces.
     Frame {
         /// Its name.
@@ -88,7 +98,7 @@ pub enum HookForm {
 pub const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
 
 /// Command of lbx's hooks, by which they are found again.
-const HOOK_SIGN: &str = "lbx session compact";
+pub const HOOK_SIGN: &str = "lbx session compact";
 /// Text that marks a file as lbx's own.
 pub const OWN_SIGN: &str = "Written by lbx init";
 
@@ -101,6 +111,8 @@ pub struct For<'a> {
     pub program: &'a str,
     /// Its arguments.
     pub arguments: &'a [String],
+    /// True if its own tools are guarded.
+    pub guard: bool,
 }
 
 /// Returns the entry of Claude Code: without `alwaysLoad`, a model that searches for tools does not find these.
@@ -149,9 +161,12 @@ impl Piece {
     /// Returns true if it has a mark by which lbx finds it.
     pub const fn is_marked(&self) -> bool {
         match self {
-            Self::Server { .. } | Self::Table { .. } | Self::Line(_) | Self::Hook(_) | Self::Whole { .. } => {
-                true
-            }
+            Self::Server { .. }
+            | Self::Table { .. }
+            | Self::Line(_)
+            | Self::Hook(_)
+            | Self::Guard(_)
+            | Self::Whole { .. } => true,
             Self::Frame { .. } | Self::Items { .. } | Self::Settings { .. } => false,
         }
     }
@@ -194,7 +209,10 @@ impl Piece {
                 toml_table::set(text, name, &format!("command = {program}\nargs = {arguments}\n"))
             }
             Self::Line(line) => line.set(text, OWN_SIGN),
+            // The hooks of a guard do this as well.
+            Self::Hook(hook) if holds(text, hook.path, GUARD_SIGN) => Ok(text.to_owned()),
             Self::Hook(hook) => jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(whom.client)),
+            Self::Guard(guard) => guard.put(text, whom),
             Self::Frame { name, number } => match jsonc::get(text, &[name])? {
                 Some(_) => Ok(text.to_owned()),
                 None => jsonc::set(text, &[name], &(*number).into()),
@@ -224,12 +242,13 @@ impl Piece {
     ///
     /// # Errors
     /// Returns the reason why it cannot be removed.
-    pub fn take_out(&self, text: &str, earlier: &Earlier) -> Result<String, Fault> {
+    pub fn take_out(&self, text: &str, whom: For<'_>, earlier: &Earlier) -> Result<String, Fault> {
         match self {
             Self::Server { path, .. } => jsonc::remove(text, path),
             Self::Table { name } => toml_table::remove(text, name),
             Self::Line(line) => line.remove(text, OWN_SIGN),
             Self::Hook(hook) => jsonc::remove_items(text, hook.path, HOOK_SIGN),
+            Self::Guard(guard) => guard.take_out(text, whom),
             Self::Frame { name, number } => {
                 let is_ours = jsonc::get(text, &[name])? == Some((*number).into());
                 let without = jsonc::remove(text, &[name])?;
@@ -269,6 +288,11 @@ impl Piece {
             _ => None,
         }
     }
+}
+
+/// Returns true if an item of a list contains a text.
+fn holds(text: &str, path: &[&str], part: &str) -> bool {
+    jsonc::get(text, path).ok().flatten().is_some_and(|list| list.to_string().contains(part))
 }
 
 /// Returns true if a list holds a text.
