@@ -15,9 +15,11 @@ use crate::engine::Engine;
 use crate::engine::change::external_changes::Backups;
 use crate::engine::change::{Change, record};
 use crate::engine::history::client_calls::{ClientCall, Commands, FileBefore};
+use crate::engine::history::concurrent_changes::ConcurrentChanges;
 use crate::engine::journal::Version;
 use crate::engine::sandbox::repositories;
 use crate::engine::snapshot::EXTERNAL;
+use crate::engine::store::state::State;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::{Survey, Touched};
 use crate::error::Error;
@@ -103,6 +105,9 @@ pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, E
         return Ok(0);
     }
     if commands.is_overlapped {
+        // File tools have said what they wrote.
+        let said = ConcurrentChanges::of(call.heads.since(&State::open(change.workspace())?)?);
+        touched.retain(|touched| !said.files.contains_key(&touched.path));
         let only = paths_of(&touched);
         let looked = record::Looked { survey: Some(after), only: Some(&only) };
         record::scan_as(change.engine(), (None, None), EXTERNAL, 0, looked)?;

@@ -1,0 +1,223 @@
+//! The events of each client, in the form of its documentation, and the responses that it understands.
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+use crate::player::write;
+
+/// Events of one client around a call of a file tool that is denied, one that is not, and a command.
+struct Fixture {
+    /// Client.
+    client: &'static str,
+    /// Prompt: name for the command line, and the event.
+    prompt: (Option<&'static str>, Value),
+    /// Event before a change of `a.txt`, which is unread.
+    before: (Option<&'static str>, Value),
+    /// Event before the tool makes `new.txt`, and after it.
+    made: [(Option<&'static str>, Value); 2],
+    /// End of the turn.
+    stop: (Option<&'static str>, Value),
+    /// Pointer to the reason in the response to `before`.
+    reason: &'static str,
+    /// Field of the line in the response to `stop`; empty if the client shows none.
+    line: &'static str,
+}
+
+/// Adds fields to an event.
+fn with(base: &Value, more: Value) -> Value {
+    let mut event = base.clone();
+    event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    event
+}
+
+/// Returns the fixtures for a workspace.
+fn fixtures(ws: &Workspace) -> Vec<Fixture> {
+    let root = ws.root.display().to_string();
+    let (a, new) = (format!("{root}/a.txt"), format!("{root}/new.txt"));
+    let claude = json!({ "session_id": "c1", "prompt_id": "p1", "cwd": root, "transcript_path": "/t" });
+    let codex = json!({ "session_id": "c1", "turn_id": "t1", "cwd": root, "model": "m", "permission_mode": "default" });
+    let gemini = json!({ "session_id": "c1", "cwd": root, "timestamp": "2026-11-26T11:00:00.000Z" });
+    let anti = json!({ "conversationId": "c1", "workspacePaths": [root], "modelName": "m" });
+    let cursor = json!({ "conversation_id": "c1", "generation_id": "g1", "workspace_roots": [root] });
+    let copilot = json!({ "sessionId": "c1", "timestamp": 1_790_000_000_000_u64, "cwd": root });
+    let vscode = json!({ "sessionId": "c1", "cwd": root, "timestamp": "2026-11-26T11:00:00.000Z" });
+    let plugin = json!({ "session_id": "c1", "turn_id": "t1" });
+    let named = |base: &Value, field: &str, event: &str, more: Value| (None, with(&with(base, json!({ field: event })), more));
+    let add = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch";
+    let over = "*** Begin Patch\n*** Add File: a.txt\n+all\n*** End Patch";
+    let hook = "hook_event_name";
+    let claude_call = |event: &str, tool: &str, input: Value| {
+        named(&claude, hook, event, json!({ "tool_name": tool, "tool_use_id": "u1", "tool_input": input }))
+    };
+    let codex_call = |event: &str, patch: &str| {
+        let input = json!({ "command": patch });
+        named(&codex, hook, event, json!({ "tool_name": "apply_patch", "tool_use_id": "u1", "tool_input": input }))
+    };
+    let gemini_call = |event: &str, tool: &str, input: Value| {
+        named(&gemini, hook, event, json!({ "tool_name": tool, "tool_input": input }))
+    };
+    let anti_call = |event: &'static str, tool: &str, file: &str| {
+        let call = json!({ "name": tool, "args": { "TargetFile": file } });
+        (Some(event), with(&anti, json!({ "stepIdx": 4, "toolCall": call })))
+    };
+    let cursor_call = |event: &str, file: &str| {
+        let more = json!({ "tool_name": "Write", "tool_use_id": "u1", "tool_input": { "file_path": file } });
+        named(&cursor, hook, event, more)
+    };
+    let copilot_call = |event: &'static str, tool: &str, file: &str| {
+        let arguments = json!({ "path": file }).to_string();
+        (Some(event), with(&copilot, json!({ "toolName": tool, "toolArgs": arguments })))
+    };
+    let vscode_call = |event: &str, file: &str| {
+        let more = json!({ "tool_name": "editFiles", "tool_use_id": "u1", "tool_input": { "files": [file] } });
+        named(&vscode, "hookEventName", event, more)
+    };
+    let plugin_call = |event: &str, tool: &str, file: &str| {
+        named(&plugin, "event", event, json!({ "tool": tool, "call_id": "u1", "args": { "filePath": file } }))
+    };
+    let deny = "/hookSpecificOutput/permissionDecisionReason";
+    vec![
+        Fixture {
+            client: "claude-code",
+            prompt: named(&claude, hook, "UserPromptSubmit", json!({ "prompt": "go" })),
+            before: claude_call("PreToolUse", "Edit", json!({ "file_path": a, "old_string": "one" })),
+            made: ["PreToolUse", "PostToolUse"].map(|event| claude_call(event, "Write", json!({ "file_path": new }))),
+            stop: named(&claude, hook, "Stop", json!({ "stop_hook_active": false })),
+            reason: deny,
+            line: "systemMessage",
+        },
+        Fixture {
+            client: "codex",
+            prompt: named(&codex, hook, "UserPromptSubmit", json!({ "prompt": "go" })),
+            before: codex_call("PreToolUse", over),
+            made: ["PreToolUse", "PostToolUse"].map(|event| codex_call(event, add)),
+            stop: named(&codex, hook, "Stop", json!({ "stop_hook_active": false })),
+            reason: deny,
+            line: "systemMessage",
+        },
+        Fixture {
+            client: "gemini",
+            prompt: named(&gemini, hook, "BeforeAgent", json!({ "prompt": "go" })),
+            before: gemini_call("BeforeTool", "replace", json!({ "file_path": a })),
+            made: ["BeforeTool", "AfterTool"].map(|event| gemini_call(event, "write_file", json!({ "file_path": new }))),
+            stop: named(&gemini, hook, "AfterAgent", json!({ "prompt": "go" })),
+            reason: "/reason",
+            line: "systemMessage",
+        },
+        Fixture {
+            client: "antigravity",
+            prompt: (Some("SessionStart"), anti.clone()),
+            before: anti_call("PreToolUse", "replace_file_content", &a),
+            made: ["PreToolUse", "PostToolUse"].map(|event| anti_call(event, "write_to_file", &new)),
+            stop: (Some("Stop"), anti.clone()),
+            reason: "/reason",
+            line: "",
+        },
+        Fixture {
+            client: "cursor",
+            prompt: named(&cursor, hook, "beforeSubmitPrompt", json!({ "prompt": "go" })),
+            before: cursor_call("preToolUse", &a),
+            made: ["preToolUse", "postToolUse"].map(|event| cursor_call(event, &new)),
+            stop: named(&cursor, hook, "stop", json!({ "status": "completed" })),
+            reason: "/agent_message",
+            line: "",
+        },
+        Fixture {
+            client: "copilot-cli",
+            prompt: (Some("userPromptSubmitted"), with(&copilot, json!({ "prompt": "go" }))),
+            before: copilot_call("preToolUse", "edit", &a),
+            made: ["preToolUse", "postToolUse"].map(|event| copilot_call(event, "create", &new)),
+            stop: (Some("agentStop"), copilot.clone()),
+            reason: "/permissionDecisionReason",
+            line: "",
+        },
+        Fixture {
+            client: "vscode",
+            prompt: named(&vscode, "hookEventName", "UserPromptSubmit", json!({ "prompt": "go" })),
+            before: vscode_call("PreToolUse", "a.txt"),
+            made: ["PreToolUse", "PostToolUse"].map(|event| vscode_call(event, "new.txt")),
+            stop: named(&vscode, "hookEventName", "Stop", json!({})),
+            reason: deny,
+            line: "systemMessage",
+        },
+        Fixture {
+            client: "qwen-code",
+            prompt: named(&claude, hook, "UserPromptSubmit", json!({ "prompt": "go" })),
+            before: claude_call("PreToolUse", "edit", json!({ "file_path": a })),
+            made: ["PreToolUse", "PostToolUse"].map(|event| claude_call(event, "write_file", json!({ "file_path": new }))),
+            stop: named(&claude, hook, "Stop", json!({})),
+            reason: deny,
+            line: "systemMessage",
+        },
+        Fixture {
+            client: "opencode",
+            prompt: named(&plugin, "event", "prompt", json!({})),
+            before: plugin_call("before", "edit", &a),
+            made: ["before", "after"].map(|event| plugin_call(event, "write", &new)),
+            stop: named(&plugin, "event", "stop", json!({})),
+            reason: "/deny",
+            line: "line",
+        },
+        Fixture {
+            client: "pi",
+            prompt: named(&plugin, "event", "prompt", json!({})),
+            before: plugin_call("before", "edit", &a),
+            made: ["before", "after"].map(|event| plugin_call(event, "write", &new)),
+            stop: named(&plugin, "event", "stop", json!({})),
+            reason: "/deny",
+            line: "line",
+        },
+    ]
+}
+
+/// Sends an event; returns the response, or null if there is none.
+fn send(ws: &Workspace, client: &str, (name, event): &(Option<&str>, Value)) -> Value {
+    let words: Vec<&str> = ["hook", client].into_iter().chain(*name).collect();
+    // Some clients begin with a byte order mark.
+    let mark = if client == "cursor" { "\u{feff}" } else { "" };
+    let answer = ws.lbx_stdin(&words, format!("{mark}{event}"));
+    assert_eq!(answer.status(), 0, "{client}: {}", answer.stderr());
+    serde_json::from_slice(answer.stdout()).unwrap_or_default()
+}
+
+#[test]
+fn events_of_every_client_are_gated_and_recorded() {
+    for at in 0..10 {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let Fixture { client, prompt, before, made, stop, reason, line } = fixtures(&ws).swap_remove(at);
+        send(&ws, client, &prompt);
+        let said = send(&ws, client, &before);
+        let why = said.pointer(reason).and_then(Value::as_str).unwrap_or_else(|| panic!("{client}: {said}"));
+        assert!(why.contains("a.txt: Read it first"), "{client}: {said}");
+        let said = send(&ws, client, &made[0]);
+        let expected = if client == "antigravity" { json!({ "decision": "allow" }) } else { Value::Null };
+        assert_eq!(said, expected, "{client}");
+        write(&ws.path("new.txt"), "new\n");
+        send(&ws, client, &made[1]);
+        let said = send(&ws, client, &stop);
+        if !line.is_empty() {
+            let line = said[line].as_str().unwrap_or_else(|| panic!("{client}: {said}"));
+            assert!(line.starts_with("1 file, +1 -0; undo: lbx undo --turn 1 --session "), "{client}: {said}");
+        }
+        let log = ws.lbx(&["log"]).ok();
+        let session = log["snapshots"][0]["session"].as_str().unwrap_or_else(|| panic!("{client}: {log:#}"));
+        assert!(session.starts_with(&format!("{client}-")), "{client}: {log:#}");
+        ws.lbx(&["undo", "--turn", "--session", session]).ok();
+        assert!(!ws.path("new.txt").exists(), "{client}");
+    }
+}
+
+#[test]
+fn unknown_events_and_tools_of_a_client_are_let_through() {
+    let ws = Workspace::with(&[]);
+    for event in [
+        json!({ "hook_event_name": "Notification", "session_id": "c" }),
+        json!({ "hook_event_name": "PreToolUse", "session_id": "c", "tool_name": "WebSearch", "tool_input": {} }),
+        json!({ "hook_event_name": "PreToolUse", "session_id": "c", "tool_name": "mcp__lbx__edit", "tool_input": {} }),
+        json!({ "hook_event_name": "PreToolUse", "session_id": "c", "tool_name": "Edit", "tool_input": 7 }),
+        json!({ "hook_event_name": "PreToolUse", "tool_name": ["Edit"], "tool_input": null }),
+    ] {
+        assert_eq!(send(&ws, "claude-code", &(None, event)), Value::Null);
+    }
+    ws.lbx_stdin(&["hook", "nobody"], "{}").stderr().find("unknown client").unwrap();
+}

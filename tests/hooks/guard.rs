@@ -1,0 +1,320 @@
+//! What a guard denies, records and takes back.
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+use crate::player::{Player, shell, write};
+
+/// Files of a small project, one of which git ignores.
+const FILES: [(&str, &str); 4] =
+    [("a.txt", "one\ntwo\n"), ("d/b.txt", "x\n"), (".gitignore", ".env\n"), (".env", "SECRET=1\n")];
+
+/// Returns tool and session of the newest snapshots, newest first.
+fn log(ws: &Workspace) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let log = ws.lbx(&["log"]).ok();
+    log["snapshots"].as_array().unwrap().iter().map(|it| (text(&it["tool"]), text(&it["session"]))).collect()
+}
+
+#[test]
+fn edit_of_an_unread_or_changed_file_is_denied_with_the_cure() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let why = agent.edit("a.txt", "two", "TWO").unwrap_err();
+    assert!(why.contains("refusing to edit a.txt") && why.contains("Read a.txt with Read"), "{why}");
+    ws.holds("a.txt", "one\ntwo\n");
+    agent.read("a.txt");
+    write(&ws.path("a.txt"), "one\nnew\ntwo\n");
+    let why = agent.edit("a.txt", "two", "TWO").unwrap_err();
+    assert!(why.contains("a.txt has changed since it was read") && why.contains("+new"), "{why}");
+    agent.read("a.txt");
+    agent.edit("a.txt", "two", "TWO").unwrap();
+    // The own edit counts as seen; a whole new file needs no read.
+    agent.edit("a.txt", "one", "ONE").unwrap();
+    agent.write("n/m/c.txt", "new\n").unwrap();
+    ws.holds("a.txt", "ONE\nnew\nTWO\n");
+    let of_agent = |tool: &str| (tool.to_owned(), "s".to_owned());
+    assert_eq!(log(&ws)[..3], [of_agent("Write"), of_agent("Edit"), of_agent("Edit")]);
+}
+
+#[test]
+fn write_over_a_partly_read_file_is_denied() {
+    let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n")]);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let input = json!({ "file_path": ws.path("a.txt"), "offset": 1, "limit": 2 });
+    agent.call("Read", &input, || {}).unwrap();
+    let why = agent.write("a.txt", "all new\n").unwrap_err();
+    assert!(why.contains("lines 3-4 were not shown") || why.contains("not shown in this session"), "{why}");
+    agent.read("a.txt");
+    agent.write("a.txt", "all new\n").unwrap();
+}
+
+#[test]
+fn read_that_showed_other_bytes_counts_for_nothing() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let open = agent.before("Read", &json!({ "file_path": ws.path("a.txt") })).unwrap();
+    let file = json!({ "content": "one\n2\n", "startLine": 1, "numLines": 2 });
+    agent.after(&open.saying(&json!({ "file": file })));
+    agent.edit("a.txt", "two", "TWO").unwrap_err();
+    // A failed read showed nothing.
+    let open = agent.before("Read", &json!({ "file_path": ws.path("a.txt") })).unwrap();
+    agent.event("PostToolUseFailure", &open.fields());
+    agent.edit("a.txt", "two", "TWO").unwrap_err();
+}
+
+#[test]
+fn protected_path_is_denied_and_outside_path_is_left_alone() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let why = agent.write(".git/hooks/post-checkout", "#!/bin/sh\n").unwrap_err();
+    assert!(why.contains("git"), "{why}");
+    assert!(!ws.path(".git/hooks/post-checkout").exists());
+    let outside = ws.outside.join("notes.txt");
+    agent.call("Write", &json!({ "file_path": outside, "content": "x" }), || write(&outside, "x")).unwrap();
+    assert_eq!(log(&ws), []);
+}
+
+#[test]
+fn policy_decides_what_the_gate_does() {
+    let ws = Workspace::with(&FILES);
+    ws.write(".lbx/config.toml", "[guard]\ngate = \"warn\"\n");
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let open = json!({ "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c" });
+    let said = agent.event("PreToolUse", &open);
+    let context = said["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(context.contains("refusing to edit a.txt"), "{said}");
+    ws.write(".lbx/config.toml", "[guard]\ngate = \"off\"\n");
+    assert_eq!(agent.event("PreToolUse", &open), Value::Null);
+    agent.edit("a.txt", "two", "TWO").unwrap();
+    assert_eq!(log(&ws)[0].0, "Edit");
+}
+
+#[test]
+fn command_is_recorded_with_ignored_files_and_folders() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.bash("rm .env && sed -i s/x/y/ d/b.txt && mkdir empty && mv a.txt c.txt && chmod +x c.txt");
+    let line = agent.stop().unwrap();
+    assert!(line.contains("files, +") && line.contains("undo: lbx undo --turn"), "{line}");
+    assert_eq!(log(&ws)[0], ("bash".to_owned(), "s".to_owned()));
+    // The secret is in no snapshot.
+    assert!(!ws.git(&["log", "-p", "lbx-snapshots"]).contains("SECRET"));
+    let before = ws.copy();
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    ws.holds(".env", "SECRET=1\n");
+    ws.holds("d/b.txt", "x\n");
+    ws.holds("a.txt", "one\ntwo\n");
+    assert!(!ws.path("empty").exists() && !ws.path("c.txt").exists());
+    ws.lbx(&["redo", "--session", "s"]).ok();
+    assert_eq!(ws.mode("c.txt") & 0o111, before.mode("c.txt") & 0o111);
+    assert!(!ws.path(".env").exists());
+}
+
+#[test]
+fn own_edits_between_turns_stay_the_users() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("one");
+    agent.bash("echo agent > made.txt");
+    agent.stop();
+    write(&ws.path("a.txt"), "by hand\n");
+    agent.prompt("two");
+    agent.bash("echo agent >> made.txt");
+    agent.stop();
+    ws.lbx(&["undo", "--session", "s", "--steps", "2"]).ok();
+    ws.holds("a.txt", "by hand\n");
+    assert!(!ws.path("made.txt").exists());
+    assert!(log(&ws).iter().any(|(tool, _)| tool == "external"), "{:?}", log(&ws));
+}
+
+#[test]
+fn commands_at_once_are_recorded_when_the_last_has_ended() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let one = agent.before("Bash", &json!({ "command": "one" })).unwrap();
+    let two = agent.before("Bash", &json!({ "command": "two" })).unwrap();
+    write(&ws.path("one.txt"), "1\n");
+    agent.after(&one);
+    write(&ws.path("two.txt"), "2\n");
+    agent.after(&two);
+    assert_eq!(log(&ws).len(), 1);
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    assert!(!ws.path("one.txt").exists() && !ws.path("two.txt").exists());
+}
+
+#[test]
+fn background_command_is_recorded_at_the_end_of_the_turn() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let open = agent.before("Bash", &json!({ "command": "serve &", "run_in_background": true })).unwrap();
+    agent.after(&open);
+    write(&ws.path("late.txt"), "late\n");
+    agent.bash("echo later > later.txt");
+    assert_eq!(log(&ws), []);
+    assert!(agent.stop().unwrap().starts_with("2 files"), "{:?}", log(&ws));
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    assert!(!ws.path("late.txt").exists() && !ws.path("later.txt").exists());
+}
+
+#[test]
+fn change_of_a_killed_client_is_recorded_with_its_next_event() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    drop(agent.before("Edit", &json!({ "file_path": ws.path("a.txt") })).unwrap());
+    write(&ws.path("a.txt"), "half\n");
+    drop(agent.before("Bash", &json!({ "command": "x" })).unwrap());
+    shell(&ws.root, "rm .env");
+    agent.prompt("next");
+    assert_eq!(log(&ws)[0], ("Edit".to_owned(), "s".to_owned()));
+    ws.lbx(&["undo", "--session", "s", "--steps", "2"]).ok();
+    ws.holds("a.txt", "one\ntwo\n");
+    ws.holds(".env", "SECRET=1\n");
+}
+
+#[test]
+fn event_without_the_one_before_it_is_recorded_from_the_snapshots() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.write("n.txt", "1\n").unwrap();
+    write(&ws.path("n.txt"), "2\n");
+    let fields = json!({ "tool_name": "Write", "tool_input": { "file_path": ws.path("n.txt") }, "tool_use_id": "?" });
+    agent.event("PostToolUse", &fields);
+    assert_eq!(log(&ws).len(), 2);
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    ws.holds("n.txt", "1\n");
+}
+
+#[test]
+fn file_that_another_agent_is_changing_is_denied() {
+    let ws = Workspace::with(&[("a.txt", "one\n-\n-\n-\ntwo\n")]);
+    let (mut one, mut two) = (Player::new(&ws, "one"), Player::new(&ws, "two"));
+    for agent in [&mut one, &mut two] {
+        agent.prompt("go");
+        agent.read("a.txt");
+    }
+    let open = one.before("Edit", &json!({ "file_path": ws.path("a.txt") })).unwrap();
+    let why = two.edit("a.txt", "two", "TWO").unwrap_err();
+    assert!(why.contains("session one is changing a.txt now"), "{why}");
+    write(&ws.path("a.txt"), "1\n-\n-\n-\ntwo\n");
+    one.after(&open);
+    assert!(two.edit("a.txt", "two", "TWO").unwrap_err().contains("has changed since it was read"));
+    two.read("a.txt");
+    two.edit("a.txt", "two", "TWO").unwrap();
+    // Each takes back its own.
+    ws.lbx(&["undo", "--session", "one", "--merge"]).ok();
+    ws.holds("a.txt", "one\n-\n-\n-\nTWO\n");
+}
+
+#[test]
+fn changes_of_overlapping_commands_are_recorded_as_external() {
+    let ws = Workspace::with(&FILES);
+    let (mut one, mut two) = (Player::new(&ws, "one"), Player::new(&ws, "two"));
+    one.prompt("go");
+    two.prompt("go");
+    let first = one.before("Bash", &json!({ "command": "x" })).unwrap();
+    let second = two.before("Bash", &json!({ "command": "y" })).unwrap();
+    write(&ws.path("who.txt"), "?\n");
+    // A file tool says what it wrote, meanwhile.
+    one.write("own.txt", "mine\n").unwrap();
+    let said = one.after(&first);
+    let context = said["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(context.contains("1 file changed while another session's command ran"), "{said}");
+    two.after(&second);
+    let log = log(&ws);
+    assert_eq!(log.iter().filter(|(tool, _)| tool == "external").count(), 1, "{log:?}");
+    assert!(log.contains(&("Write".to_owned(), "one".to_owned())), "{log:?}");
+    assert!(!log.iter().any(|(tool, _)| tool == "bash"), "{log:?}");
+}
+
+#[test]
+fn subagent_has_a_session_of_its_own() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    let fields = json!({
+        "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c", "agent_id": "sub",
+    });
+    let said = agent.event("PreToolUse", &fields);
+    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
+    let new = json!({ "file_path": ws.path("new.txt"), "content": "x\n" });
+    let fields = json!({ "tool_name": "Write", "tool_input": new, "tool_use_id": "d", "agent_id": "sub" });
+    agent.event("PreToolUse", &fields);
+    write(&ws.path("new.txt"), "x\n");
+    agent.event("PostToolUse", &fields);
+    let line = agent.event("SubagentStop", &json!({ "agent_id": "sub" }));
+    assert!(line["systemMessage"].as_str().unwrap().starts_with("1 file, +1 -0"), "{line}");
+    let (_, session) = log(&ws)[0].clone();
+    assert!(session.starts_with("s.") && session.len() > 2, "{session}");
+}
+
+#[test]
+fn wrapped_command_runs_by_lbx() {
+    let ws = Workspace::with(&FILES);
+    ws.write(".lbx/config.toml", "[guard]\nbash = \"wrap\"\n");
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let input = json!({ "command": "echo 'it''s' > made.txt; exit 3", "timeout": 5000, "description": "d" });
+    let fields = json!({ "tool_name": "Bash", "tool_input": input, "tool_use_id": "c" });
+    let said = agent.event("PreToolUse", &fields);
+    let changed = &said["hookSpecificOutput"]["updatedInput"];
+    assert_eq!((&changed["timeout"], &changed["description"]), (&json!(5000), &json!("d")), "{said}");
+    let command = changed["command"].as_str().unwrap();
+    let mut shell = std::process::Command::new("sh");
+    ws.surround(&mut shell);
+    let status = shell.args(["-c", command]).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+    agent.event("PostToolUse", &json!({ "tool_name": "Bash", "tool_input": changed, "tool_use_id": "c" }));
+    ws.holds("made.txt", "its\n");
+    assert_eq!(log(&ws)[0], ("bash".to_owned(), "s".to_owned()));
+    // Without a guard of commands, nothing is looked at.
+    ws.write(".lbx/config.toml", "[guard]\nbash = \"off\"\n");
+    let before = log(&ws);
+    agent.bash("echo unseen > unseen.txt");
+    assert_eq!(log(&ws), before);
+}
+
+#[test]
+fn failing_hook_never_blocks_unless_the_policy_says_so() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    let answer = ws.lbx_stdin(&["hook", "claude-code"], "no JSON");
+    assert_eq!((answer.status(), answer.stdout_text()), (0, String::new()));
+    // The lock is held for longer than a hook waits.
+    let lock = std::fs::File::open(ws.path(".lbx/lock")).unwrap();
+    fs2::FileExt::lock_exclusive(&lock).unwrap();
+    let open = json!({ "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c" });
+    ws.write(".lbx/config.toml", "[guard]\ntimeout_ms = 50\n");
+    let said = agent.event("PreToolUse", &open);
+    let line = said["systemMessage"].as_str().unwrap();
+    assert!(line.contains("could not check or record") && line.contains("said once"), "{said}");
+    assert_eq!(agent.event("PreToolUse", &open), Value::Null);
+    ws.write(".lbx/config.toml", "[guard]\ntimeout_ms = 50\non_failure = \"closed\"\n");
+    let said = agent.event("PreToolUse", &open);
+    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
+    drop(lock);
+}
+
+#[test]
+fn hook_in_a_home_folder_makes_no_state() {
+    let ws = Workspace::bare(&[]);
+    let event = json!({ "hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "c",
+        "tool_input": { "file_path": ws.path("a.txt") }, "session_id": "x" });
+    let call = ws.call(&["hook", "claude-code"]).env("HOME", &ws.root).stdin(event.to_string());
+    assert_eq!(call.run().status(), 0);
+    assert!(!ws.path(".lbx").exists());
+}
