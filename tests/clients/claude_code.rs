@@ -127,7 +127,8 @@ fn claude_code_plugin_is_valid_and_offers_its_tools() {
 #[test]
 fn guarded_turn_of_claude_code_is_gated_recorded_and_undone() {
     let Some(clients) = Clients::found() else { return };
-    let before = [("a.txt", "one\ntwo\n"), ("b.txt", "old\n"), (".env", "SECRET=1\n"), (".gitignore", ".env\n")];
+    let before =
+        [("a.txt", "one\ntwo\n"), ("b.txt", "old\n"), (".env", "SECRET=1\n"), (".gitignore", ".env\n")];
     let ws = Workspace::with(&before);
     ws.lbx(&["init", "claude-code", "--guard", "--no-server"]).ok();
     let path = |name: &str| ws.path(name).display().to_string();
@@ -143,12 +144,15 @@ fn guarded_turn_of_claude_code_is_gated_recorded_and_undone() {
         ws.holds(file, text);
     }
     let sessions = ws.lbx(&["session", "list"]).ok()["sessions"].clone();
-    let names: Vec<&str> = sessions.as_array().unwrap().iter().map(|it| it["session"].as_str().unwrap()).collect();
-    let [session] = names.iter().filter(|name| name.starts_with("claude-code-")).collect::<Vec<_>>()[..] else {
+    let names: Vec<&str> =
+        sessions.as_array().unwrap().iter().map(|it| it["session"].as_str().unwrap()).collect();
+    let [session] = names.iter().filter(|name| name.starts_with("claude-code-")).collect::<Vec<_>>()[..]
+    else {
         panic!("{names:?}")
     };
     let log = ws.lbx(&["log", "--session", session]).ok();
-    let tools: Vec<&str> = log["snapshots"].as_array().unwrap().iter().map(|it| it["tool"].as_str().unwrap()).collect();
+    let tools: Vec<&str> =
+        log["snapshots"].as_array().unwrap().iter().map(|it| it["tool"].as_str().unwrap()).collect();
     assert_eq!(tools, ["bash", "Write", "Edit"], "{log:#}");
     // Another window changes another file, and undoes nothing of this one.
     let steps = json!([

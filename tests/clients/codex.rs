@@ -77,7 +77,10 @@ fn turn(clients: &Clients, program: &Path, ws: &Workspace, before: &[&[&str]], s
     ]);
     let output = command.output().unwrap();
     let asked = endpoint.asked();
-    assert!(output.status.success() && asked.len() > steps.as_array().unwrap().len(), "{asked:?}\n{output:?}");
+    assert!(
+        output.status.success() && asked.len() > steps.as_array().unwrap().len(),
+        "{asked:?}\n{output:?}"
+    );
     asked
 }
 

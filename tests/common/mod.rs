@@ -270,7 +270,10 @@ impl Workspace {
         let folder = self.outside.join("bin-without");
         if fs::create_dir(&folder).is_ok() {
             for program in ["git", "sh"] {
-                let found = PATH_FIXED.split(':').map(|place| Path::new(place).join(program)).find(|path| path.exists());
+                let found = PATH_FIXED
+                    .split(':')
+                    .map(|place| Path::new(place).join(program))
+                    .find(|path| path.exists());
                 std::os::unix::fs::symlink(found.unwrap(), folder.join(program)).unwrap();
             }
         }

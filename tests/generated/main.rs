@@ -281,7 +281,7 @@ fn readme_lists_every_tool() {
 }
 
 /// Largest number of lines of the README.
-const README_LINES_MAX: usize = 170;
+const README_LINES_MAX: usize = 180;
 
 #[test]
 fn readme_links_each_guarantee_to_its_test() {

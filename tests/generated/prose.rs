@@ -78,9 +78,77 @@ pub fn sections_of(tool: &str) -> &'static [Section] {
         "squash" => SQUASH,
         "config" => CONFIG,
         "mcp" => MCP,
+        "hook" => HOOK,
         _ => &[],
     }
 }
+
+/// Guarding of a client's own tools.
+const HOOK: &[Section] = &[
+    (
+        "HOW IT GUARDS",
+        "
+A prompt begins a turn of the session, and the end of the answer ends it; its last line names what changed and the undo
+for all of it (lbx undo --turn). Before a file tool of the client, a call is denied if the session has not seen the
+file's present bytes, with the diff since it has; the client's own reads count as seen, line by line, if they showed what
+is in the file. A patch that names its old lines needs no read. A call is denied as well for a path that no tool of lbx
+writes, and for a file that another session is changing at that moment. After the tool, what changed is a change of the
+session: journaled, backed up, committed to the snapshot branch, undoable.
+
+A command of the client's own shell may change any file. lbx looks at the workspace before and after it, git-ignored
+files included (up to bash.ignored_bytes), so that an undo brings back .env as well; such files never enter git. With
+more than 20,000 files it looks before the first command of a turn and at the end of the turn, since a look takes as long
+as git status. Commands at once, and those in the background, are recorded when the last has ended, or with the turn.
+What the user does between two turns stays the user's.
+
+If commands of two sessions overlap, nobody knows who wrote a file that both could have written. Such a file is
+recorded as external and stays out of both undos; guard.bash = \"wrap\" runs each command by lbx bash, which keeps them
+apart. What another program writes while a command runs counts as the command's.
+
+A client that is killed leaves its last change for its next event, or that of the next client with its session.
+",
+    ),
+    (
+        "SETTINGS",
+        "
+guard.gate is deny, warn or off. guard.bash is record, wrap or off; wrap needs a client that lets a hook change a call
+(not Qwen Code). guard.on_failure decides about a call when lbx fails or needs more than guard.timeout_ms: open, the
+default, lets it through, and says so once in a session; closed denies it. guard.titles keeps the beginning of each
+prompt. See lbx-policy(5).
+
+lbx doctor shows the newest events with their times: a client that sends none has not loaded its hooks, or does not
+trust them. Codex runs a hook only once a person has trusted it (/hooks), again after each change of its entry.
+",
+    ),
+    (
+        "SESSIONS",
+        "
+Claude Code, Codex, Gemini CLI, Qwen Code and pi have a session for each process, which an MCP server of lbx in it
+shares. Cursor, VS Code, Copilot CLI, Antigravity and OpenCode have one for each conversation, since one process keeps
+several; what is read through a server does not count there. A subagent has a session of its own where the client names
+it. --session names another.
+",
+    ),
+    (
+        "CLIENTS",
+        "
+Tried with the real programs, offline: Claude Code 2.1.197 and Codex 0.169. The others were read about only, in their
+documents and sources of 2026: code.claude.com/docs/en/hooks; openai/codex codex-rs/hooks; google-gemini/gemini-cli
+docs/hooks/reference.md; antigravity.google/docs/hooks; cursor.com/docs/hooks; github/docs hooks-reference.md;
+microsoft/vscode-docs hooks.md; the packages of Qwen Code 0.24, OpenCode 1.18 and pi 1.6.
+
+The event is the client's JSON on stdin; EVENT names it for clients whose JSON does not (Copilot CLI, Antigravity). The
+response is the client's JSON on stdout, or nothing, and the exit status is 0 even if lbx fails: with a decision in it
+only where a call is denied or changed. An event or a tool that lbx does not know is let through.
+
+    Claude Code   .claude/settings.json           Cursor        .cursor/hooks.json
+    Codex         .codex/hooks.json               VS Code       .github/hooks/lbx.json
+    Gemini CLI    .gemini/settings.json           Copilot CLI   .github/copilot/settings.json
+    Qwen Code     .qwen/settings.json             Antigravity   .agents/hooks.json
+    OpenCode      .opencode/plugins/lbx.js        pi            .pi/extensions/lbx.js
+",
+    ),
+];
 
 /// Matching of an edit.
 const EDIT: &[Section] = &[

@@ -24,7 +24,9 @@ fn sixteen_agents_at_once_own_exactly_their_own_changes() {
             scope.spawn(move || {
                 agent.prompt("go");
                 for file in 0..FILES {
-                    agent.write(&format!("own/{number}-{file}.txt"), &format!("by {number}, {file}\n")).unwrap();
+                    agent
+                        .write(&format!("own/{number}-{file}.txt"), &format!("by {number}, {file}\n"))
+                        .unwrap();
                     // Another agent may be in the file, or have changed it since.
                     for round in 0..20 {
                         agent.read("shared.txt");
@@ -44,7 +46,7 @@ fn sixteen_agents_at_once_own_exactly_their_own_changes() {
     let mut owner = String::new();
     for line in log.lines() {
         if let Some(session) = line.strip_prefix("Lbx-Session: ") {
-            owner = session.trim_start_matches("agent-").to_owned();
+            session.trim_start_matches("agent-").clone_into(&mut owner);
         }
         if let Some(tool) = line.strip_prefix("Lbx-Tool: ")
             && ["external", "baseline"].contains(&tool)

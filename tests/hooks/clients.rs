@@ -24,6 +24,7 @@ struct Fixture {
 }
 
 /// Adds fields to an event.
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes them")]
 fn with(base: &Value, more: Value) -> Value {
     let mut event = base.clone();
     event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -42,7 +43,9 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
     let copilot = json!({ "sessionId": "c1", "timestamp": 1_790_000_000_000_u64, "cwd": root });
     let vscode = json!({ "sessionId": "c1", "cwd": root, "timestamp": "2026-11-26T11:00:00.000Z" });
     let plugin = json!({ "session_id": "c1", "turn_id": "t1" });
-    let named = |base: &Value, field: &str, event: &str, more: Value| (None, with(&with(base, json!({ field: event })), more));
+    let named = |base: &Value, field: &str, event: &str, more: Value| {
+        (None, with(&with(base, json!({ field: event })), more))
+    };
     let add = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch";
     let over = "*** Begin Patch\n*** Add File: a.txt\n+all\n*** End Patch";
     let hook = "hook_event_name";
@@ -51,7 +54,12 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
     };
     let codex_call = |event: &str, patch: &str| {
         let input = json!({ "command": patch });
-        named(&codex, hook, event, json!({ "tool_name": "apply_patch", "tool_use_id": "u1", "tool_input": input }))
+        named(
+            &codex,
+            hook,
+            event,
+            json!({ "tool_name": "apply_patch", "tool_use_id": "u1", "tool_input": input }),
+        )
     };
     let gemini_call = |event: &str, tool: &str, input: Value| {
         named(&gemini, hook, event, json!({ "tool_name": tool, "tool_input": input }))
@@ -69,7 +77,8 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
         (Some(event), with(&copilot, json!({ "toolName": tool, "toolArgs": arguments })))
     };
     let vscode_call = |event: &str, file: &str| {
-        let more = json!({ "tool_name": "editFiles", "tool_use_id": "u1", "tool_input": { "files": [file] } });
+        let more =
+            json!({ "tool_name": "editFiles", "tool_use_id": "u1", "tool_input": { "files": [file] } });
         named(&vscode, "hookEventName", event, more)
     };
     let plugin_call = |event: &str, tool: &str, file: &str| {
@@ -81,7 +90,8 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
             client: "claude-code",
             prompt: named(&claude, hook, "UserPromptSubmit", json!({ "prompt": "go" })),
             before: claude_call("PreToolUse", "Edit", json!({ "file_path": a, "old_string": "one" })),
-            made: ["PreToolUse", "PostToolUse"].map(|event| claude_call(event, "Write", json!({ "file_path": new }))),
+            made: ["PreToolUse", "PostToolUse"]
+                .map(|event| claude_call(event, "Write", json!({ "file_path": new }))),
             stop: named(&claude, hook, "Stop", json!({ "stop_hook_active": false })),
             reason: deny,
             line: "systemMessage",
@@ -99,7 +109,8 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
             client: "gemini",
             prompt: named(&gemini, hook, "BeforeAgent", json!({ "prompt": "go" })),
             before: gemini_call("BeforeTool", "replace", json!({ "file_path": a })),
-            made: ["BeforeTool", "AfterTool"].map(|event| gemini_call(event, "write_file", json!({ "file_path": new }))),
+            made: ["BeforeTool", "AfterTool"]
+                .map(|event| gemini_call(event, "write_file", json!({ "file_path": new }))),
             stop: named(&gemini, hook, "AfterAgent", json!({ "prompt": "go" })),
             reason: "/reason",
             line: "systemMessage",
@@ -144,7 +155,8 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
             client: "qwen-code",
             prompt: named(&claude, hook, "UserPromptSubmit", json!({ "prompt": "go" })),
             before: claude_call("PreToolUse", "edit", json!({ "file_path": a })),
-            made: ["PreToolUse", "PostToolUse"].map(|event| claude_call(event, "write_file", json!({ "file_path": new }))),
+            made: ["PreToolUse", "PostToolUse"]
+                .map(|event| claude_call(event, "write_file", json!({ "file_path": new }))),
             stop: named(&claude, hook, "Stop", json!({})),
             reason: deny,
             line: "systemMessage",
@@ -170,7 +182,7 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
     ]
 }
 
-/// Sends an event; returns the response, or null if there is none.
+/// Sends an event; returns the response, or null.
 fn send(ws: &Workspace, client: &str, (name, event): &(Option<&str>, Value)) -> Value {
     let words: Vec<&str> = ["hook", client].into_iter().chain(*name).collect();
     // Some clients begin with a byte order mark.
@@ -197,7 +209,10 @@ fn events_of_every_client_are_gated_and_recorded() {
         let said = send(&ws, client, &stop);
         if !line.is_empty() {
             let line = said[line].as_str().unwrap_or_else(|| panic!("{client}: {said}"));
-            assert!(line.starts_with("1 file, +1 -0; undo: lbx undo --turn 1 --session "), "{client}: {said}");
+            assert!(
+                line.starts_with("1 file, +1 -0; undo: lbx undo --turn 1 --session "),
+                "{client}: {said}"
+            );
         }
         let log = ws.lbx(&["log"]).ok();
         let session = log["snapshots"][0]["session"].as_str().unwrap_or_else(|| panic!("{client}: {log:#}"));

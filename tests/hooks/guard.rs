@@ -1,4 +1,4 @@
-//! What a guard denies, records and takes back.
+//! A guard denies, records and takes back.
 
 use serde_json::{Value, json};
 
@@ -85,7 +85,8 @@ fn policy_decides_what_the_gate_does() {
     ws.write(".lbx/config.toml", "[guard]\ngate = \"warn\"\n");
     let mut agent = Player::new(&ws, "s");
     agent.prompt("go");
-    let open = json!({ "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c" });
+    let open =
+        json!({ "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c" });
     let said = agent.event("PreToolUse", &open);
     let context = said["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(context.contains("refusing to edit a.txt"), "{said}");
@@ -189,7 +190,8 @@ fn event_without_the_one_before_it_is_recorded_from_the_snapshots() {
     agent.prompt("go");
     agent.write("n.txt", "1\n").unwrap();
     write(&ws.path("n.txt"), "2\n");
-    let fields = json!({ "tool_name": "Write", "tool_input": { "file_path": ws.path("n.txt") }, "tool_use_id": "?" });
+    let fields =
+        json!({ "tool_name": "Write", "tool_input": { "file_path": ws.path("n.txt") }, "tool_use_id": "?" });
     agent.event("PostToolUse", &fields);
     assert_eq!(log(&ws).len(), 2);
     ws.lbx(&["undo", "--session", "s"]).ok();
@@ -297,7 +299,8 @@ fn failing_hook_never_blocks_unless_the_policy_says_so() {
     // The lock is held for longer than a hook waits.
     let lock = std::fs::File::open(ws.path(".lbx/lock")).unwrap();
     fs2::FileExt::lock_exclusive(&lock).unwrap();
-    let open = json!({ "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c" });
+    let open =
+        json!({ "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c" });
     ws.write(".lbx/config.toml", "[guard]\ntimeout_ms = 50\n");
     let said = agent.event("PreToolUse", &open);
     let line = said["systemMessage"].as_str().unwrap();
@@ -317,4 +320,79 @@ fn hook_in_a_home_folder_makes_no_state() {
     let call = ws.call(&["hook", "claude-code"]).env("HOME", &ws.root).stdin(event.to_string());
     assert_eq!(call.run().status(), 0);
     assert!(!ws.path(".lbx").exists());
+}
+
+#[test]
+fn doctor_says_if_a_client_sends_its_events() {
+    let ws = Workspace::with(&FILES);
+    ws.lbx(&["init", "claude-code", "--guard", "--no-server"]).ok();
+    let hooks = |path: &str| -> Vec<(String, String)> {
+        let data = ws.call(&["doctor"]).env("PATH", path).run().ok();
+        let found = data["findings"].as_array().unwrap().iter().filter(|found| found["check"] == "hooks");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        found.map(|found| (text(&found["level"]), text(&found["message"]))).collect()
+    };
+    let path = crate::common::PATH_FIXED;
+    let [(level, message)] = &hooks(path)[..] else { panic!("one finding") };
+    assert_eq!(level, "notice");
+    assert_eq!(message, "claude-code: .claude/settings.json has the hooks, but no event came yet");
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.edit("a.txt", "two", "TWO").unwrap_err();
+    let [(level, sent), (_, newest)] = &hooks(path)[..] else { panic!("two findings") };
+    assert!(level == "ok" && sent.contains("and sent an event at "), "{sent}");
+    assert!(newest.contains(" claude-code PreToolUse Edit denied ("), "{newest}");
+    // An old client is found by its package, without being started.
+    let program = ws.outside.join("claude/bin/claude");
+    write(&program, "#!/bin/sh\ntouch started\n");
+    write(&ws.outside.join("claude/package.json"), "{\"version\": \"2.1.100\"}");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{path}", program.parent().unwrap().display());
+    let found = hooks(&path);
+    let old = found.iter().find(|(level, _)| level == "problem").unwrap_or_else(|| panic!("{found:?}"));
+    assert_eq!(old.1, "claude-code is version 2.1.100, which does not send all events");
+    assert!(!ws.path("started").exists());
+}
+
+#[test]
+fn guard_is_set_up_beside_own_hooks_and_removed_without_a_trace() {
+    let own = "{\n  // mine\n  \"hooks\": {\n    \"PreToolUse\": [{ \"matcher\": \"Bash\", \"hooks\": [{ \"type\": \"command\", \"command\": \"mine\" }] }]\n  }\n}\n";
+    for client in [
+        "claude-code",
+        "codex",
+        "gemini",
+        "cursor",
+        "vscode",
+        "copilot-cli",
+        "qwen-code",
+        "antigravity",
+        "opencode",
+        "pi",
+    ] {
+        let ws = Workspace::with(&[(".claude/settings.json", own)]);
+        let before = ws.tree();
+        ws.lbx(&["init", client]).ok();
+        let first = ws.lbx(&["init", client, "--guard"]).ok();
+        assert!(!first["files"].as_array().unwrap().is_empty(), "{client}");
+        let again = ws.lbx(&["init", client, "--guard"]).ok();
+        assert_eq!(again["files"], json!([]), "{client}");
+        // Without the flag, the guard stays, and the hook for compactions does not come twice.
+        assert_eq!(ws.lbx(&["init", client]).ok()["files"], json!([]), "{client}");
+        let files: Vec<String> = ws.tree().keys().map(|path| path.display().to_string()).collect();
+        for file in files.iter().filter(|file| ws.path(file).is_file()) {
+            let text = String::from_utf8(ws.read_bytes(file)).unwrap();
+            assert!(
+                !(text.contains("lbx hook ") && text.contains("lbx session compact")),
+                "{client}: {text}"
+            );
+        }
+        ws.lbx(&["init", client, "--remove"]).ok();
+        let kept = |tree: std::collections::BTreeMap<std::path::PathBuf, crate::common::Standing>| {
+            tree.into_iter().filter(|(_, (kind, ..))| *kind == 'f').collect::<Vec<_>>()
+        };
+        assert_eq!(kept(ws.tree()), kept(before), "{client}");
+    }
+    let ws = Workspace::with(&[]);
+    let error = ws.lbx(&["init", "zed", "--guard"]).error("invalid_request");
+    assert_eq!(error["message"], "zed has no hooks that lbx knows");
 }

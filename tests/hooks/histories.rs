@@ -10,7 +10,6 @@ use crate::common::Workspace;
 use crate::common::random::Random;
 use crate::player::{Player, write};
 
-
 /// Number of histories, unless `LBX_HISTORIES` sets it.
 const HISTORIES: usize = 12;
 /// Files that the histories are about; git ignores the last two.
@@ -87,10 +86,12 @@ impl History<'_> {
                 1 if exists => {
                     let to = *self.random.of(&PATHS);
                     if to != path && !self.ws.path(to).exists() {
-                        self.agents[agent].bash(&format!("mkdir -p \"$(dirname '{to}')\" && mv '{path}' '{to}'"));
+                        self.agents[agent]
+                            .bash(&format!("mkdir -p \"$(dirname '{to}')\" && mv '{path}' '{to}'"));
                     }
                 }
-                2 => self.agents[agent].bash(&format!("mkdir -p \"$(dirname '{path}')\" && printf '{text}' > '{path}'")),
+                2 => self.agents[agent]
+                    .bash(&format!("mkdir -p \"$(dirname '{path}')\" && printf '{text}' > '{path}'")),
                 _ => {
                     if exists {
                         self.agents[agent].read(path);
@@ -126,7 +127,8 @@ impl History<'_> {
         let at = *self.random.of(&standing);
         let (agent, seq) = (self.turns[at].agent, self.turns[at].seq.to_string());
         let session = self.agents[agent].session.clone();
-        let fits = self.turns[at].changed.iter().all(|(path, (_, after))| self.files.get(path) == after.as_ref());
+        let fits =
+            self.turns[at].changed.iter().all(|(path, (_, after))| self.files.get(path) == after.as_ref());
         let answer = self.ws.lbx(&["undo", "--turn", &seq, "--session", &session]);
         if fits {
             answer.ok();
@@ -160,7 +162,7 @@ impl History<'_> {
         let mut owner = String::new();
         for line in log.lines() {
             if let Some(session) = line.strip_prefix("Lbx-Session: ") {
-                owner = session.trim_start_matches("agent-").to_owned();
+                session.trim_start_matches("agent-").clone_into(&mut owner);
             }
             if let Some(tool) = line.strip_prefix("Lbx-Tool: ")
                 && ["undo", "redo", "external", "baseline"].contains(&tool)
@@ -178,7 +180,12 @@ impl History<'_> {
 
 /// Plays one history.
 fn play(seed: u64) {
-    let ws = Workspace::with(&[("a.txt", "first\n"), ("d/c.txt", "first\n"), (".gitignore", ".env\n"), (".env", "S=1\n")]);
+    let ws = Workspace::with(&[
+        ("a.txt", "first\n"),
+        ("d/c.txt", "first\n"),
+        (".gitignore", ".env\n"),
+        (".env", "S=1\n"),
+    ]);
     let agents = (0..2).map(|number| Player::new(&ws, &format!("agent-{number}"))).collect();
     let files = files_of(&ws);
     let mut history =

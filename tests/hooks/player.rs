@@ -26,7 +26,7 @@ impl<'w> Player<'w> {
         Self { ws, session: session.to_owned(), turn: String::new(), calls: 0 }
     }
 
-    /// Sends an event; returns the client's JSON, or null if there is none.
+    /// Sends an event; returns the client's JSON, or null.
     pub fn event(&self, name: &str, fields: &Value) -> Value {
         let answer = self.send(name, fields);
         assert_eq!(answer.status(), 0, "{name}: {}", answer.stderr());

@@ -107,7 +107,7 @@ impl ClientCall {
         Ok(())
     }
 
-    /// Returns a session's call; `None` if there is none of that name.
+    /// Returns a session's call; `None` if no call has that name.
     ///
     /// # Errors
     /// Returns the OS error.

@@ -62,7 +62,7 @@ pub fn begin(engine: &mut Engine, command: &str, is_background: bool) -> Result<
     call.commands = Some(Commands {
         texts: vec![command.to_owned()],
         running: 1,
-        until_stop: is_background || survey.len() > FILES_MAX,
+        until_stop: is_background || survey.count() > FILES_MAX,
         is_overlapped: !others.is_empty(),
         tip: scanned.tree.tip,
     });
@@ -169,7 +169,11 @@ fn survey_of(engine: &Engine) -> Result<Option<Arc<Survey>>, Error> {
 }
 
 /// Backs up saved bytes; returns the versions.
-fn saved(kept: &SavedUntracked, survey: &Survey, backups: &mut Backups<'_>) -> Result<Vec<FileBefore>, Error> {
+fn saved(
+    kept: &SavedUntracked,
+    survey: &Survey,
+    backups: &mut Backups<'_>,
+) -> Result<Vec<FileBefore>, Error> {
     let mut files = Vec::new();
     for (path, bytes) in kept.iter() {
         let Some(thing) = survey.at(path) else { continue };

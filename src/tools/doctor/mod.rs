@@ -1,6 +1,7 @@
 //! `doctor`: checks that lbx works in this workspace, and suggests repairs.
 
 mod checks;
+mod hooks;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

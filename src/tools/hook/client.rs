@@ -2,7 +2,6 @@
 //!
 //! `lbx-hook(1)` names the documents that this follows.
 
-use super::reply::ReplyForm;
 use Moment::{After, AgentStop, Before, Failed, Fresh, Prompt, Stop};
 use ToolKind::{Command, Edit, Patch, Read, Write};
 
@@ -11,6 +10,10 @@ use ToolKind::{Command, Edit, Patch, Read, Write};
 pub struct HookClient {
     /// Name, as in `init`.
     pub name: &'static str,
+    /// Program that is on `PATH`.
+    pub program: &'static str,
+    /// First version that sends all events, if known.
+    pub since: Option<&'static str>,
     /// Its events, each with its meaning.
     pub events: &'static [(&'static str, Moment)],
     /// Its tools, each with its kind.
@@ -57,6 +60,23 @@ pub enum ToolKind {
     Other,
 }
 
+/// Form of a client's responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyForm {
+    /// `hookSpecificOutput` with the event's name, as Claude Code expects it.
+    Nested,
+    /// `decision` with a reason, as Gemini CLI expects it.
+    Decision,
+    /// `permission` with a message for the user and one for the model, as Cursor expects it.
+    Permission,
+    /// `permissionDecision` with a reason, as Copilot CLI expects it.
+    Flat,
+    /// `decision` for every call, as Antigravity expects it: to it, no answer means no.
+    Explicit,
+    /// A field for each verdict, for a plugin that lbx wrote.
+    Plain,
+}
+
 /// Events of Claude Code, which other clients took over.
 const COMMON_EVENTS: &[(&str, Moment)] = &[
     ("UserPromptSubmit", Prompt),
@@ -70,13 +90,21 @@ const COMMON_EVENTS: &[(&str, Moment)] = &[
 ];
 
 /// Events of the plugins that lbx wrote.
-const PLUGIN_EVENTS: &[(&str, Moment)] =
-    &[("prompt", Prompt), ("before", Before), ("after", After), ("failed", Failed), ("stop", Stop), ("fresh", Fresh)];
+const PLUGIN_EVENTS: &[(&str, Moment)] = &[
+    ("prompt", Prompt),
+    ("before", Before),
+    ("after", After),
+    ("failed", Failed),
+    ("stop", Stop),
+    ("fresh", Fresh),
+];
 
 /// All clients with hooks.
 pub const CLIENTS: &[HookClient] = &[
     HookClient {
         name: "claude-code",
+        program: "claude",
+        since: Some("2.1.196"),
         events: COMMON_EVENTS,
         tools: &[
             ("Read", Read),
@@ -91,6 +119,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "codex",
+        program: "codex",
+        since: Some("0.154.0"),
         events: COMMON_EVENTS,
         tools: &[("apply_patch", Patch), ("Bash", Command)],
         form: ReplyForm::Nested,
@@ -98,6 +128,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "gemini",
+        program: "gemini",
+        since: None,
         events: &[
             ("BeforeAgent", Prompt),
             ("BeforeTool", Before),
@@ -117,6 +149,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "antigravity",
+        program: "agy",
+        since: None,
         events: &[("PreToolUse", Before), ("PostToolUse", After), ("Stop", Stop), ("SessionStart", Fresh)],
         tools: &[
             ("view_file", Read),
@@ -129,6 +163,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "cursor",
+        program: "cursor-agent",
+        since: None,
         events: &[
             ("beforeSubmitPrompt", Prompt),
             ("preToolUse", Before),
@@ -146,6 +182,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "copilot-cli",
+        program: "copilot",
+        since: None,
         events: &[
             ("userPromptSubmitted", Prompt),
             ("preToolUse", Before),
@@ -169,6 +207,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "vscode",
+        program: "code",
+        since: None,
         events: COMMON_EVENTS,
         tools: &[
             ("readFile", Read),
@@ -188,6 +228,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "qwen-code",
+        program: "qwen",
+        since: None,
         events: COMMON_EVENTS,
         tools: &[
             ("read_file", Read),
@@ -201,6 +243,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "opencode",
+        program: "opencode",
+        since: None,
         events: PLUGIN_EVENTS,
         tools: &[
             ("read", Read),
@@ -216,6 +260,8 @@ pub const CLIENTS: &[HookClient] = &[
     },
     HookClient {
         name: "pi",
+        program: "pi",
+        since: None,
         events: PLUGIN_EVENTS,
         tools: &[("read", Read), ("edit", Edit), ("write", Write), ("bash", Command)],
         form: ReplyForm::Plain,
@@ -225,22 +271,26 @@ pub const CLIENTS: &[HookClient] = &[
 
 impl HookClient {
     /// Returns the client of that name.
+    #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         CLIENTS.iter().find(|client| client.name == name)
     }
 
     /// Returns the meaning of an event.
+    #[must_use]
     pub fn moment(&self, event: &str) -> Option<Moment> {
         self.events.iter().find(|(name, _)| *name == event).map(|(_, moment)| *moment)
     }
 
     /// Returns the kind of a tool.
+    #[must_use]
     pub fn kind(&self, tool: &str) -> ToolKind {
         let found = self.tools.iter().find(|(name, _)| *name == tool);
         found.map_or(ToolKind::Other, |(_, kind)| *kind)
     }
 
     /// Returns the name of the tool that shows a file.
+    #[must_use]
     pub fn read_tool(&self) -> Option<&'static str> {
         self.tools.iter().find(|(_, kind)| *kind == Read).map(|(name, _)| *name)
     }

@@ -26,7 +26,8 @@ const TOOL: &[&str] = &["tool_name", "toolName", "tool"];
 /// Names of the field with the arguments of the tool.
 const INPUT: &[&str] = &["tool_input", "toolInput", "tool_args", "toolArgs", "args", "input"];
 /// Names of the field with the result of the tool.
-const OUTPUT: &[&str] = &["tool_response", "toolResponse", "tool_result", "toolResult", "tool_output", "output"];
+const OUTPUT: &[&str] =
+    &["tool_response", "toolResponse", "tool_result", "toolResult", "tool_output", "output"];
 /// Names of the field with the prompt.
 const PROMPT: &[&str] = &["prompt", "user_prompt", "userPrompt", "initialPrompt"];
 /// Names of an argument with a path.
@@ -37,7 +38,8 @@ const PATCHES: &[&str] = &["patchText", "patch", "input", "command"];
 /// Names of an argument with a command.
 const COMMANDS: &[&str] = &["command", "CommandLine"];
 /// Names of an argument that lets a command go on after its call, and of a result that says so.
-const BACKGROUND: &[&str] = &["run_in_background", "is_background", "isBackground", "background", "backgroundTaskId"];
+const BACKGROUND: &[&str] =
+    &["run_in_background", "is_background", "isBackground", "background", "backgroundTaskId"];
 /// Beginnings of the lines of a patch that name a file, each with true if the patch has all of its bytes.
 const PATCHED: [(&str, bool); 4] = [
     ("*** Update File: ", false),
@@ -91,10 +93,12 @@ impl Event {
         let moment = client.moment(&name);
         let has_failed = fields.get("tool_response").is_some_and(|output| output.get("error").is_some());
         let moment = if has_failed && moment == Some(Moment::After) { Some(Moment::Failed) } else { moment };
-        if let Some(call) = fields.get_mut("toolCall").map(Value::take) {
-            // Antigravity has the tool and its arguments in an object of their own.
-            fields["tool"] = call.get("name").cloned().unwrap_or_default();
-            fields["args"] = call.get("args").cloned().unwrap_or_default();
+        // Antigravity has the tool and its arguments in an object of their own.
+        let inner = fields.get_mut("toolCall").map(Value::take);
+        if let (Some(Value::Object(mut call)), Some(fields)) = (inner, fields.as_object_mut()) {
+            for (name, inner) in [("tool", "name"), ("args", "args")] {
+                fields.insert(name.to_owned(), call.remove(inner).unwrap_or_default());
+            }
         }
         let tool = word(&fields, TOOL).unwrap_or_default();
         // Some clients give the arguments as a text, and some events have them among their own fields.
@@ -121,11 +125,13 @@ impl Event {
         let named = PATHS.iter().filter_map(|name| self.input.get(name)?.as_str().map(str::to_owned));
         let several = self.input.get("edits").or_else(|| self.input.get("files"));
         let several = several.and_then(Value::as_array).into_iter().flatten();
-        let several = several.filter_map(|item| item.as_str().map(str::to_owned).or_else(|| word(item, PATHS)));
+        let several =
+            several.filter_map(|item| item.as_str().map(str::to_owned).or_else(|| word(item, PATHS)));
         let patches = PATCHES.iter().filter_map(|name| self.input.get(name)?.as_str());
         let patches = patches.chain(self.input.as_str()).filter(|_| self.kind == ToolKind::Patch);
         let patched = patches.flat_map(str::lines).filter_map(|line| {
-            let named = |(start, is_whole): &(&str, bool)| Some((line.strip_prefix(start)?.trim(), *is_whole));
+            let named =
+                |(start, is_whole): &(&str, bool)| Some((line.strip_prefix(start)?.trim(), *is_whole));
             PATCHED.iter().find_map(named).map(|(path, is_whole)| (path.to_owned(), is_whole))
         });
         for (path, is_whole) in named.chain(several).map(|path| (path, is_whole)).chain(patched) {

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 
 use rustix::fs::Stat;
 
-use super::Verdict;
 use super::client::{HookClient, ToolKind};
 use super::event::Event;
+use super::reply::Verdict;
 use crate::engine::Engine;
-use crate::engine::change::Change;
-use crate::engine::change::Current;
 use crate::engine::change::external_changes::{Backups, ClientFile, KnownVersion};
 use crate::engine::change::gate::Needs;
 use crate::engine::change::record;
+use crate::engine::change::{Change, Current};
 use crate::engine::history::client_calls::{ClientCall, FileBefore};
 use crate::engine::history::concurrent_changes::ConcurrentChanges;
 use crate::engine::history::replay::same;
@@ -75,7 +74,11 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
         return Ok(Verdict::Deny(doubts.join("\n")));
     }
     call.save(state, &event.call())?;
-    Ok(if gate == "warn" && !doubts.is_empty() { Verdict::Context(doubts.join("\n")) } else { Verdict::Silent })
+    Ok(if gate == "warn" && !doubts.is_empty() {
+        Verdict::Context(doubts.join("\n"))
+    } else {
+        Verdict::Silent
+    })
 }
 
 /// Records what a call has changed.
@@ -112,10 +115,7 @@ pub fn settle(engine: &mut Engine) -> Result<(), Error> {
 }
 
 /// Marks the lines that a client's tool has shown.
-///
-/// # Errors
-/// Fails if the session cannot be read.
-pub fn shown(engine: &mut Engine, event: &Event) -> Result<(), Error> {
+pub fn shown(engine: &mut Engine, event: &Event) {
     engine.settle();
     for (path, _) in inside(engine, event) {
         let Ok(place) = engine.workspace.resolve(&path) else { continue };
@@ -126,7 +126,6 @@ pub fn shown(engine: &mut Engine, event: &Event) -> Result<(), Error> {
             engine.mark_shown(place.path(), Sha256::of(&bytes), &stat, &[lines]);
         }
     }
-    Ok(())
 }
 
 /// Returns the paths of a call that lie in the workspace, each with true if the call replaces the whole file.
@@ -167,13 +166,14 @@ fn version_of(current: &Current) -> Option<KnownVersion> {
 
 /// Returns the folders above a path that do not exist, outermost first.
 fn missing_above(change: &Change<'_>, path: &WorkspacePath) -> Vec<WorkspacePath> {
-    let above = std::iter::successors(path.parent(), WorkspacePath::parent).filter(|folder| !folder.is_root());
+    let above =
+        std::iter::successors(path.parent(), WorkspacePath::parent).filter(|folder| !folder.is_root());
     let mut missing: Vec<_> = above.take_while(|folder| folder_at(change, folder).is_none()).collect();
     missing.reverse();
     missing
 }
 
-/// Returns the stat of a folder; `None` if there is none.
+/// Returns the stat of a folder; `None` if it does not exist.
 fn folder_at(change: &Change<'_>, path: &WorkspacePath) -> Option<Stat> {
     let place = change.workspace().place_of(path).ok()?;
     place.stat().copied().filter(fs::is_folder)
@@ -246,7 +246,8 @@ fn record(change: Change<'_>, call: &ClientCall, is_whole: bool) -> Result<(), E
 /// Returns the first and last line that a read has shown of a text; `None` if it showed none of the present lines.
 fn lines_shown(event: &Event, bytes: &[u8]) -> Option<(u64, u64)> {
     let total = lines::count(bytes);
-    let number = |of: &serde_json::Value, names: &[&str]| names.iter().find_map(|name| of.get(name)?.as_u64());
+    let number =
+        |of: &serde_json::Value, names: &[&str]| names.iter().find_map(|name| of.get(name)?.as_u64());
     let shown = event.output.get("file").unwrap_or(&event.output);
     let first = number(shown, &["startLine", "start_line"])
         .or_else(|| number(&event.input, &["offset", "start_line", "startLine"]))
@@ -254,7 +255,8 @@ fn lines_shown(event: &Event, bytes: &[u8]) -> Option<(u64, u64)> {
         .max(1);
     let count = number(shown, &["numLines", "num_lines"]).or_else(|| number(&event.input, &["limit"]));
     let last_named = number(&event.input, &["end_line", "endLine"]);
-    let last = last_named.unwrap_or_else(|| first.saturating_add(count.unwrap_or(LINES_SHOWN)).saturating_sub(1));
+    let last =
+        last_named.unwrap_or_else(|| first.saturating_add(count.unwrap_or(LINES_SHOWN)).saturating_sub(1));
     let last = last.min(total);
     if first > last {
         return None;

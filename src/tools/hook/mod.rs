@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::text::plural::plural;
 use client::{CLIENTS, HookClient, Moment, ToolKind};
 use event::{Event, short};
+use reply::Verdict;
 
 /// Serve an event of a client's hooks, given as JSON on stdin
 ///
@@ -55,21 +56,6 @@ pub struct Response {
     pub reply: Option<Value>,
 }
 
-/// What a hook says of an event.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing.
-    Silent,
-    /// The call must not be made; the reason.
-    Deny(String),
-    /// A text for the model.
-    Context(String),
-    /// A line for the user.
-    Line(String),
-    /// The call is made with this command.
-    Command(String),
-}
-
 /// The `hook` tool.
 pub struct Hook;
 
@@ -88,7 +74,8 @@ impl Tool for Hook {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let client = HookClient::find(&request.client).ok_or_else(|| unknown(&request.client))?;
         let begun = Instant::now();
-        let event = Event::parse(client, request.name.as_deref(), request.event.as_deref().unwrap_or_default());
+        let event =
+            Event::parse(client, request.name.as_deref(), request.event.as_deref().unwrap_or_default());
         let event = match event {
             Ok(event) => event,
             // The client must not wait for what it cannot say.
@@ -158,8 +145,10 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             turn::join(engine, event)?;
             return before_command(engine, client, event);
         }
-        (Moment::After, ToolKind::Read) => files::shown(engine, event)?,
-        (Moment::After | Moment::Failed, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => files::after(engine, event)?,
+        (Moment::After, ToolKind::Read) => files::shown(engine, event),
+        (Moment::After | Moment::Failed, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => {
+            files::after(engine, event)?;
+        }
         (Moment::After | Moment::Failed, ToolKind::Command) => {
             return client_command::end(engine, false, event.is_background()).map(of_unknown_writers);
         }
@@ -239,12 +228,15 @@ fn note(engine: &mut Engine, client: &HookClient, event: &Event, (outcome, begun
     }
 }
 
-/// Returns what a hook says that failed: the policy decides whether the client's call is made. The first failure of a
-/// session is told.
+/// Returns the answer of a hook that failed: the policy decides whether the client's call is made. Only the first
+/// failure of a session is reported.
 fn failed(engine: &mut Engine, event: &Event, error: &Error) -> Verdict {
     let what = format!("lbx could not check or record this: {}", error.message());
     if engine.policy().word(Key::GuardOnFailure) == "closed" && event.moment == Some(Moment::Before) {
-        return Verdict::Deny(format!("{what} (guard.on_failure = \"closed\"). {}", error.suggested_action()));
+        return Verdict::Deny(format!(
+            "{what} (guard.on_failure = \"closed\"). {}",
+            error.suggested_action()
+        ));
     }
     let is_first = match State::find(&engine.workspace) {
         Ok(Some(state)) => hook_log::is_first_failure(&state, engine.session().as_str()),

@@ -1,89 +1,119 @@
 //! Responses to events, in the form of each client.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::Verdict;
-use super::client::Moment;
+use super::client::{Moment, ReplyForm};
 use super::event::Event;
 
-/// Form of a client's responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplyForm {
-    /// `hookSpecificOutput` with the event's name, as Claude Code expects it.
-    Nested,
-    /// `decision` with a reason, as Gemini CLI expects it.
-    Decision,
-    /// `permission` with a message for the user and one for the model, as Cursor expects it.
-    Permission,
-    /// `permissionDecision` with a reason, as Copilot CLI expects it.
-    Flat,
-    /// `decision` for every call, as Antigravity expects it: to it, no answer means no.
-    Explicit,
-    /// A field for each verdict, for a plugin that lbx wrote.
-    Plain,
+/// Answer of a hook to an event.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Silent,
+    /// The call must not be made; the reason.
+    Deny(String),
+    /// A text for the model.
+    Context(String),
+    /// A line for the user.
+    Line(String),
+    /// The call is made with this command.
+    Command(String),
 }
 
 impl ReplyForm {
     /// Returns the response with a verdict; `None` if there is nothing to say.
+    #[must_use]
     pub fn reply(self, event: &Event, verdict: &Verdict) -> Option<Value> {
-        Some(match (self, verdict) {
-            (Self::Explicit, Verdict::Deny(reason)) => json!({ "decision": "deny", "reason": reason }),
-            (Self::Explicit, Verdict::Command(command)) => {
-                let command_field = event.command_field();
-                json!({ "decision": "allow", "overwrite": { command_field: command } })
-            }
-            (Self::Explicit, _) if event.moment == Some(Moment::Before) => json!({ "decision": "allow" }),
-            (Self::Explicit, _) => json!({}),
-            (_, Verdict::Silent) => return None,
-            (Self::Nested, Verdict::Deny(reason)) => {
-                nested(event, json!({ "permissionDecision": "deny", "permissionDecisionReason": reason }))
-            }
-            (Self::Nested, Verdict::Context(text)) => nested(event, json!({ "additionalContext": text })),
-            (Self::Nested, Verdict::Command(command)) => nested(
-                event,
-                json!({ "permissionDecision": "allow", "updatedInput": with_command(event, command) }),
-            ),
-            (Self::Decision, Verdict::Deny(reason)) => json!({ "decision": "deny", "reason": reason }),
-            (Self::Decision, Verdict::Context(text)) => {
-                json!({ "hookSpecificOutput": { "additionalContext": text } })
-            }
-            (Self::Decision, Verdict::Command(command)) => {
-                json!({ "hookSpecificOutput": { "tool_input": with_command(event, command) } })
-            }
-            (Self::Nested | Self::Decision, Verdict::Line(line)) => json!({ "systemMessage": line }),
-            (Self::Permission, Verdict::Deny(reason)) => {
-                json!({ "permission": "deny", "user_message": reason, "agent_message": reason })
-            }
-            (Self::Permission, Verdict::Context(text)) => {
-                json!({ "permission": "allow", "agent_message": text })
-            }
-            (Self::Permission, Verdict::Command(command)) => {
-                json!({ "permission": "allow", "updated_input": with_command(event, command) })
-            }
-            // Its last event takes a message for the model only, which would begin another turn.
-            (Self::Permission, Verdict::Line(_)) => return None,
-            (Self::Flat, Verdict::Deny(reason)) => {
-                json!({ "permissionDecision": "deny", "permissionDecisionReason": reason })
-            }
-            (Self::Flat, Verdict::Context(text)) => json!({ "additionalContext": text }),
-            (Self::Flat, Verdict::Command(command)) => json!({ "modifiedArgs": with_command(event, command) }),
-            (Self::Flat, Verdict::Line(_)) => return None,
-            (Self::Plain, Verdict::Deny(reason)) => json!({ "deny": reason }),
-            (Self::Plain, Verdict::Context(text)) => json!({ "context": text }),
-            (Self::Plain, Verdict::Command(command)) => json!({ "command": command }),
-            (Self::Plain, Verdict::Line(line)) => json!({ "line": line }),
-        })
+        match self {
+            Self::Nested => nested(event, verdict),
+            Self::Decision => decision(event, verdict),
+            Self::Explicit => Some(explicit(event, verdict)),
+            Self::Permission => permission(event, verdict),
+            Self::Flat => flat(event, verdict),
+            Self::Plain => plain(verdict),
+        }
     }
 }
 
-/// Returns a response in the field for an event.
-fn nested(event: &Event, output: Value) -> Value {
-    let mut fields = Map::new();
-    fields.insert("hookEventName".to_owned(), event.name.as_str().into());
-    if let Value::Object(output) = output {
-        fields.extend(output);
+/// Returns a response in a field with the event's name.
+fn nested(event: &Event, verdict: &Verdict) -> Option<Value> {
+    let mut fields = match verdict {
+        Verdict::Silent => return None,
+        Verdict::Line(line) => return Some(json!({ "systemMessage": line })),
+        Verdict::Deny(reason) => json!({ "permissionDecision": "deny", "permissionDecisionReason": reason }),
+        Verdict::Context(text) => json!({ "additionalContext": text }),
+        Verdict::Command(command) => {
+            json!({ "permissionDecision": "allow", "updatedInput": with_command(event, command) })
+        }
+    };
+    if let Some(fields) = fields.as_object_mut() {
+        fields.insert("hookEventName".to_owned(), event.name.as_str().into());
     }
-    json!({ "hookSpecificOutput": fields })
+    Some(json!({ "hookSpecificOutput": fields }))
+}
+
+/// Returns a response with a decision, if there is one to make.
+fn decision(event: &Event, verdict: &Verdict) -> Option<Value> {
+    Some(match verdict {
+        Verdict::Silent => return None,
+        Verdict::Line(line) => json!({ "systemMessage": line }),
+        Verdict::Deny(reason) => json!({ "decision": "deny", "reason": reason }),
+        Verdict::Context(text) => json!({ "hookSpecificOutput": { "additionalContext": text } }),
+        Verdict::Command(command) => {
+            json!({ "hookSpecificOutput": { "tool_input": with_command(event, command) } })
+        }
+    })
+}
+
+/// Returns a response with a decision for every call.
+fn explicit(event: &Event, verdict: &Verdict) -> Value {
+    match verdict {
+        Verdict::Deny(reason) => json!({ "decision": "deny", "reason": reason }),
+        Verdict::Command(command) => {
+            json!({ "decision": "allow", "overwrite": { event.command_field(): command } })
+        }
+        _ if event.moment == Some(Moment::Before) => json!({ "decision": "allow" }),
+        _ => json!({}),
+    }
+}
+
+/// Returns a response with a permission. A line for the user has no place: the last event takes a message for the
+/// model alone, which would begin another turn.
+fn permission(event: &Event, verdict: &Verdict) -> Option<Value> {
+    Some(match verdict {
+        Verdict::Silent | Verdict::Line(_) => return None,
+        Verdict::Deny(reason) => {
+            json!({ "permission": "deny", "user_message": reason, "agent_message": reason })
+        }
+        Verdict::Context(text) if event.moment == Some(Moment::Before) => {
+            json!({ "permission": "allow", "agent_message": text })
+        }
+        Verdict::Context(text) => json!({ "additional_context": text }),
+        Verdict::Command(command) => {
+            json!({ "permission": "allow", "updated_input": with_command(event, command) })
+        }
+    })
+}
+
+/// Returns a response whose fields have no frame. A line for the user has no place.
+fn flat(event: &Event, verdict: &Verdict) -> Option<Value> {
+    Some(match verdict {
+        Verdict::Silent | Verdict::Line(_) => return None,
+        Verdict::Deny(reason) => json!({ "permissionDecision": "deny", "permissionDecisionReason": reason }),
+        Verdict::Context(text) => json!({ "additionalContext": text }),
+        Verdict::Command(command) => json!({ "modifiedArgs": with_command(event, command) }),
+    })
+}
+
+/// Returns a response for a plugin that lbx wrote.
+fn plain(verdict: &Verdict) -> Option<Value> {
+    Some(match verdict {
+        Verdict::Silent => return None,
+        Verdict::Line(line) => json!({ "line": line }),
+        Verdict::Deny(reason) => json!({ "deny": reason }),
+        Verdict::Context(text) => json!({ "context": text }),
+        Verdict::Command(command) => json!({ "command": command }),
+    })
 }
 
 /// Returns the arguments of a call with another command.

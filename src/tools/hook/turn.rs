@@ -1,6 +1,5 @@
 //! Turns of the session: where they begin and end, and a line about what one has changed.
 
-use super::Hook;
 use super::event::Event;
 use crate::engine::Engine;
 use crate::engine::history::session_diff::{Before, NetChange, Side, net};
@@ -10,8 +9,9 @@ use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::text::diff::{self, Counts};
 use crate::text::plural::plural;
-use crate::tools::Tool as _;
 
+/// Name of the tool that serves the hooks.
+const TOOL: &str = "hook";
 /// Most changes of a turn that are read for the line about it.
 const CHANGES_MAX: u64 = 1000;
 /// Most files whose lines are counted for it.
@@ -102,7 +102,7 @@ fn counts_of(engine: &Engine, state: &State, change: &NetChange) -> Option<Count
 /// Changes the turns of the session; the second argument of `work` is the number of its next change.
 fn with_turns(engine: &mut Engine, work: impl FnOnce(&mut Turns, u64)) -> Result<(), Error> {
     let session = engine.session().to_string();
-    let change = engine.begin(Hook::NAME, &[], false)?;
+    let change = engine.begin(TOOL, &[], false)?;
     let Some(state) = change.state() else { return Ok(()) };
     let found = Turns::load(state, &session)?;
     let mut turns = found.clone();

@@ -1,7 +1,7 @@
 //! Plugins for clients whose configuration has no hooks: they tell lbx when a context was compacted and, if the
 //! client's own tools are guarded, pass each event to `lbx hook`.
 
-use super::piece::For;
+use super::purpose::For;
 
 /// Returns the plugin for `OpenCode`. Release 2 calls `setup`; release 1 calls `server`, and from 1.17.10 on also
 /// `setup`, with a context that has no events.

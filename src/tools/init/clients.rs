@@ -59,8 +59,8 @@ const fn guard(
     root: &'static [&'static str],
     form: GuardForm,
     by_conversation: bool,
-) -> Option<Part> {
-    Some(Part { file, piece: Piece::Guard(Guard { root, form, by_conversation }) })
+) -> Part {
+    Part { file, piece: Piece::Guard(Guard { root, form, by_conversation }) }
 }
 
 /// All clients.
@@ -88,7 +88,7 @@ pub const CLIENTS: &[Client] = &[
             },
         }],
         plugin: Some(plugin::CLAUDE_CODE),
-        guard: guard(".claude/settings.json", &["hooks"], GuardForm::Grouped, false),
+        guard: Some(guard(".claude/settings.json", &["hooks"], GuardForm::Grouped, false)),
         ..CLIENT
     },
     Client {
@@ -106,7 +106,7 @@ pub const CLIENTS: &[Client] = &[
         ),
         by_hand: Some("Trust this folder in Codex: it reads .codex of trusted folders alone.\n"),
         plugin: Some(plugin::CODEX),
-        guard: guard(".codex/hooks.json", &["hooks"], GuardForm::Grouped, false),
+        guard: Some(guard(".codex/hooks.json", &["hooks"], GuardForm::Grouped, false)),
         ..CLIENT
     },
     Client {
@@ -134,7 +134,7 @@ pub const CLIENTS: &[Client] = &[
                 ],
             },
         }],
-        guard: guard(".gemini/settings.json", &["hooks"], GuardForm::GroupedMilliseconds, false),
+        guard: Some(guard(".gemini/settings.json", &["hooks"], GuardForm::GroupedMilliseconds, false)),
         ..CLIENT
     },
     Client {
@@ -145,10 +145,7 @@ pub const CLIENTS: &[Client] = &[
                     std::iter::once("lbx").chain(arguments.iter().map(String::as_str)).collect();
                 json!({ "type": "local", "command": command, "enabled": true })
             }),
-            Part {
-                file: ".opencode/plugins/lbx.js",
-                piece: Piece::Whole { text: client_plugin::opencode },
-            },
+            Part { file: ".opencode/plugins/lbx.js", piece: Piece::Whole { text: client_plugin::opencode } },
         ],
         exclusive: &[Part {
             file: "opencode.json",
@@ -176,7 +173,7 @@ pub const CLIENTS: &[Client] = &[
         shown_exclusive: Some(
             "Cursor has no setting that switches its own tools off. Tell the model in a rule (.cursor/rules) to use the tools of lbx.",
         ),
-        guard: guard(".cursor/hooks.json", &["hooks"], GuardForm::Bare, true),
+        guard: Some(guard(".cursor/hooks.json", &["hooks"], GuardForm::Bare, true)),
         ..CLIENT
     },
     Client {
@@ -195,7 +192,7 @@ pub const CLIENTS: &[Client] = &[
             piece: Piece::Whole { text: |_| GITHUB_AGENT.to_owned() },
         }],
         shown_exclusive: Some("Choose the agent lbx in the chat: it has the tools of lbx alone."),
-        guard: guard(".github/hooks/lbx.json", &["hooks"], GuardForm::Flat, true),
+        guard: Some(guard(".github/hooks/lbx.json", &["hooks"], GuardForm::Flat, true)),
         ..CLIENT
     },
     Client {
@@ -240,7 +237,7 @@ pub const CLIENTS: &[Client] = &[
         by_hand: Some(
             "Start `copilot` here and trust the folder: it starts servers of trusted folders alone.\n",
         ),
-        guard: guard(".github/copilot/settings.json", &["hooks"], GuardForm::Shell, true),
+        guard: Some(guard(".github/copilot/settings.json", &["hooks"], GuardForm::Shell, true)),
         ..CLIENT
     },
     Client {
@@ -274,7 +271,7 @@ pub const CLIENTS: &[Client] = &[
         by_hand: Some(
             "Approve the server with `qwen mcp approve lbx`, again after each change of its entry.\n",
         ),
-        guard: guard(".qwen/settings.json", &["hooks"], GuardForm::Grouped, false),
+        guard: Some(guard(".qwen/settings.json", &["hooks"], GuardForm::Grouped, false)),
         ..CLIENT
     },
     Client {
@@ -305,7 +302,7 @@ pub const CLIENTS: &[Client] = &[
             "No file of the workspace is known to switch Antigravity's own tools off. Tell the model in AGENTS.md to use the tools of lbx.\n",
         ),
         by_hand: Some("Trust this folder when Antigravity asks, and allow the tools of lbx.\n"),
-        guard: guard(".agents/hooks.json", &["lbx"], GuardForm::GroupedTools, true),
+        guard: Some(guard(".agents/hooks.json", &["lbx"], GuardForm::GroupedTools, true)),
         ..CLIENT
     },
     Client {

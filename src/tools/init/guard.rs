@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::piece::{For, HOOK_SIGN};
+use super::purpose::{For, HOOK_SIGN};
 use crate::text::jsonc::{self, Fault};
 use crate::tools::hook::client::{HookClient, Moment, ToolKind};
 
 /// Beginning of the command of each hook, by which they are found again.
 pub const GUARD_SIGN: &str = "lbx hook ";
+/// Word in a plugin that lbx wrote, if it guards.
+pub const PLUGIN_SIGN: &str = "`lbx hook`";
 /// Time after which a client ends a hook, in seconds; lbx gives up long before.
 const SECONDS: u64 = 15;
 
@@ -26,7 +28,7 @@ pub struct Guard {
 pub enum GuardForm {
     /// In a group with a pattern of tools, with a time in seconds.
     Grouped,
-    /// The same with a time in milliseconds.
+    /// Like [`Self::Grouped`], with a time in milliseconds.
     GroupedMilliseconds,
     /// In a group for events about tools only, which do not say their names.
     GroupedTools,
@@ -56,6 +58,13 @@ impl Guard {
     pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
         Self::events(whom).iter().try_fold(text.to_owned(), |text, (event, moment)| {
             let path = self.path(event);
+            // A client may know an event by two names.
+            let other = [
+                event.get(..1).unwrap_or_default().to_uppercase().as_str(),
+                event.get(1..).unwrap_or_default(),
+            ]
+            .concat();
+            let text = jsonc::remove_items(&text, &[self.root, &[other.as_str()]].concat(), HOOK_SIGN)?;
             let text = jsonc::remove_items(&text, &path, HOOK_SIGN)?;
             jsonc::add_item(&text, &path, GUARD_SIGN, &self.item(whom, event, *moment))
         })
@@ -81,7 +90,9 @@ impl Guard {
                 json!({ "matcher": matcher, "hooks": [called(SECONDS)] })
             }
             GuardForm::Grouped => json!({ "hooks": [called(SECONDS)] }),
-            GuardForm::GroupedMilliseconds => with_matcher(json!({ "hooks": [called(SECONDS * 1000)] }), matcher),
+            GuardForm::GroupedMilliseconds => {
+                with_matcher(json!({ "hooks": [called(SECONDS * 1000)] }), matcher)
+            }
             GuardForm::GroupedTools | GuardForm::Flat => called(SECONDS),
             GuardForm::Shell => {
                 with_matcher(json!({ "type": "command", "bash": command, "timeoutSec": SECONDS }), matcher)
@@ -92,15 +103,11 @@ impl Guard {
 
     /// Returns the command of the hook of an event.
     fn command(&self, whom: For<'_>, event: &str) -> String {
-        let mut command = format!("{GUARD_SIGN}{}", whom.client);
-        if matches!(self.form, GuardForm::Shell | GuardForm::GroupedTools) {
-            command.push(' ');
-            command.push_str(event);
-        }
-        if !self.by_conversation {
-            command.push_str(&format!(" --session {}@parent", whom.client));
-        }
-        command
+        let is_named = matches!(self.form, GuardForm::Shell | GuardForm::GroupedTools);
+        let event = if is_named { format!(" {event}") } else { String::new() };
+        let session = format!(" --session {}@parent", whom.client);
+        let session = if self.by_conversation { "" } else { session.as_str() };
+        format!("{GUARD_SIGN}{}{event}{session}", whom.client)
     }
 }
 

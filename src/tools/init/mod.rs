@@ -7,6 +7,7 @@ mod earlier;
 mod guard;
 mod piece;
 mod plugin;
+mod purpose;
 mod toml_table;
 
 use std::collections::BTreeSet;
@@ -19,8 +20,9 @@ pub use self::alive::{Entry, Started, entries};
 pub use self::clients::CLIENTS;
 use self::clients::Client;
 use self::earlier::{Earlier, Original};
-use self::piece::{For, Part};
+use self::piece::{Part, Piece};
 use self::plugin::Plugin;
+use self::purpose::For;
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -48,7 +50,7 @@ pub struct Request {
     /// antigravity, kiro or cline
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
-    /// The same without its flag
+    /// Client, as with --client
     #[arg(value_name = "CLIENT", conflicts_with = "client")]
     #[serde(skip)]
     pub named: Option<String>,
@@ -247,6 +249,17 @@ struct Setup {
     guard: bool,
 }
 
+/// Returns the files with the hooks that guard a client's own tools, each with the client.
+#[must_use]
+pub fn guard_files() -> Vec<(&'static str, &'static str)> {
+    let of_client = |client: &'static Client| {
+        let is_plugin = |part: &&Part| matches!(part.piece, Piece::Whole { .. });
+        let plugin = client.parts.iter().find(is_plugin);
+        client.guard.as_ref().or(plugin).map(|part| (client.name, part.file))
+    };
+    CLIENTS.iter().filter_map(of_client).collect()
+}
+
 /// Returns the setup of a client's own files.
 ///
 /// # Errors
@@ -256,8 +269,7 @@ fn client_setup(name: &str, request: &Request) -> Result<Setup, Error> {
     let client = clients::find(name).ok_or_else(|| {
         Error::invalid(format!("unknown client {name:?} (there are: {})", names())).detail("field", "client")
     })?;
-    let is_guarded_by_plugin = ["opencode", "pi"].contains(&client.name);
-    if request.guard && client.guard.is_none() && !is_guarded_by_plugin {
+    if request.guard && !guard_files().iter().any(|(guarded, _)| *guarded == client.name) {
         return Err(Error::invalid(format!("{name} has no hooks that lbx knows")).detail("field", "guard"));
     }
     // Switches on again what an earlier call switched off, with or without --exclusive.

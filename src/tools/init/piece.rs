@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::earlier::Earlier;
-use super::guard::{GUARD_SIGN, Guard};
+use super::guard::{GUARD_SIGN, Guard, PLUGIN_SIGN};
+use super::purpose::{For, HOOK_SIGN};
 use super::toml_table::{self, Line};
 use crate::text::jsonc::{self, Fault};
 
@@ -97,23 +98,8 @@ pub enum HookForm {
 /// Hook of Claude Code and Codex at the start of a context.
 pub const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
 
-/// Command of lbx's hooks, by which they are found again.
-pub const HOOK_SIGN: &str = "lbx session compact";
 /// Text that marks a file as lbx's own.
 pub const OWN_SIGN: &str = "Written by lbx init";
-
-/// Client and arguments that a piece is made for.
-#[derive(Clone, Copy)]
-pub struct For<'a> {
-    /// Client's name, with which its sessions begin.
-    pub client: &'static str,
-    /// Program that the client starts: `lbx`, or its path.
-    pub program: &'a str,
-    /// Its arguments.
-    pub arguments: &'a [String],
-    /// True if its own tools are guarded.
-    pub guard: bool,
-}
 
 /// Returns the entry of Claude Code: without `alwaysLoad`, a model that searches for tools does not find these.
 pub fn loaded(arguments: &[String]) -> Value {
@@ -210,7 +196,7 @@ impl Piece {
             }
             Self::Line(line) => line.set(text, OWN_SIGN),
             // The hooks of a guard do this as well.
-            Self::Hook(hook) if holds(text, hook.path, GUARD_SIGN) => Ok(text.to_owned()),
+            Self::Hook(_) if text.contains(GUARD_SIGN) => Ok(text.to_owned()),
             Self::Hook(hook) => jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(whom.client)),
             Self::Guard(guard) => guard.put(text, whom),
             Self::Frame { name, number } => match jsonc::get(text, &[name])? {
@@ -233,7 +219,9 @@ impl Piece {
                     }
                 })
             }
-            Self::Whole { text: own } if text.is_empty() || text.contains(OWN_SIGN) => Ok(own(whom)),
+            Self::Whole { text: own } if text.is_empty() || text.contains(OWN_SIGN) => {
+                Ok(own(For { guard: whom.guard || text.contains(PLUGIN_SIGN), ..whom }))
+            }
             Self::Whole { .. } => Err(Fault("the file exists and is not one that lbx wrote".to_owned())),
         }
     }
@@ -288,11 +276,6 @@ impl Piece {
             _ => None,
         }
     }
-}
-
-/// Returns true if an item of a list contains a text.
-fn holds(text: &str, path: &[&str], part: &str) -> bool {
-    jsonc::get(text, path).ok().flatten().is_some_and(|list| list.to_string().contains(part))
 }
 
 /// Returns true if a list holds a text.

@@ -16,7 +16,7 @@ const DIGEST_BYTES: usize = 32;
 impl Survey {
     /// Returns the number of files and folders in it.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.folders.iter().map(|folder| folder.things.len()).sum()
     }
 
@@ -121,4 +121,39 @@ fn take_text<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
     let (text, after) = rest.split_at_checked(length)?;
     *rest = after;
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn survey_is_read_back_and_damage_is_refused() {
+        let thing = Thing {
+            mode: 0o100_644,
+            owner: (1000, 7),
+            inode: 42,
+            size: u64::MAX,
+            modified: (-1, 999_999_999),
+            changed: (1_790_000_000, 0),
+            is_closed: true,
+        };
+        let names = b"a.txtb".to_vec();
+        let folder =
+            SurveyedFolder { path: b"d/\xff".to_vec(), names, things: vec![(0..5, thing), (5..6, thing)] };
+        let unseen = BTreeSet::from([WorkspacePath::new("x/y".as_ref()).unwrap()]);
+        let survey = Survey { folders: vec![folder], unseen };
+        let bytes = survey.to_bytes();
+        let again = Survey::from_bytes(&bytes).unwrap();
+        assert_eq!((again.to_bytes(), again.count()), (bytes.clone(), 2));
+        assert_eq!(survey.touched(&again).len(), 0);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(Survey::from_bytes(&damaged).is_none(), "{at}");
+            assert!(Survey::from_bytes(&bytes[..at]).is_none(), "{at}");
+        }
+    }
 }
