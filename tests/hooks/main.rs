@@ -14,3 +14,4 @@ mod common;
 mod guard;
 mod histories;
 mod player;
+mod plugins;
