@@ -254,7 +254,8 @@ settings! {
     GuardMs "guard.timeout_ms", UpTo(10_000), number(50, 600_000, "milliseconds"), Value::Number(1000),
         "Time after which a hook gives up.";
     GuardTitles "guard.titles", Never, Switch, Value::Switch(false),
-        "Whether a turn keeps the first 200 characters of its prompt, as its title.";
+        "Whether the hooks of a client keep the first 200 characters of each prompt, as the title of its turn in log, \
+         review and blame.";
     MaxBytes "limits.max_bytes", Freely, number(1024, 1_000_000, "bytes"), Value::Number(24_576),
         "Default maximum bytes of a response's payload.";
     ReadLimit "limits.read", Freely, shown("lines"), Value::Number(2000),
