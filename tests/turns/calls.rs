@@ -55,6 +55,22 @@ fn numbers(list: &Value) -> Vec<u64> {
 }
 
 #[test]
+fn gc_removes_the_turns_of_a_session_without_history() {
+    let ws = two_turns();
+    prompt(&ws, "idle", "nothing follows");
+    let (turns, idle) = (ws.path(&state("turns/s")), ws.path(&state("turns/idle")));
+    ws.lbx(&["gc"]).ok();
+    assert!(turns.exists() && idle.exists());
+    ws.lbx(&["doctor"]).success();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let planned = ws.unchanged(|| ws.lbx(&["gc", "--keep-days", "0", "--dry-run"]).ok());
+    assert!(turns.exists());
+    let data = ws.lbx(&["gc", "--keep-days", "0"]).ok();
+    assert_eq!(planned["removed"], data["removed"]);
+    assert!(!turns.exists() && !idle.exists());
+}
+
+#[test]
 fn prompt_becomes_a_title_only_if_the_user_says_so() {
     let ws = Workspace::with(&[("a.txt", LINES)]);
     ws.write(".lbx/config.toml", "guard.titles = true\n");

@@ -11,12 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
+use crate::engine::store::session::TURNS_FOLDER;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 
-/// Folder of the turns, below the state folder: a file for each session.
-const FOLDER: &str = "turns";
 /// Most turns that are kept of a session; the changes of older ones become turns of their own.
 const TURNS_MAX: usize = 500;
 /// Largest file, in bytes.
@@ -70,11 +69,11 @@ impl Turns {
     /// # Errors
     /// Returns the OS error.
     pub fn load(state: &State, session: &str) -> Result<Self, Error> {
-        let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Self::default()) };
+        let Some(folder) = state.find_folder(TURNS_FOLDER)? else { return Ok(Self::default()) };
         let bytes = match fs::read_at(folder.as_fd(), OsStr::new(session), FILE_BYTES_MAX) {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(source) if fs::is_unfit(&source) => Vec::new(),
-            Err(source) => return Err(Error::io("read", state.shown(FOLDER), source)),
+            Err(source) => return Err(Error::io("read", state.shown(TURNS_FOLDER), source)),
         };
         let Self(mut turns) = serde_json::from_slice(&bytes).unwrap_or_default();
         // Anybody may have written the file.
@@ -107,7 +106,7 @@ impl Turns {
     /// # Errors
     /// Returns the OS error.
     pub fn save(&self, state: &State, session: &str) -> Result<(), Error> {
-        let folder = state.folder(FOLDER)?;
+        let folder = state.folder(TURNS_FOLDER)?;
         let newest = self.0.get(self.0.len().saturating_sub(TURNS_MAX)..).unwrap_or_default();
         let bytes = serde_json::to_vec(newest).map_err(|error| Error::internal(error.to_string()))?;
         state.replace(folder.as_fd(), OsStr::new(session), &bytes, &unique_name("turns"))?;

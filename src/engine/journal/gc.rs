@@ -93,7 +93,8 @@ pub struct Collected {
 /// Returns the OS error.
 pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, Error> {
     let (needed, leaving, done) = (Needed::default(), Vec::new(), Collected::default());
-    let mut collector = Collector { state, before, dry_run, needed, leaving, done };
+    let with_history = BTreeSet::new();
+    let mut collector = Collector { state, before, dry_run, needed, with_history, leaving, done };
     collector.history()?;
     let open = journal::open_entries(state)?;
     if let Some(name) = open.newer.first() {
@@ -110,6 +111,7 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     collector.bundles()?;
     collector.trash()?;
     collector.sessions()?;
+    collector.turns()?;
     collector.temporary()?;
     Ok(collector.done)
 }
@@ -204,6 +206,8 @@ struct Collector<'a> {
     dry_run: bool,
     /// Versions and trash entries that younger changes need.
     needed: Needed,
+    /// Sessions of which a change stays.
+    with_history: BTreeSet<String>,
     /// History entries to remove once `needed` is complete: folder and name.
     leaving: Vec<(Arc<OwnedFd>, String)>,
     /// Result so far.
@@ -248,14 +252,18 @@ impl Collector<'_> {
         };
         for session in names_in(&done)? {
             if let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? {
-                self.history_of(&folder)?;
+                let known = self.leaving.len();
+                let changes = self.history_of(&folder)?;
+                if self.leaving.len() - known < changes {
+                    self.with_history.insert(session);
+                }
             }
         }
         Ok(())
     }
 
-    /// Collects the history of one session.
-    fn history_of(&mut self, folder: &Arc<OwnedFd>) -> Result<(), Error> {
+    /// Collects the history of one session; returns the number of its changes.
+    fn history_of(&mut self, folder: &Arc<OwnedFd>) -> Result<usize, Error> {
         let trash = self.state.path_of(trash::FOLDER);
         let mut names = names_in(folder)?;
         names.retain(|name| Path::new(name).extension() == Some(OsStr::new("lbx")));
@@ -287,7 +295,7 @@ impl Collector<'_> {
                 self.needed.add(&trash, &entry);
             }
         }
-        Ok(())
+        Ok(changes.len())
     }
 
     /// Removes the collected entries. Bytes in them that a kept entry needs become backups first.
@@ -414,6 +422,16 @@ impl Collector<'_> {
                 |removed| &mut removed.damaged_sessions
             };
             self.file(&folder, &name, is_old && (is_damaged || is_temporary), kind);
+        }
+        Ok(())
+    }
+
+    /// Collects the turns of sessions without a history.
+    fn turns(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(session::TURNS_FOLDER)? else { return Ok(()) };
+        for name in names_in(&folder)? {
+            let is_old = self.is_old_file(&folder, &name) && !self.with_history.contains(&name);
+            self.file(&folder, &name, is_old, |removed| &mut removed.history);
         }
         Ok(())
     }

@@ -258,6 +258,8 @@ fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
 
 /// Folder of shown copies, below the state folder.
 pub const SHOWN_FOLDER: &str = "shown";
+/// Folder of the turns, below the state folder: a file for each session.
+pub const TURNS_FOLDER: &str = "turns";
 /// Largest file of which a copy is kept, in bytes.
 const SHOWN_BYTES_MAX: u64 = 64 << 10;
 

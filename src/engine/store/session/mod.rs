@@ -9,8 +9,8 @@ mod read_record;
 mod state;
 
 pub use file::{
-    FOLDER, KnownSession, SHOWN_FOLDER, find_shown, forget, forget_shown, is_in_use, keep_shown, list, load,
-    look_at, peek, update,
+    FOLDER, KnownSession, SHOWN_FOLDER, TURNS_FOLDER, find_shown, forget, forget_shown, is_in_use,
+    keep_shown, list, load, look_at, peek, update,
 };
 pub use read_record::{Lines, Numbers, ReadRecord, ReplacedLines};
 pub use state::{Ended, SEQ_MAX, SessionId, SessionState, WITHHELD_MAX};
