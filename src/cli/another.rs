@@ -31,7 +31,9 @@ pub fn session_meant(
         Redo::NAME => Direction::Redo,
         _ => return Ok(None),
     };
-    let names_a_change = matches.try_get_one::<u64>("seq").is_ok_and(|seq| seq.is_some());
+    let turn = matches.try_get_one::<u64>("turn").ok().flatten();
+    let names_a_change = matches.try_get_one::<u64>("seq").is_ok_and(|seq| seq.is_some())
+        || turn.is_some_and(|turn| *turn > 0);
     if !options.person || options.session.is_some() || names_a_change {
         return Ok(None);
     }
@@ -43,8 +45,9 @@ pub fn session_meant(
         return Ok(None);
     };
     let (name, session) = (direction.name(), other.session);
-    let question =
-        format!("{name}: the last change is of session {session}: {}. Go on? [y/N] ", other.change);
+    let what =
+        if turn.is_some() { other.turn } else { format!("change is of session {session}: {}", other.change) };
+    let question = format!("{name}: the last {what}. Go on? [y/N] ");
     if agrees(&question) {
         return Ok(Some(session));
     }

@@ -55,6 +55,105 @@ fn numbers(list: &Value) -> Vec<u64> {
 }
 
 #[test]
+fn undo_of_a_turn_takes_back_all_its_changes_as_one() {
+    let ws = two_turns();
+    let with = ws.tree();
+    let data = ws.lbx(&["undo", "--turn", "--session", "s"]).ok();
+    assert_eq!(numbers(&data["undone"]), [4, 3]);
+    ws.holds("b.txt", LINES);
+    ws.holds("a.txt", LINES.replace('2', "two"));
+    let data = ws.json("undo", &json!({ "turn": 0, "session": "s" })).ok();
+    assert_eq!(numbers(&data["undone"]), [2, 1]);
+    ws.holds("a.txt", LINES);
+    assert!(!ws.path("new.txt").exists());
+    let error = ws.lbx(&["undo", "--turn", "--session", "s"]).error("not_found");
+    assert_eq!(error["message"], "session s has nothing to undo");
+    assert_eq!(numbers(&ws.lbx(&["redo", "--turn", "--session", "s"]).ok()["redone"]), [1, 2]);
+    assert_eq!(numbers(&ws.lbx(&["redo", "--turn", "--session", "s"]).ok()["redone"]), [3, 4]);
+    assert_eq!(ws.tree(), with);
+}
+
+#[test]
+fn undo_of_an_earlier_turn_keeps_later_turns() {
+    let ws = two_turns();
+    ws.lbx(&["move", "a.txt", "moved.txt", "--session", "s"]).ok();
+    let with = ws.tree();
+    let data = ws.lbx(&["undo", "--turn", "1", "--session", "s"]).ok();
+    assert_eq!(numbers(&data["undone"]), [2, 1]);
+    ws.holds("moved.txt", LINES.replace('6', "six"));
+    let error = ws.lbx(&["undo", "--turn", "2", "--session", "s"]).error("not_found");
+    assert_eq!(error["message"], "the turn of change 2 of session s has nothing to undo");
+    assert_eq!(numbers(&ws.lbx(&["redo", "--turn", "--session", "s"]).ok()["redone"]), [1, 2]);
+    assert_eq!(ws.tree(), with);
+}
+
+#[test]
+fn undo_of_a_turn_is_refused_whole_if_later_changes_overlap() {
+    let ws = two_turns();
+    edit(&ws, "other", "a.txt", "two", "zwei");
+    let error = ws.unchanged(|| ws.lbx(&["undo", "--turn", "1", "--session", "s"]).error("stale_file"));
+    assert_eq!(error["path"], "a.txt");
+    let shown = error["details"]["conflicts"].as_str().unwrap();
+    assert!(shown.contains("zwei") && shown.contains("without the turn of change 1"), "{shown}");
+}
+
+#[test]
+fn undo_of_a_turn_is_refused_if_a_later_change_moved_or_deleted_its_new_file() {
+    let ws = two_turns();
+    ws.lbx(&["move", "new.txt", "c.txt", "--session", "s"]).ok();
+    let error = ws.unchanged(|| ws.lbx(&["undo", "--turn", "1", "--session", "s"]).error("stale_file"));
+    let message = "later changes of c.txt overlap with the turn of change 1: it was moved or deleted since";
+    assert_eq!((&error["path"], &error["message"]), (&json!("c.txt"), &json!(message)));
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    ws.lbx(&["undo", "--turn", "1", "--session", "s"]).ok();
+    ws.holds("a.txt", LINES.replace('6', "six"));
+}
+
+#[test]
+fn refusal_of_an_undone_turn_names_no_other_session() {
+    let ws = two_turns();
+    prompt(&ws, "other", "a prompt");
+    edit(&ws, "other", "b.txt", "one", "eins");
+    for turn in ["0", "3", "4"] {
+        let error = ws.unchanged(|| ws.lbx(&["undo", "--turn", turn, "--session", "s"]).error("stale_file"));
+        assert!(!error.to_string().contains("session other"), "{error}");
+        let advice = "Undo this session's later changes of b.txt first: `log` with session s lists them. Or edit the file.";
+        assert_eq!(error["suggested_action"], advice);
+    }
+    let error = ws.lbx(&["undo", "--turn", "--session", "third"]).error("not_found");
+    assert!(!error.to_string().contains("session s") && !error.to_string().contains("other"), "{error}");
+    let error = ws.lbx(&["undo", "--turn", "4", "--session", "third"]).error("not_found");
+    assert!(!error.to_string().contains("session s") && !error.to_string().contains("other"), "{error}");
+}
+
+#[test]
+fn change_outside_every_turn_is_a_turn_of_its_own() {
+    let ws = two_turns();
+    edit(&ws, "s", "b.txt", "9", "nine");
+    edit(&ws, "s", "b.txt", "5", "five");
+    assert_eq!(numbers(&ws.lbx(&["undo", "--turn", "--session", "s"]).ok()["undone"]), [6]);
+    assert_eq!(numbers(&ws.lbx(&["undo", "--turn", "--session", "s"]).ok()["undone"]), [5]);
+    assert_eq!(numbers(&ws.lbx(&["undo", "--turn", "--session", "s"]).ok()["undone"]), [4, 3]);
+}
+
+#[test]
+fn turn_goes_with_no_other_choice_of_changes() {
+    let ws = two_turns();
+    for (request, field) in [
+        (json!({ "turn": 1, "steps": 2 }), "steps"),
+        (json!({ "turn": 1, "path": "a.txt" }), "path"),
+        (json!({ "turn": 1, "seq": 1 }), "turn"),
+    ] {
+        let error = ws.unchanged(|| ws.json("undo", &request).error("invalid_request"));
+        assert_eq!(error["details"]["field"], field, "{request}");
+    }
+    let error = ws.lbx(&["undo", "--turn", "77", "--session", "s"]).error("not_found");
+    assert_eq!(error["details"]["field"], "turn");
+    let data = ws.unchanged(|| ws.lbx(&["undo", "--turn", "--dry-run", "--session", "s"]).ok());
+    assert_eq!(numbers(&data["undone"]), [4, 3]);
+}
+
+#[test]
 fn gc_removes_the_turns_of_a_session_without_history() {
     let ws = two_turns();
     prompt(&ws, "idle", "nothing follows");

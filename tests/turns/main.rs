@@ -10,3 +10,4 @@ mod calls;
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
+mod histories;

@@ -2,6 +2,7 @@
 
 pub mod client_calls;
 pub mod concurrent_changes;
+pub mod rebase;
 pub mod replay;
 pub mod session_diff;
 pub mod stacks;

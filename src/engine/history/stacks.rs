@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::replay::Direction;
 use super::session_diff::renames;
+use super::turns::Turn;
 use crate::engine::journal::{self, FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -186,6 +187,51 @@ impl History {
         Ok(found)
     }
 
+    /// Returns the changes of a turn that can be undone or redone, in order.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn in_turn(
+        &mut self,
+        state: &State,
+        direction: Direction,
+        turn: &Turn,
+    ) -> Result<Vec<JournalEntry>, Error> {
+        let wanted = |entry: &&JournalEntry| turn.holds(entry.seq);
+        if direction == Direction::Redo {
+            return Ok(self.undone.iter().rev().filter(wanted).cloned().collect());
+        }
+        // Older ones are not read, however many there are.
+        let is_older = |history: &Self| {
+            let next = history.older.left.checked_sub(1).and_then(|at| history.numbers.get(at));
+            history.older.next.is_empty() && next.is_none_or(|seq| *seq < turn.first)
+        };
+        while !is_older(self) && self.read_older(state)? {}
+        Ok(self.done.iter().rev().filter(wanted).cloned().collect())
+    }
+
+    /// Returns the session's readable records from a number on, oldest first, with undos and redos among them.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn since(&self, state: &State, first: u64) -> Result<Vec<JournalEntry>, Error> {
+        let at = self.numbers.partition_point(|seq| *seq < first);
+        let later = self.numbers.get(at..).unwrap_or_default().iter();
+        later.filter_map(|seq| self.read(state, *seq).transpose()).collect()
+    }
+
+    /// Returns the name of the session.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Returns the newest number of the session; `None` if it has changed nothing.
+    #[must_use]
+    pub fn newest(&self) -> Option<u64> {
+        self.numbers.last().copied()
+    }
+
     /// Returns the change `seq`, if it is in effect, and those made or redone after it, oldest first.
     ///
     /// # Errors
@@ -235,7 +281,8 @@ impl History {
 
 /// Returns the direction of an entry; `None` for a change of its own, including one that takes back an earlier
 /// change by number.
-fn direction_of(entry: &JournalEntry) -> Option<Direction> {
+#[must_use]
+pub fn direction_of(entry: &JournalEntry) -> Option<Direction> {
     let ways = [Direction::Undo, Direction::Redo];
     ways.into_iter().find(|way| way.name() == entry.tool && entry.takes_back.is_none())
 }

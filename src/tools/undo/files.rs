@@ -1,6 +1,7 @@
 //! Plans the bytes of each file for undo and redo.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::engine::change::{Change, Current};
 use crate::engine::history::replay::{Gone, Live, Piece, Pieces, same};
@@ -34,10 +35,46 @@ pub struct Manner {
     pub merge: bool,
     /// Handling of others' changes between the changes.
     pub between: Interleaved,
-    /// Change that is undone alone, even if later ones followed.
-    pub single: Option<u64>,
+    /// Change or turn that is undone alone, even if later ones followed.
+    pub single: Option<Single>,
     /// Texts without a backup, since a part of a change makes them.
     pub texts: BTreeMap<Sha256, Vec<u8>>,
+}
+
+/// A change, or the changes of a turn, that later ones may have followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Single {
+    /// The change of that number.
+    Change(u64),
+    /// The turn that holds the change of that number.
+    Turn(u64),
+}
+
+impl fmt::Display for Single {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Change(seq) => write!(f, "change {seq}"),
+            Self::Turn(seq) => write!(f, "the turn of change {seq}"),
+        }
+    }
+}
+
+impl Single {
+    /// Returns the error of a file that later changes concern as well. `why` says what they did to it.
+    #[must_use]
+    pub fn overlap(self, session: &str, shown: &str, why: &str) -> Error {
+        // Not the changes of others, which are not this session's to undo.
+        let first = format!(
+            "Undo this session's later changes of {shown} first: `log` with session {session} lists them"
+        );
+        let other = match self {
+            Self::Change(seq) => format!(", or undo another hunk of change {seq}"),
+            Self::Turn(_) => String::new(),
+        };
+        Error::new(ErrorKind::StaleFile, format!("later changes of {shown} overlap with {self}: {why}"))
+            .at(shown)
+            .suggest(format!("{first}{other}. Or edit the file."))
+    }
 }
 
 /// Handling of others' changes to a file between changes that are undone.
@@ -214,7 +251,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     /// Returns the error of a file in which undone and later changes touch the same lines.
     fn overlap(&self, current: &Current, from: &Version, base: &[u8], target: &[u8]) -> Error {
         let (left, back) = match self.manner.single {
-            Some(seq) => (format!("after change {seq}"), format!("without change {seq}")),
+            Some(single) => (format!("after {single}"), format!("without {single}")),
             None => ("as this session left it".to_owned(), "taken back".to_owned()),
         };
         let labels = Labels { base: &left, one: "now", other: &back };
@@ -238,21 +275,14 @@ impl<'p, 'c> Planner<'p, 'c> {
             _ => "its content is different".to_owned(),
         };
         let may_merge = can_merge && from.is_some() && current.exists();
-        let (message, suggestion) = match self.manner.single {
-            Some(seq) => (
-                format!("later changes of {shown} overlap with change {seq}: {what}"),
-                format!(
-                    "Undo the later changes first (`log {shown}` lists them), or another hunk of change {seq}, or edit the file."
-                ),
-            ),
-            None => (
-                format!("{shown} has changed since this session changed it: {what}"),
-                if may_merge { OFFERED } else { NOT_MERGED }.to_owned(),
-            ),
+        let error = if let Some(single) = self.manner.single {
+            single.overlap(self.history.session(), shown, &what)
+        } else {
+            let message = format!("{shown} has changed since this session changed it: {what}");
+            let suggestion = if may_merge { OFFERED } else { NOT_MERGED };
+            Error::new(ErrorKind::StaleFile, message).at(shown).suggest(suggestion)
         };
-        let error = Error::new(ErrorKind::StaleFile, message)
-            .at(shown)
-            .suggest(suggestion)
+        let error = error
             .detail("expected_sha256", hex(from.map(|version| version.sha256)))
             .detail("actual_sha256", hex(current.exists().then(|| current.sha256())));
         if may_merge && self.manner.single.is_none() { error.on_command_line(MERGE_FLAG) } else { error }

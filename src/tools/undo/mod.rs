@@ -4,15 +4,14 @@ mod files;
 mod part;
 mod plan;
 mod response;
+mod turn;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
-use super::targets::{LOG_SHOWS, lost_state};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -20,12 +19,12 @@ use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
 use crate::engine::journal::JournalEntry;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::{Error, ErrorKind};
-use crate::message::text;
-pub use files::{Interleaved, Manner};
+use crate::error::Error;
+pub use files::{Interleaved, Manner, Single};
+pub use part::no_change;
 pub use plan::{Conflict, Conflicts, plan, plan_beside};
-use response::touches;
-pub use response::{Other, Undone, as_text, listed, newest_of_others};
+pub use response::{Other, Undone, as_text, listed, newest_of_others, warn_of_damaged};
+use response::{nothing, touches, warn_of_lost};
 
 /// Undo changes of this session, the newest first
 ///
@@ -34,7 +33,8 @@ pub use response::{Other, Undone, as_text, listed, newest_of_others};
 /// Works for every changing tool, over several files and calls; several changes are undone together or not at all.
 /// Another undo goes further back; redo does the changes again, one by one. With seq, takes back that one change, or
 /// one file or hunk of it, and keeps later changes; if both touch the same lines, it fails and shows the conflict. That
-/// is a change of its own, which an undo takes back.
+/// is a change of its own, which an undo takes back. With turn, takes back all changes that answered one prompt, and
+/// keeps later ones likewise.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Number of steps, and options.
@@ -42,7 +42,7 @@ pub struct Request {
     #[serde(flatten)]
     pub steps: Steps,
     /// Undo only the change with this number; `log` and `review` show the numbers
-    #[arg(long, value_name = "NUMBER", conflicts_with = "steps")]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["steps", "turn"])]
     #[schemars(range(min = 1))]
     pub seq: Option<u64>,
     /// With seq, undo only this hunk of the change's diff, from 1
@@ -67,6 +67,10 @@ pub struct Steps {
     #[arg(long)]
     #[serde(default)]
     pub merge: bool,
+    /// All changes of one turn: of the last one, or of the one that holds the change with this number; 0 for the last
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "0")]
+    #[arg(conflicts_with_all = ["steps", "path"])]
+    pub turn: Option<u64>,
     /// Maximum bytes of the list in the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
@@ -106,6 +110,9 @@ impl Tool for Undo {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         match request.seq {
+            Some(_) if request.steps.turn.is_some() => {
+                Err(Error::invalid("turn and seq exclude each other").detail("field", "turn"))
+            }
             Some(seq) => part::run(engine, &request, seq),
             None if request.hunk.is_some() => {
                 Err(Error::invalid("hunk needs seq: the number of the change").detail("field", "hunk"))
@@ -127,6 +134,9 @@ impl Tool for Undo {
 pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result<Response, Error> {
     if request.steps == 0 {
         return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
+    }
+    if let Some(number) = request.turn {
+        return turn::run(engine, request, number, direction);
     }
     let path = match &request.path {
         Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
@@ -165,60 +175,17 @@ fn entries(
         None => (History::default(), Vec::new()),
     };
     if entries.is_empty() {
-        let what = match path {
-            Some(path) => format!("session {session} has nothing to {} in {path}", direction.name()),
-            None => format!("session {session} has nothing to {}", direction.name()),
-        };
-        if let Some(lost) = lost_state(change.engine()).or_else(|| skipped(history.damaged())) {
-            return Err(Error::new(ErrorKind::NotFound, format!("{what}: {lost}")).suggest(
-                "`log` shows the snapshots, and `diff` what each changed; git can bring back their files.",
-            ));
-        }
-        let error = Error::new(ErrorKind::NotFound, what);
-        // `undo 3` means a file of that name.
-        if let Some(number) = path.and_then(|path| path.to_string().parse::<usize>().ok()) {
-            return Err(error
-                .suggest(format!("Did you mean `steps` {number}?"))
-                .on_command_line(format!("On the command line: --steps {number}.")));
-        }
-        return Err(error.suggest(LOG_SHOWS));
+        return Err(nothing(change.engine(), direction, path, history.damaged()));
     }
     Ok((history, entries))
-}
-
-/// Warns of changes that were skipped since their records cannot be read.
-pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
-    if let Some(skipped) = skipped(damaged) {
-        engine.warn(text!("{}: `log` finds its snapshot", skipped));
-    }
-}
-
-/// Lists changes that were skipped since their records cannot be read; `None` if there are none.
-fn skipped(damaged: &BTreeSet<u64>) -> Option<String> {
-    let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
-    let skipped = || format!("skipped {}, whose record in the journal is damaged", numbers.join(", "));
-    (!numbers.is_empty()).then(skipped)
-}
-
-/// Warns of files that a command changed and whose old bytes were not saved.
-fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
-    /// Number of files that are named.
-    const NAMED: usize = 20;
-    let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
-    if total > 0 {
-        let lost = entries.iter().flat_map(|entry| &entry.lost).take(NAMED);
-        let names: Vec<String> = lost.map(|path| engine.workspace.shown(path)).collect();
-        let more = total.saturating_sub(names.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        engine.warn(format!("not restored, because no copy exists: {}{more}", names.join(", ")));
-    }
 }
 
 /// Redo undone changes, oldest first
 ///
 /// A change made after an undo ends redo.
 ///
-/// Steps are changes: after an undo of three, one step does the oldest of them again.
+/// Steps are changes: after an undo of three, one step does the oldest of them again. With turn, does all undone changes
+/// of one turn again, by default of the turn that was undone last.
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 #[serde(transparent)]

@@ -1,11 +1,12 @@
 //! Undoes one change by its number, whole or in part, even if later changes followed.
 
-use super::files::{LOST, Manner};
+use super::files::{LOST, Manner, Single};
 use super::plan::plan;
 use super::response::{Undone, listed, touches};
 use super::{Request, Response};
 use crate::engine::Engine;
 use crate::engine::change::Change;
+use crate::engine::history::rebase::follow;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{self, FileEntry, JournalEntry, TakenBack, Version};
@@ -39,7 +40,7 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
         only(&mut change, &mut entry, path)?;
         taken.paths = entry.files.iter().map(|file| file.path.clone()).collect();
     }
-    let mut manner = Manner { merge: true, single: Some(seq), ..Manner::default() };
+    let mut manner = Manner { merge: true, single: Some(Single::Change(seq)), ..Manner::default() };
     if let Some(number) = request.hunk {
         only_hunk(&mut change, &mut entry, number, &mut manner)?;
     }
@@ -62,7 +63,7 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
 fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), Error> {
     let session = change.engine().session().as_str().to_owned();
     let Some(state) = change.state() else {
-        return Err(no_change(change.engine(), seq, None));
+        return Err(no_change(change.engine(), "seq", seq, None));
     };
     let mut history = History::load(state, &session)?;
     // An undo and its redo cancel out: the change is in the history as before.
@@ -72,7 +73,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
     }
     let numbers = journal::history(state, &session)?;
     let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
-        return Err(no_change(change.engine(), seq, numbers.last().copied()));
+        return Err(no_change(change.engine(), "seq", seq, numbers.last().copied()));
     };
     for later in numbers.into_iter().filter(|number| *number > seq) {
         if let Some(later) = journal::done_entry(state, &session, later)? {
@@ -82,8 +83,9 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
     Ok((history, entry))
 }
 
-/// Returns the error for a change that the session has not made.
-fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
+/// Returns the error for a change that the session has not made, in a field of the request.
+#[must_use]
+pub fn no_change(engine: &Engine, field: &str, seq: u64, newest: Option<u64>) -> Error {
     let (session, there) = (
         engine.session(),
         match newest {
@@ -97,27 +99,7 @@ fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
     };
     Error::new(ErrorKind::NotFound, format!("session {session} has no change {seq}: {there}"))
         .suggest(advice)
-        .detail("field", "seq")
-}
-
-/// Renames the paths of a change as `later` did.
-fn follow(entry: &mut JournalEntry, later: &JournalEntry) {
-    let to_waiting = later.moves.iter().map(|moved| (&moved.from, moved.via.as_ref().unwrap_or(&moved.to)));
-    let from_waiting = later.moves.iter().filter_map(|moved| Some((moved.via.as_ref()?, &moved.to)));
-    for (from, to) in to_waiting.chain(from_waiting) {
-        let carry = |path: &mut WorkspacePath| {
-            if path.is_within(from) {
-                *path = path.rebased(from, to);
-            }
-        };
-        entry.files.iter_mut().for_each(|file| carry(&mut file.path));
-        entry.folders.iter_mut().for_each(carry);
-        entry.modes.iter_mut().for_each(|folder| carry(&mut folder.path));
-        for moved in &mut entry.moves {
-            carry(&mut moved.to);
-            carry(&mut moved.from);
-        }
-    }
+        .detail("field", field)
 }
 
 /// Reduces a change to a path.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::files::{Interleaved, MERGE_FLAG, Manner, Planner};
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Direction, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth};
-use crate::engine::history::stacks::History;
+use crate::engine::history::stacks::{History, direction_of};
 use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
@@ -135,7 +135,9 @@ fn replayed(
         Direction::Redo => BTreeSet::new(),
     };
     let mut replay = Replay::new(&stands, vacant).blending((between == Interleaved::Kept).then_some(&blend));
-    let played = entries.iter().try_for_each(|entry| replay.play(entry, direction));
+    // To take back an undo or a redo is to undo its own record.
+    let way = |entry: &JournalEntry| direction_of(entry).map_or(direction, |_| Direction::Undo);
+    let played = entries.iter().try_for_each(|entry| replay.play(entry, way(entry)));
     let outcome = replay.outcome();
     if let Some(error) = unseen.take() {
         return Err(error);

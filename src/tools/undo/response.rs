@@ -1,5 +1,6 @@
 //! An undone or redone change, as responses show it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -10,15 +11,18 @@ use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
+use crate::engine::history::turns::Turns;
 use crate::engine::journal::JournalEntry;
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::message::text;
 use crate::text::escaped;
+use crate::tools::Text;
 use crate::tools::common::PLACES_LISTED;
-use crate::tools::{Text, targets};
+use crate::tools::targets::{self, LOG_SHOWS, lost_state};
 
 /// A change that was undone.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -111,12 +115,68 @@ fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     entry.folders.iter().chain(removed).chain(modes).filter(|path| !is_state(path))
 }
 
+/// Returns the error for a session without a change to undo or redo.
+#[must_use]
+pub fn nothing(
+    engine: &Engine,
+    direction: Direction,
+    path: Option<&WorkspacePath>,
+    damaged: &BTreeSet<u64>,
+) -> Error {
+    let (session, name) = (engine.session(), direction.name());
+    let place = path.map(|path| format!(" in {path}")).unwrap_or_default();
+    let what = format!("session {session} has nothing to {name}{place}");
+    if let Some(lost) = lost_state(engine).or_else(|| skipped(damaged)) {
+        return Error::new(ErrorKind::NotFound, format!("{what}: {lost}")).suggest(
+            "`log` shows the snapshots, and `diff` what each changed; git can bring back their files.",
+        );
+    }
+    let error = Error::new(ErrorKind::NotFound, what);
+    // `undo 3` means a file of that name.
+    match path.and_then(|path| path.to_string().parse::<usize>().ok()) {
+        Some(number) => error
+            .suggest(format!("Did you mean `steps` {number}?"))
+            .on_command_line(format!("On the command line: --steps {number}.")),
+        None => error.suggest(LOG_SHOWS),
+    }
+}
+
+/// Warns of changes that were skipped since their records cannot be read.
+pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
+    if let Some(skipped) = skipped(damaged) {
+        engine.warn(text!("{}: `log` finds its snapshot", skipped));
+    }
+}
+
+/// Lists changes that were skipped since their records cannot be read; `None` if there are none.
+fn skipped(damaged: &BTreeSet<u64>) -> Option<String> {
+    let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
+    let skipped = || format!("skipped {}, whose record in the journal is damaged", numbers.join(", "));
+    (!numbers.is_empty()).then(skipped)
+}
+
+/// Warns of files that a command changed and whose old bytes were not saved.
+pub fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
+    /// Number of files that are named.
+    const NAMED: usize = 20;
+    let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
+    if total > 0 {
+        let lost = entries.iter().flat_map(|entry| &entry.lost).take(NAMED);
+        let names: Vec<String> = lost.map(|path| engine.workspace.shown(path)).collect();
+        let more = total.saturating_sub(names.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        engine.warn(format!("not restored, because no copy exists: {}{more}", names.join(", ")));
+    }
+}
+
 /// A change of another session.
 pub struct Other {
     /// The session.
     pub session: String,
     /// The change.
     pub change: Undone,
+    /// Its turn, for a question.
+    pub turn: String,
 }
 
 /// Returns the next change of the session that was last active, if the caller's session has none to undo or redo.
@@ -141,7 +201,10 @@ pub fn newest_of_others(
     let sessions = record::find(engine)?.map(|store| targets::all_sessions(&store)).transpose()?;
     for session in sessions.unwrap_or_default() {
         if let Some(entry) = next(&session)? {
-            return Ok(Some(Other { session, change: listed(engine, &entry) }));
+            let turn = Turns::load(&state, &session)?.of(entry.seq);
+            let title = turn.title.iter().map(|title| format!(", {title:?}")).collect::<String>();
+            let turn = format!("turn is of session {session}, from change {} on{title}", turn.first);
+            return Ok(Some(Other { session, change: listed(engine, &entry), turn }));
         }
     }
     Ok(None)
