@@ -1,4 +1,4 @@
-//! `rewind`: takes a session back to one of its snapshots.
+//! `rewind`: takes a session back to one of its snapshots, or to before a turn.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,16 @@ use crate::engine::change::Change;
 use crate::engine::change::record;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
+use crate::engine::history::turns::Turns;
 use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::snapshot::SessionAt;
 use crate::engine::store::session::SessionId;
+use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::plural::plural;
 
-/// Take a session back to one of its snapshots: undo every change that it made since
+/// Take a session back to one of its snapshots, or to before a turn: undo every change that it made since
 ///
 /// Without yes, only shows which changes it would undo, and which files conflict. Acts on the session that made the
 /// snapshot, unless another one is named. All of it is one change, which `undo` reverses. Returns `stale_file` if
@@ -31,7 +33,12 @@ pub struct Request {
     /// Snapshot to go back to: an id, a unique beginning of it, or a name with ~N
     #[arg(value_name = "SNAPSHOT")]
     #[schemars(extend("x-aliases" = ["snapshot", "commit", "to"]))]
-    pub id: String,
+    pub id: Option<String>,
+    /// Instead: back to before the turn that holds the change with this number, in the session that is named, else the
+    /// caller's
+    #[arg(long, value_name = "NUMBER", conflicts_with = "id")]
+    #[schemars(range(min = 1))]
+    pub turn: Option<u64>,
     /// Undo the changes instead of only listing them
     #[arg(long, short = 'y')]
     #[serde(default)]
@@ -52,8 +59,12 @@ pub struct Request {
 /// Changes that were undone.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Snapshot to which the session went back
-    pub id: String,
+    /// Snapshot to which the session went back, if one was named
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Number of the first change of the turn before which it went back, if a turn was named
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
     /// Session
     pub session: String,
     /// Changes, newest first
@@ -79,7 +90,15 @@ impl Tool for Rewind {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let (id, at) = target(engine, &request.id)?;
+        let (id, at) = match (&request.id, request.turn) {
+            (Some(id), None) => target(engine, id).map(|(id, at)| (Some(id), at))?,
+            (None, Some(number)) => (None, before_turn(engine, number)?),
+            _ => {
+                return Err(Error::invalid("name either a snapshot in `id`, or a turn in `turn`")
+                    .detail("field", "id"));
+            }
+        };
+        let turn = request.turn.map(|_| at.seq + 1);
         if let Ok(session) = at.session.parse::<SessionId>() {
             engine.act_for(session);
         }
@@ -91,7 +110,7 @@ impl Tool for Rewind {
         change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
         let between = if request.merge { Interleaved::Kept } else { Interleaved::Offered };
         let manner = Manner { merge: request.merge, between, ..Manner::default() };
-        let mut response = Response { id, session: at.session, undone, end, conflicts: Vec::new() };
+        let mut response = Response { id, turn, session: at.session, undone, end, conflicts: Vec::new() };
         let subject = |changed: &[WorkspacePath]| subject(Self::NAME, changed);
         if is_preview {
             let mut conflicts = Conflicts::default();
@@ -147,14 +166,26 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     }
 }
 
+/// Returns the state of the caller's session before the turn that holds a change.
+fn before_turn(engine: &Engine, number: u64) -> Result<SessionAt, Error> {
+    let session = engine.session().to_string();
+    let state = State::find(&engine.workspace)?;
+    let numbers = state.as_ref().map(|state| journal::history(state, &session)).transpose()?;
+    let newest = numbers.unwrap_or_default().last().copied();
+    match state.filter(|_| newest.is_some_and(|newest| newest >= number)) {
+        Some(state) => {
+            let turn = Turns::load(&state, &session)?.of(number);
+            Ok(SessionAt { session, seq: turn.first.saturating_sub(1) })
+        }
+        None => Err(undo::no_change(engine, "turn", number, newest)),
+    }
+}
+
 /// Returns the later changes of a session, newest first; undos and redos are changes as well.
 fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<JournalEntry>), Error> {
     let nothing = || {
-        Error::new(
-            ErrorKind::NotFound,
-            format!("session {} has changed nothing since that snapshot", at.session),
-        )
-        .suggest("`log` shows the changes of all sessions.")
+        Error::new(ErrorKind::NotFound, format!("session {} has changed nothing since then", at.session))
+            .suggest("`log` shows the changes of all sessions.")
     };
     let Some(state) = change.state() else {
         return Err(nothing());

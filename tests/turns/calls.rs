@@ -185,3 +185,23 @@ fn prompt_becomes_a_title_only_if_the_user_says_so() {
     prompt(&ws, "s", &long);
     assert_eq!(title(&ws), long.chars().take(200).collect::<String>());
 }
+
+#[test]
+fn rewind_goes_back_to_before_a_turn() {
+    let ws = two_turns();
+    edit(&ws, "other", "b.txt", "9", "nine");
+    let data = ws.unchanged(|| ws.lbx(&["rewind", "--turn", "4", "--session", "s"]).ok());
+    assert_eq!(
+        (numbers(&data["undone"]), &data["turn"], &data["session"]),
+        (vec![4, 3], &json!(3), &json!("s"))
+    );
+    assert_eq!(data["conflicts"][0]["path"], "b.txt");
+    let data = ws.lbx(&["rewind", "--turn", "4", "--session", "s", "--merge", "--yes"]).ok();
+    assert_eq!(data.get("id"), None);
+    ws.holds("a.txt", LINES.replace('2', "two"));
+    ws.holds("b.txt", LINES.replace('9', "nine"));
+    let error = ws.lbx(&["rewind", "--turn", "4", "--session", "third"]).error("not_found");
+    assert_eq!(error["message"], "session third has no change 4: it has made none");
+    let error = ws.json("rewind", &json!({ "session": "s" })).error("invalid_request");
+    assert_eq!(error["details"]["field"], "id");
+}
