@@ -187,6 +187,23 @@ fn prompt_becomes_a_title_only_if_the_user_says_so() {
 }
 
 #[test]
+fn review_groups_changes_by_turn() {
+    let ws = two_turns();
+    edit(&ws, "s", "b.txt", "5", "five");
+    let data = ws.lbx(&["review", "--session", "s"]).ok();
+    let turns: Vec<&Value> =
+        data["changes"].as_array().unwrap().iter().map(|change| &change["turn"]).collect();
+    assert_eq!(turns, [&json!(1), &json!(1), &json!(3), &json!(3), &Value::Null]);
+    let undo = "lbx undo --session s --turn 3";
+    assert_eq!(data["turns"][1], json!({ "turn": 3, "title": "second prompt", "undo": undo }));
+    let text = ws.lbx(&["review", "--session", "s", "--stat", "--text"]).stdout_text();
+    let headings: Vec<&str> = text.lines().filter(|line| line.starts_with("turn ")).collect();
+    assert_eq!(headings, ["turn 1: first prompt", "turn 3: second prompt"]);
+    ws.lbx(&["review", "--session", "s", "--html", "page.html"]).ok();
+    assert!(String::from_utf8(ws.read_bytes("page.html")).unwrap().contains(undo));
+}
+
+#[test]
 fn rewind_goes_back_to_before_a_turn() {
     let ws = two_turns();
     edit(&ws, "other", "b.txt", "9", "nine");

@@ -15,10 +15,11 @@ use crate::engine::change::record;
 use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
 use crate::text::answer_size::AnswerRoom;
+pub use story::taken_back;
 
 /// Show what a session did: each change with its diff, what was refused, and what it only read
 ///
-/// In order of time, with the developer's changes in between, undone changes, and next to each the command that undoes
+/// In order of time, by turns, with the developer's changes in between, undone changes, and next to each the command that undoes
 /// it (for one hunk add --hunk NUMBER). Without --session, the session of the caller, else the last one that changed
 /// something. With --html, one page for a browser, which needs no other file.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -55,6 +56,9 @@ pub struct Response {
     pub totals: Totals,
     /// The changes, oldest first
     pub changes: Vec<ReviewedChange>,
+    /// Turns of these changes that a client began, oldest first
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<ReviewedTurn>,
     /// Calls that were refused, oldest first
     pub refused: Vec<Refused>,
     /// Files that it read and never changed
@@ -96,6 +100,9 @@ pub struct ReviewedChange {
     /// Its number in the session
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// Number of the first change of its turn, if a client began one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
     /// The tool
     pub tool: String,
     /// Time, as RFC 3339
@@ -122,6 +129,18 @@ pub struct ReviewedChange {
     pub undo: Option<String>,
     /// The files that it changed
     pub files: Vec<File>,
+}
+
+/// A turn of the session.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ReviewedTurn {
+    /// Number of its first change
+    pub turn: u64,
+    /// Beginning of its prompt, if the policy keeps it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The command that undoes it
+    pub undo: String,
 }
 
 /// Effect of a change on one file.
@@ -183,6 +202,7 @@ impl Tool for Review {
             let shown = render::write(engine, path, &response)?;
             response.html = Some(shown);
             response.changes.clear();
+            response.turns.clear();
             return Ok(response);
         }
         let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));

@@ -284,7 +284,18 @@
   };
 
   const fragment = document.createDocumentFragment();
+  let turn;
+  const turnOf = (data) => {
+    if (data.seq === undefined || data.turn === turn) return;
+    turn = data.turn;
+    const found = (story.turns || []).find((one) => one.turn === turn);
+    if (!found) return;
+    const heading = make('h2', 'turn');
+    append(heading, found.title === undefined ? `Turn ${turn}` : `Turn ${turn}: ${found.title}`);
+    fragment.append(heading, commandOf(found.undo));
+  };
   changes.forEach((data, index) => {
+    turnOf(data);
     const id = data.seq === undefined ? `d${index + 1}` : `c${data.seq}`;
     const change = { id, data, files: [], words: `${data.tool}\n${data.subject}\n${data.why || ''}`.toLowerCase() };
     const element = make('section', data.by === 'session' ? 'change' : 'change developer');

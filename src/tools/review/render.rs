@@ -7,7 +7,7 @@ use std::path::Path;
 use base64::Engine as _;
 use sha2::{Digest as _, Sha256};
 
-use super::{File, Response, ReviewedChange};
+use super::{File, Response, ReviewedChange, ReviewedTurn};
 use crate::engine::Engine;
 use crate::engine::workspace::protect::protected_component;
 use crate::error::{Error, ErrorKind};
@@ -28,7 +28,15 @@ pub fn tell(response: &Response, text: &mut Text) {
     }
     if !response.changes.is_empty() || response.html.is_none() {
         head(response, text);
-        response.changes.iter().for_each(|change| tell_change(change, &response.session, text));
+        let mut turn = None;
+        for change in &response.changes {
+            if change.seq.is_some() && change.turn != turn {
+                turn = change.turn;
+                let turn = response.turns.iter().find(|known| Some(known.turn) == turn);
+                turn.iter().for_each(|turn| tell_turn(turn, text));
+            }
+            tell_change(change, &response.session, text);
+        }
         tail(response, text);
     }
     if let Some(next) = response.next_offset {
@@ -61,6 +69,16 @@ fn head(response: &Response, text: &mut Text) {
     if !beside.is_empty() {
         text.line(&beside.join(", "));
     }
+}
+
+/// Adds the heading of a turn.
+fn tell_turn(turn: &ReviewedTurn, text: &mut Text) {
+    let title = turn.title.iter().map(|title| format!(": {}", escaped::line(title))).collect::<String>();
+    let heading = text.paint(Paint::Bold, &format!("turn {}{title}", turn.turn));
+    let undo = text.paint(Paint::Dim, &format!("    {}", escaped::line(&turn.undo)));
+    text.out.push(b'\n');
+    text.styled(&heading);
+    text.styled(&undo);
 }
 
 /// Adds one change.

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{File, Refused, Response, ReviewedChange, Totals};
+use super::{File, Refused, Response, ReviewedChange, ReviewedTurn, Totals};
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
 use crate::engine::history::replay::Direction;
+use crate::engine::history::turns::{Turn, Turns};
 use crate::engine::journal::{self, FileEntry, JournalEntry, Version};
 use crate::engine::snapshot::{Delta, SessionStep, Store};
 use crate::engine::store::audit;
@@ -23,7 +24,7 @@ use crate::tools::targets::ChosenSession;
 /// Number of refused calls that are shown, the newest ones.
 const REFUSED_MAX: usize = 1000;
 /// Changes that undid a change whole or in part, by its number.
-type TakenBack = BTreeMap<u64, (Option<u64>, Vec<u64>)>;
+pub type TakenBack = BTreeMap<u64, (Option<u64>, Vec<u64>)>;
 
 /// The story of a session.
 pub struct Story<'a> {
@@ -39,6 +40,8 @@ pub struct Story<'a> {
     entries: BTreeMap<u64, JournalEntry>,
     /// Changes that were undone.
     taken_back: TakenBack,
+    /// Its turns.
+    turns: Turns,
     /// Calls that were refused.
     refused: Vec<Refused>,
     /// Files that were read and never changed.
@@ -67,8 +70,9 @@ impl<'a> Story<'a> {
         let taken_back = taken_back(entries.values());
         let read = only_read(state, chosen, &steps, &entries);
         let refused = refused(state, &chosen.session)?;
+        let turns = Turns::load(state, &chosen.session)?;
         let bytes = Bytes { engine, store, state };
-        Ok(Self { bytes, chosen, steps, unseen, entries, taken_back, refused, read })
+        Ok(Self { bytes, chosen, steps, unseen, entries, taken_back, turns, refused, read })
     }
 
     /// Returns the story from the change `offset` on, as much as fits, and at least one change.
@@ -99,6 +103,7 @@ impl<'a> Story<'a> {
             began: times.iter().min().map(|time| time_text(*time)),
             ended: times.iter().max().map(|time| time_text(*time)),
             totals: self.totals()?,
+            turns: self.turns_of(&told),
             changes: told,
             refused: self.refused.clone(),
             read: self.read.clone(),
@@ -130,7 +135,21 @@ impl<'a> Story<'a> {
             change.undone_by = *whole;
             change.undone_in_part_by.clone_from(parts);
         }
+        let turn = change.seq.map(|seq| self.turns.of(seq)).filter(Turn::is_of_client);
+        change.turn = turn.map(|turn| turn.first);
         Ok(change)
+    }
+
+    /// Returns the turns of some changes.
+    fn turns_of(&self, changes: &[ReviewedChange]) -> Vec<ReviewedTurn> {
+        let firsts: BTreeSet<u64> = changes.iter().filter_map(|change| change.turn).collect();
+        let session = &self.chosen.session;
+        let turn = |turn| ReviewedTurn {
+            turn,
+            title: self.turns.of(turn).title,
+            undo: format!("lbx undo --session {session} --turn {turn}"),
+        };
+        firsts.into_iter().map(turn).collect()
     }
 
     /// Returns the totals of the session.
@@ -175,8 +194,8 @@ impl StoryItem<'_> {
     }
 }
 
-/// Returns for the changes of a session which change undid each, and which undid a part of it.
-fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack {
+/// Returns for the changes of a session, oldest first, which change undid each, and which undid a part of it.
+pub fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack {
     let mut taken = TakenBack::new();
     let mut parts: BTreeMap<u64, &JournalEntry> = BTreeMap::new();
     let mut reverts: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
