@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{amount_text, fitting};
 use super::snapshot::Stat;
 use super::targets::{self, PathOrRevisions, Revisions, no_snapshot};
+use super::turns::{LoggedTurn, list};
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -36,7 +37,8 @@ const PERSON_LIMIT: usize = 1000;
 /// Newest first, all sessions unless one is named.
 ///
 /// Each change made through lbx is one; `external` is a change by others, and `baseline` the uncommitted state before a
-/// session's first change. Given a snapshot instead of a path, the list begins with it.
+/// session's first change. Given a snapshot instead of a path, the list begins with it. With turns, lists the turns of the
+/// sessions: the changes that answer one prompt. Any of their numbers names a turn to `undo` and `rewind`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -62,6 +64,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub stat: bool,
+    /// List turns instead of snapshots; a change that answers no prompt is a turn of its own
+    #[arg(long, conflicts_with_all = ["path", "since", "grep", "stat", "graph"])]
+    #[serde(default)]
+    pub turns: bool,
     /// Draw a column for each session (with --text)
     #[arg(long)]
     #[serde(default)]
@@ -72,10 +78,13 @@ pub struct Request {
 }
 
 /// List of snapshots.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
     /// Snapshots, newest first
     pub snapshots: Vec<LoggedSnapshot>,
+    /// Turns, newest first, if asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Vec<LoggedTurn>>,
     /// True if the list is cut
     pub truncated: bool,
     /// Offset at which to continue
@@ -153,13 +162,16 @@ impl Tool for Log {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if request.turns {
+            return turns_for(engine, &request);
+        }
         let Some(store) = record::find(engine)? else {
             request.path.map(|path| targets::path_must_be_known(engine, None, &path)).transpose()?;
             engine
                 .named_session()
                 .map(|session| targets::session_must_be_known(engine, session))
                 .transpose()?;
-            return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None, graph: false });
+            return Ok(Response::default());
         };
         let named = request.path.map(|path| targets::path_or_revision(engine, &store, &path)).transpose()?;
         let (path, from) = match named {
@@ -185,10 +197,7 @@ impl Tool for Log {
             since: since.time,
             after: since.snapshot.as_deref(),
             offset: request.offset,
-            limit: match request.limit.unwrap_or(limit_of(engine)) {
-                0 => usize::MAX,
-                limit => limit,
-            },
+            limit: limit_of(engine, request.limit),
         };
         let log = store.log(&query)?;
         if let Some(why) = &log.unreadable {
@@ -205,7 +214,7 @@ impl Tool for Log {
         let snapshots = fitting(bytes_max, entries, LoggedSnapshot::size_bytes);
         let truncated = log.truncated || snapshots.len() < found;
         let next_offset = truncated.then(|| request.offset + snapshots.len());
-        Ok(Response { snapshots, truncated, next_offset, graph: request.graph })
+        Ok(Response { snapshots, turns: None, truncated, next_offset, graph: request.graph })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -225,10 +234,31 @@ impl Tool for Log {
                 text.entry(&line);
             }
         }
+        response.turns.iter().flatten().for_each(|turn| turn.as_text(text));
         if let Some(next) = response.next_offset {
-            text.note(format!("more snapshots: {}", text.option("offset", next)));
+            let what = if response.turns.is_some() { "turns" } else { "snapshots" };
+            text.note(format!("more {what}: {}", text.option("offset", next)));
         }
     }
+}
+
+/// Lists turns.
+fn turns_for(engine: &Engine, request: &Request) -> Result<Response, Error> {
+    let chosen = [
+        ("path", request.path.is_some()),
+        ("since", request.since.is_some()),
+        ("grep", request.grep.is_some()),
+        ("stat", request.stat),
+        ("graph", request.graph),
+    ];
+    if let Some((field, _)) = chosen.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(Error::invalid(format!("turns lists turns, not snapshots: leave {field} out"))
+            .detail("field", field));
+    }
+    let limit = limit_of(engine, request.limit);
+    let (turns, truncated) = list(engine, request.offset, limit, request.max_bytes)?;
+    let next_offset = truncated.then(|| request.offset + turns.len());
+    Ok(Response { turns: Some(turns), truncated, next_offset, ..Response::default() })
 }
 
 impl LoggedSnapshot {
@@ -354,9 +384,14 @@ fn pattern(text: &str) -> Result<regex::Regex, Error> {
         .map_err(|error| Error::invalid(format!("field `grep`: {error}")).detail("field", "grep"))
 }
 
-/// Returns the default number of snapshots; a person gets more, because there is a pager.
-fn limit_of(engine: &Engine) -> usize {
-    if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) }
+/// Returns the number of snapshots; by default a person gets more, because there is a pager.
+fn limit_of(engine: &Engine, requested: Option<usize>) -> usize {
+    let default =
+        || if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) };
+    match requested.unwrap_or_else(default) {
+        0 => usize::MAX,
+        limit => limit,
+    }
 }
 
 /// Returns seconds since 1970 as RFC 3339.

@@ -30,6 +30,7 @@ pub mod session;
 pub mod snapshot;
 mod targets;
 pub mod trash;
+pub mod turns;
 pub mod undo;
 pub mod watch;
 pub mod write;

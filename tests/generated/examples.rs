@@ -270,6 +270,12 @@ const EXAMPLES: &[Example] = &[
         "would",
     ),
     on(
+        "undo",
+        "All changes that answered the last prompt, where a client's hooks say which; else the last change:",
+        "lbx append notes.txt --content 'four\n'\nlbx undo --turn",
+        "\"seq\":1",
+    ),
+    on(
         "redo",
         "Redo an undone change:",
         "lbx append notes.txt --content 'four\n'\nlbx undo\nlbx redo",
@@ -299,6 +305,12 @@ const EXAMPLES: &[Example] = &[
         "With plain git:",
         "lbx append notes.txt --content 'four\n'\ngit log --oneline --stat lbx-snapshots --not HEAD",
         "append: notes.txt",
+    ),
+    on(
+        "log",
+        "The turns, with their sizes:",
+        "lbx append notes.txt --content 'four\n'\nlbx log --turns --text",
+        "1 change, 1 file (+1 -0)",
     ),
     on(
         "diff",
@@ -489,6 +501,12 @@ const EXAMPLES: &[Example] = &[
         "rewind",
         "Show what going back to the snapshot before the last would undo:",
         "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx rewind lbx-snapshots~1 --text",
+        "would undo: append: notes.txt (change 2)",
+    ),
+    on(
+        "rewind",
+        "Show what going back to before a turn would undo:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx rewind --turn 2 --text",
         "would undo: append: notes.txt (change 2)",
     ),
     on(

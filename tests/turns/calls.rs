@@ -187,6 +187,67 @@ fn prompt_becomes_a_title_only_if_the_user_says_so() {
 }
 
 #[test]
+fn log_lists_the_turns_of_all_sessions_newest_first() {
+    let ws = two_turns();
+    edit(&ws, "other", "b.txt", "9", "nine");
+    ws.lbx(&["undo", "--turn", "1", "--session", "s"]).ok();
+    let data = ws.lbx(&["log", "--turns"]).ok();
+    let turns = data["turns"].as_array().unwrap();
+    let of = |session: &str| turns.iter().filter(|turn| turn["session"] == session).collect::<Vec<_>>();
+    let [second, first] = of("s")[..] else { panic!("{data:#}") };
+    let facts =
+        |turn: &Value, names: &[&str]| names.iter().map(|name| turn[*name].clone()).collect::<Vec<_>>();
+    let counts = ["first", "last", "changes", "files", "insertions", "deletions"];
+    assert_eq!(json!(facts(first, &counts)), json!([1, 2, 2, 2, 2, 1]));
+    assert_eq!(json!(facts(second, &counts)), json!([3, 4, 2, 2, 2, 2]));
+    assert_eq!(json!(facts(first, &["title", "undone"])), json!(["first prompt", true]));
+    assert_eq!(json!(facts(second, &["title", "undone"])), json!(["second prompt", false]));
+    let [other] = of("other")[..] else { panic!("{data:#}") };
+    assert_eq!(json!(facts(other, &["first", "last", "title", "undone"])), json!([1, 1, null, false]));
+    assert!(other["time"].as_str().unwrap().ends_with('Z'), "{other}");
+    let text = ws.lbx(&["log", "--turns", "--session", "s", "--text"]).stdout_text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with(" s #3-4 2 changes, 2 files (+2 -2) second prompt"), "{text}");
+    assert!(lines[1].ends_with(" s #1-2 2 changes, 2 files (+2 -1) [undone] first prompt"), "{text}");
+}
+
+#[test]
+fn log_of_turns_is_paged_and_bounded() {
+    let ws = two_turns();
+    edit(&ws, "s", "b.txt", "5", "five");
+    let page = |arguments: &[&str]| {
+        let all = [&["log", "--turns", "--session", "s"], arguments].concat();
+        let data = ws.lbx(&all).ok();
+        let firsts = data["turns"].as_array().unwrap().iter().map(|turn| turn["first"].as_u64().unwrap());
+        (firsts.collect::<Vec<_>>(), data["next_offset"].as_u64())
+    };
+    assert_eq!(page(&[]), (vec![5, 3, 1], None));
+    assert_eq!(page(&["-n", "1"]), (vec![5], Some(1)));
+    assert_eq!(page(&["-n", "1", "--offset", "1"]), (vec![3], Some(2)));
+    assert_eq!(page(&["--offset", "2"]), (vec![1], None));
+    assert_eq!(page(&["--max-bytes", "1"]), (vec![5], Some(1)));
+    let error = ws.json("log", &json!({ "turns": true, "path": "a.txt" })).error("invalid_request");
+    assert_eq!(error["details"]["field"], "path");
+    let error = ws.lbx(&["log", "--turns", "--session", "nobody"]).error("not_found");
+    assert!(error["message"].as_str().unwrap().contains("nobody"), "{error}");
+}
+
+#[test]
+fn log_counts_the_undone_changes_of_a_turn() {
+    let ws = two_turns();
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    let data = ws.lbx(&["log", "--turns", "--session", "s"]).ok();
+    assert_eq!(
+        (&data["turns"][0]["undone"], &data["turns"][0]["undone_changes"]),
+        (&json!(false), &json!(1))
+    );
+    ws.lbx(&["rewind", "--turn", "1", "--session", "s", "--yes"]).ok();
+    let data = ws.lbx(&["log", "--turns", "--session", "s"]).ok();
+    let undone: Vec<&Value> = data["turns"].as_array().unwrap().iter().map(|turn| &turn["undone"]).collect();
+    assert_eq!(undone, [false, true, true], "{data:#}");
+}
+
+#[test]
 fn review_groups_changes_by_turn() {
     let ws = two_turns();
     edit(&ws, "s", "b.txt", "5", "five");

@@ -246,6 +246,27 @@ impl Items {
     }
 }
 
+/// Returns the number of files that some changes, oldest first, changed in the end, and of lines, as far as counted.
+///
+/// # Errors
+/// Returns the OS error, or `timeout`.
+pub fn net_size(engine: &Engine, entries: &[JournalEntry]) -> Result<(usize, Counts), Error> {
+    let mut look = Look { engine, state: Lbx::find(&engine.workspace)?, bytes: 0 };
+    let (mut files, mut sum) = (0, Counts::default());
+    for change in session_diff::net(entries) {
+        engine.control.check()?;
+        if !look.is_change(&change) {
+            continue;
+        }
+        files += 1;
+        if look.bytes <= LOOKED_AT_BYTES_MAX {
+            let counts = look.at_change(&change).counts.unwrap_or_default();
+            (sum.added, sum.removed) = (sum.added + counts.added, sum.removed + counts.removed);
+        }
+    }
+    Ok((files, sum))
+}
+
 /// A check of the current files.
 struct Look<'a> {
     /// The engine.

@@ -20,6 +20,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::text::plural::plural;
+pub use items::net_size;
 use items::{Items, PathStatus, ReadState as ItemState};
 
 /// Show what this session has read and changed, or reset it
