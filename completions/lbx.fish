@@ -116,11 +116,11 @@ function __lbx_valued_of
         case move
             string split ' ' -- '--expected-sha256 --why'
         case undo
-            string split ' ' -- '--steps --max-bytes --why --seq --hunk'
+            string split ' ' -- '--steps --turn --max-bytes --why --seq --hunk'
         case redo
-            string split ' ' -- '--steps --max-bytes --why'
+            string split ' ' -- '--steps --turn --max-bytes --why'
         case rewind
-            string split ' ' -- '--max-bytes --why'
+            string split ' ' -- '--turn --max-bytes --why'
         case log
             string split ' ' -- '-n --limit --offset --since --grep --max-bytes'
         case diff
@@ -151,11 +151,11 @@ function __lbx_valued_of
             string split ' ' -- '--results --tools --sandboxes'
     end
 end
-set -g __lbx_pages read write edit patch append prepend insert section grep glob ls bash mkdir delete restore move undo redo rewind log diff review blame squash watch snapshot audit session trash gc stats doctor sandbox config init apply_patch schema batch mcp agents
-set -g __lbx_schemas Bash BashOutput Edit Glob Grep KillShell LS MultiEdit NotebookEdit Read Write append apply_patch audit bash blame config create_directory delete diff directory_tree doctor edit edit_file exec_command execute_bash fs_read fs_write gc get_file_info glob grep grep_files grep_search init insert list list_allowed_directories list_dir list_directory list_directory_with_sizes log ls memory mkdir move move_file patch prepend read read_file read_many_files read_media_file read_multiple_files read_text_file redo replace restore review rewind run_shell_command sandbox schema search_file_content search_files section session shell shell_command snapshot squash stats str_replace_based_edit_tool str_replace_editor trash undo view_image watch write write_file
+set -g __lbx_pages read write edit patch append prepend insert section grep glob ls bash mkdir delete restore move undo redo rewind log diff review blame squash watch snapshot audit session trash gc stats doctor sandbox config init hook apply_patch schema batch mcp agents
+set -g __lbx_schemas Bash BashOutput Edit Glob Grep KillShell LS MultiEdit NotebookEdit Read Write append apply_patch audit bash blame config create_directory delete diff directory_tree doctor edit edit_file exec_command execute_bash fs_read fs_write gc get_file_info glob grep grep_files grep_search hook init insert list list_allowed_directories list_dir list_directory list_directory_with_sizes log ls memory mkdir move move_file patch prepend read read_file read_many_files read_media_file read_multiple_files read_text_file redo replace restore review rewind run_shell_command sandbox schema search_file_content search_files section session shell shell_command snapshot squash stats str_replace_based_edit_tool str_replace_editor trash undo view_image watch write write_file
 set -g __lbx_types ada agda aidl alire amake asciidoc asm asp ats avro awk bat batch bazel bitbake boxlang brotli buildstream bzip2 c cabal candid carp cbor ceylon cfml clojure cmake cmd cml coffeescript config container coq cpp creole crystal cs csharp cshtml csproj css csv cuda cython d dart devicetree dhall diff dita docker dockercompose dts dvc ebuild edn elisp elixir elm erb erlang fennel fidl fish flatbuffers fortran fsharp fut gap gdscript gleam gn go gprbuild gradle graphql groovy gzip h haml hare haskell hbs hs html hurl hy idris janet java jinja jl js json jsonl julia jupyter k kconfig kotlin lean less license lilypond lisp llvm lock log lua lz4 lzma m4 make mako man markdown matlab md meson minified mint mk ml mojo motoko msbuild nim nix objc objcpp ocaml org pants pascal pdf perl php pkgbuild po pod postscript prolog proto protobuf ps puppet purs py python qmake qml qrc qui r racket raku rdoc readme reasonml red rescript robot rocq rst ruby rust sass scala scdoc seed7 sh slim smarty sml solidity soy spark spec sql ssa stylus sv svelte svg swift swig systemd taskpaper tcl tex texinfo textile tf thrift toml ts twig txt typescript typoscript typst usd v vala vb vcl verilog vhdl vim vimscript vue webidl wgsl wiki xml xz yacc yaml yang z zig zsh zstd
-set -g __lbx_keys gate patch_gate match hard_links durable protect loosen write.in_place limits.max_bytes limits.read limits.grep limits.glob limits.ls limits.log limits.audit limits.max_columns limits.search_ms limits.file_bytes limits.lock_seconds snapshot.enabled snapshot.branch snapshot.require snapshot.file_bytes snapshot.exclude snapshot.git_dirs snapshot.scan_seconds snapshot.scan_files snapshot.scan_bytes gc.keep_days gc.keep_bytes bash.backend bash.network bash.writable bash.readable bash.caches bash.hidden bash.env bash.timeout_ms bash.job_ms bash.memory_bytes bash.processes bash.file_bytes bash.ignored_file_bytes bash.ignored_bytes bash.output_bytes
-set -g __lbx_settings gate=strict gate=warn gate=off patch_gate=marks patch_gate=context match=exact match=flexible hard_links=refuse hard_links=replace durable=true durable=false protect= loosen= write.in_place= limits.max_bytes= limits.read= limits.grep= limits.glob= limits.ls= limits.log= limits.audit= limits.max_columns= limits.search_ms= limits.file_bytes= limits.lock_seconds= snapshot.enabled=true snapshot.enabled=false snapshot.branch= snapshot.require=true snapshot.require=false snapshot.file_bytes= snapshot.exclude= snapshot.git_dirs= snapshot.scan_seconds= snapshot.scan_files= snapshot.scan_bytes= gc.keep_days= gc.keep_bytes= bash.backend=auto bash.backend=bubblewrap bash.backend=namespaces bash.backend=auto-landlock bash.backend=landlock bash.backend=none bash.network=deny bash.network=allow bash.network= bash.writable= bash.readable= bash.caches= bash.hidden= bash.env= bash.timeout_ms= bash.job_ms= bash.memory_bytes= bash.processes= bash.file_bytes= bash.ignored_file_bytes= bash.ignored_bytes= bash.output_bytes=
+set -g __lbx_keys gate patch_gate match hard_links durable protect loosen write.in_place limits.max_bytes limits.read limits.grep limits.glob limits.ls limits.log limits.audit limits.max_columns limits.search_ms limits.file_bytes limits.lock_seconds snapshot.enabled snapshot.branch snapshot.require snapshot.file_bytes snapshot.exclude snapshot.git_dirs snapshot.scan_seconds snapshot.scan_files snapshot.scan_bytes gc.keep_days gc.keep_bytes bash.backend bash.network bash.writable bash.readable bash.caches bash.hidden bash.env bash.timeout_ms bash.job_ms bash.memory_bytes bash.processes bash.file_bytes bash.ignored_file_bytes bash.ignored_bytes bash.output_bytes guard.titles
+set -g __lbx_settings gate=strict gate=warn gate=off patch_gate=marks patch_gate=context match=exact match=flexible hard_links=refuse hard_links=replace durable=true durable=false protect= loosen= write.in_place= limits.max_bytes= limits.read= limits.grep= limits.glob= limits.ls= limits.log= limits.audit= limits.max_columns= limits.search_ms= limits.file_bytes= limits.lock_seconds= snapshot.enabled=true snapshot.enabled=false snapshot.branch= snapshot.require=true snapshot.require=false snapshot.file_bytes= snapshot.exclude= snapshot.git_dirs= snapshot.scan_seconds= snapshot.scan_files= snapshot.scan_bytes= gc.keep_days= gc.keep_bytes= bash.backend=auto bash.backend=bubblewrap bash.backend=namespaces bash.backend=auto-landlock bash.backend=landlock bash.backend=none bash.network=deny bash.network=allow bash.network= bash.writable= bash.readable= bash.caches= bash.hidden= bash.env= bash.timeout_ms= bash.job_ms= bash.memory_bytes= bash.processes= bash.file_bytes= bash.ignored_file_bytes= bash.ignored_bytes= bash.output_bytes= guard.titles=true guard.titles=false
 set -g __lbx_served all core read-only
 complete -c lbx -l workspace -x -a '(__fish_complete_directories (commandline -ct))' -d 'Workspace root'
 complete -c lbx -l session -x -a '(__lbx_asked session)' -d 'Session that groups reads and changes'
@@ -382,6 +382,7 @@ complete -c lbx -n '__lbx_at 2 move' -F
 complete -c lbx -n '__lbx_at 0' -a undo -d 'Undo changes of this session, the newest first'
 complete -c lbx -n '__lbx_in undo' -l steps -x -d 'Number of changes'
 complete -c lbx -n '__lbx_in undo' -l merge -d 'Merge if a file has changed since'
+complete -c lbx -n '__lbx_in undo' -l turn -x -d 'All changes of one turn: of the last one, or of the one that holds…'
 complete -c lbx -n '__lbx_in undo' -l max-bytes -x -d 'Maximum bytes of the list in the response'
 complete -c lbx -n '__lbx_in undo' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in undo' -l why -x -d 'Reason for the change, recorded in the snapshot'
@@ -391,11 +392,13 @@ complete -c lbx -n '__lbx_at 1 undo' -F
 complete -c lbx -n '__lbx_at 0' -a redo -d 'Redo undone changes, oldest first'
 complete -c lbx -n '__lbx_in redo' -l steps -x -d 'Number of changes'
 complete -c lbx -n '__lbx_in redo' -l merge -d 'Merge if a file has changed since'
+complete -c lbx -n '__lbx_in redo' -l turn -x -d 'All changes of one turn: of the last one, or of the one that holds…'
 complete -c lbx -n '__lbx_in redo' -l max-bytes -x -d 'Maximum bytes of the list in the response'
 complete -c lbx -n '__lbx_in redo' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in redo' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_at 1 redo' -F
-complete -c lbx -n '__lbx_at 0' -a rewind -d 'Take a session back to one of its snapshots: undo every change that…'
+complete -c lbx -n '__lbx_at 0' -a rewind -d 'Take a session back to one of its snapshots, or to before a turn:…'
+complete -c lbx -n '__lbx_in rewind' -l turn -x -d 'Instead: back to before the turn that holds the change with this…'
 complete -c lbx -n '__lbx_in rewind' -s y -l yes -d 'Undo the changes instead of only listing them'
 complete -c lbx -n '__lbx_in rewind' -l merge -d 'Keep what others have changed in the same files since'
 complete -c lbx -n '__lbx_in rewind' -l max-bytes -x -d 'Maximum bytes of the list in the response'
@@ -408,6 +411,7 @@ complete -c lbx -n '__lbx_in log' -l offset -x -d 'Snapshots to skip'
 complete -c lbx -n '__lbx_in log' -l since -x -d 'Only snapshots after this: a snapshot’s id, a time (RFC 3339), or how…'
 complete -c lbx -n '__lbx_in log' -l grep -x -d 'Only snapshots whose subject or reason this regular expression matches'
 complete -c lbx -n '__lbx_in log' -l stat -d 'List the files of each snapshot, with lines added and removed'
+complete -c lbx -n '__lbx_in log' -l turns -d 'List turns instead of snapshots'
 complete -c lbx -n '__lbx_in log' -l graph -d 'Draw a column for each session (with --text)'
 complete -c lbx -n '__lbx_in log' -l max-bytes -x -d 'Maximum bytes of the response'
 complete -c lbx -n '__lbx_at 1 log' -F
@@ -427,7 +431,7 @@ complete -c lbx -n '__lbx_in review' -l html -r -F -d 'Write the whole story to 
 complete -c lbx -n '__lbx_in review' -l stat -d 'Leave the diffs out'
 complete -c lbx -n '__lbx_in review' -l offset -x -d 'Changes to skip'
 complete -c lbx -n '__lbx_in review' -l max-bytes -x -d 'Maximum bytes of the response'
-complete -c lbx -n '__lbx_at 0' -a blame -d 'Show which session, call and snapshot each line of a file came from'
+complete -c lbx -n '__lbx_at 0' -a blame -d 'Show which session, call, turn and snapshot each line of a file came…'
 complete -c lbx -n '__lbx_in blame' -l start-line -x -d 'First line, from 1'
 complete -c lbx -n '__lbx_in blame' -l end-line -x -d 'Last line'
 complete -c lbx -n '__lbx_in blame' -l max-bytes -x -d 'Maximum bytes of the response'
@@ -492,6 +496,7 @@ complete -c lbx -n '__lbx_in init' -l confirm -d 'Ask a person at the client abo
 complete -c lbx -n '__lbx_in init' -l dialect -x -d 'Tools of a model family instead of lbx’s'
 complete -c lbx -n '__lbx_in init' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in init' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_at 0' -a hook -d 'Serve an event of a client’s hooks, given as JSON on stdin'
 complete -c lbx -n '__lbx_at 0' -a apply_patch -d 'Apply a patch as Codex models do'
 complete -c lbx -n '__lbx_in apply_patch' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in apply_patch' -l why -x -d 'Reason for the change, recorded in the snapshot'

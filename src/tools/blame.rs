@@ -1,5 +1,6 @@
 //! `blame`: the call that each line of a file came from.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,12 @@ use super::common::time_text;
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
+use crate::engine::history::replay::Direction;
+use crate::engine::history::turns::{Turn, Turns};
+use crate::engine::journal;
 use crate::engine::snapshot::{BASELINE, Blame as Found, Origin};
+use crate::engine::store::session::SessionId;
+use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::text::content::looks_binary;
@@ -24,10 +30,12 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 const RANGE_BYTES: usize = 120;
 /// Number of digits of an ID in the text form.
 const ID_DIGITS: usize = 10;
+/// Number of characters of a title in the text form.
+const TITLE_SHOWN: usize = 30;
 /// Author of lines that no agent wrote.
 const DEVELOPER: &str = "developer";
 
-/// Show which session, call and snapshot each line of a file came from
+/// Show which session, call, turn and snapshot each line of a file came from
 ///
 /// Lines that no agent touched belong to the developer: those from before the first snapshot, and those changed without
 /// lbx. Follows the file through renames. Ignores line endings.
@@ -88,6 +96,12 @@ pub struct Range {
     /// Number of the change in the session
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// Number of the first change of its turn
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
+    /// Title of the turn, if the policy keeps titles
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Time, as RFC 3339; for the developer's lines, of the first snapshot
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
@@ -100,6 +114,40 @@ pub struct Range {
     /// Path of the file at that time, if different
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// True if a client began the turn, so that the text form names it.
+    #[serde(skip)]
+    #[schemars(skip)]
+    is_of_client: bool,
+}
+
+/// Turns of the changes of a file, by session and number.
+type TurnsByChange = BTreeMap<(String, u64), Turn>;
+
+/// Returns the turns of the changes that a file's lines came from; lines that a redo wrote are of the turn that was
+/// done again.
+fn turns_of(engine: &Engine, found: &Found) -> Result<TurnsByChange, Error> {
+    let Some(state) = State::find(&engine.workspace)? else { return Ok(BTreeMap::new()) };
+    let mut by_session: BTreeMap<&str, Turns> = BTreeMap::new();
+    let mut by_change = BTreeMap::new();
+    for Origin { snapshot, .. } in &found.origins {
+        // The name comes from a commit, and becomes that of a file.
+        if snapshot.seq == 0 || snapshot.session.parse::<SessionId>().is_err() {
+            continue;
+        }
+        let session = snapshot.session.as_str();
+        if !by_session.contains_key(session) {
+            by_session.insert(session, Turns::load(&state, session)?);
+        }
+        let redone = if snapshot.tool == Direction::Redo.name() {
+            journal::done_entry(&state, session, snapshot.seq)?
+        } else {
+            None
+        };
+        let seq = redone.and_then(|entry| entry.reverts.first().copied()).unwrap_or(snapshot.seq);
+        let turn = by_session.get(session).map(|turns| turns.of(seq));
+        by_change.extend(turn.map(|turn| ((session.to_owned(), snapshot.seq), turn)));
+    }
+    Ok(by_change)
 }
 
 /// `blame` tool.
@@ -140,7 +188,8 @@ impl Tool for Blame {
                 .warn("there was no time to look at all snapshots: older lines are shown as the developer's");
         }
         let bytes_max = engine.bytes_max(request.max_bytes);
-        page(shown, place.path().as_bytes(), &bytes, &found, &request, bytes_max)
+        let turns = turns_of(engine, &found)?;
+        page(shown, place.path().as_bytes(), &bytes, &found, &turns, &request, bytes_max)
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -171,6 +220,7 @@ fn page(
     path: &[u8],
     bytes: &[u8],
     found: &Found,
+    turns: &TurnsByChange,
     request: &Request,
     bytes_max: usize,
 ) -> Result<Response, Error> {
@@ -188,7 +238,7 @@ fn page(
     for (index, (origin, line)) in wanted.skip(start - 1).take(end + 1 - start) {
         let number = index + 1;
         let origin = origin.and_then(|at| found.origins.get(at));
-        let range = Range::of(number, origin, path);
+        let range = Range::of(number, origin, path, turns);
         let is_new = last != Some(origin.map(|origin| &origin.snapshot.id));
         size += if is_new { range.size_bytes() } else { 0 };
         if bytes_max > 0 && size > bytes_max && !ranges.is_empty() {
@@ -212,7 +262,7 @@ fn text_of(line: &[u8]) -> String {
 
 impl Range {
     /// Returns one line with its origin.
-    fn of(line: usize, origin: Option<&Origin>, path: &[u8]) -> Self {
+    fn of(line: usize, origin: Option<&Origin>, path: &[u8], turns: &TurnsByChange) -> Self {
         let nobody = Self { start_line: line, end_line: line, by: DEVELOPER, ..Self::default() };
         let Some(Origin { snapshot, path: then }) = origin else { return nobody };
         let (time, id) = (u64::try_from(snapshot.seconds).unwrap_or(0), snapshot.id.clone());
@@ -220,8 +270,12 @@ impl Range {
         if snapshot.session.is_empty() || snapshot.tool == BASELINE {
             return range;
         }
+        let turn = turns.get(&(snapshot.session.clone(), snapshot.seq));
         Self {
             by: "session",
+            turn: turn.map(|turn| turn.first),
+            is_of_client: turn.is_some_and(Turn::is_of_client),
+            title: turn.and_then(|turn| turn.title.clone()),
             session: Some(snapshot.session.clone()),
             tool: Some(snapshot.tool.clone()),
             seq: Some(snapshot.seq).filter(|seq| *seq > 0),
@@ -233,7 +287,8 @@ impl Range {
 
     /// Returns its approximate size in a response, in bytes.
     fn size_bytes(&self) -> usize {
-        let texts = [&self.session, &self.tool, &self.time, &self.snapshot, &self.why, &self.from];
+        let texts =
+            [&self.session, &self.tool, &self.time, &self.snapshot, &self.why, &self.from, &self.title];
         RANGE_BYTES + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 
@@ -246,6 +301,13 @@ impl Range {
             (Some(session), Some(tool), None) => format!("{session} {tool}"),
             _ => DEVELOPER.to_owned(),
         };
-        format!("{id:ID_DIGITS$} {who} {time}").trim_end().to_owned()
+        let turn = match (self.turn.filter(|_| self.is_of_client), &self.title) {
+            (Some(first), Some(title)) => {
+                format!(" turn {first} {:?}", title.chars().take(TITLE_SHOWN).collect::<String>())
+            }
+            (Some(first), None) => format!(" turn {first}"),
+            (None, _) => String::new(),
+        };
+        format!("{id:ID_DIGITS$} {who}{turn} {time}").trim_end().to_owned()
     }
 }

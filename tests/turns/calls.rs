@@ -283,3 +283,23 @@ fn rewind_goes_back_to_before_a_turn() {
     let error = ws.json("rewind", &json!({ "session": "s" })).error("invalid_request");
     assert_eq!(error["details"]["field"], "id");
 }
+
+#[test]
+fn blame_names_the_turn_of_a_line() {
+    let ws = two_turns();
+    edit(&ws, "s", "a.txt", "9", "nine");
+    ws.lbx(&["undo", "--turn", "1", "--session", "s"]).ok();
+    ws.lbx(&["redo", "--turn", "--session", "s"]).ok();
+    let data = ws.lbx(&["blame", "a.txt"]).ok();
+    let ranges = data["ranges"].as_array().unwrap();
+    let at = |line: u64| ranges.iter().find(|range| range["start_line"] == line).unwrap();
+    let turn = |line| (at(line)["turn"].clone(), at(line)["title"].clone());
+    assert_eq!(turn(1), (Value::Null, Value::Null));
+    assert_eq!(turn(2), (json!(1), json!("first prompt")));
+    assert_eq!(turn(6), (json!(3), json!("second prompt")));
+    assert_eq!(turn(9), (json!(5), Value::Null));
+    let text = ws.lbx(&["blame", "a.txt", "--text"]).stdout_text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[5].contains(" s edit #3 turn 3 \"second prompt\" "), "{text}");
+    assert!(lines[8].contains(" s edit #5 20"), "{text}");
+}
