@@ -124,7 +124,7 @@ pub fn at_line_feeds(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns the pieces of `text`, each up to and including the next `terminator`.
-fn cut_after(text: &[u8], terminator: u8) -> impl Iterator<Item = &[u8]> {
+pub(super) fn cut_after(text: &[u8], terminator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let end = memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1);

@@ -18,6 +18,7 @@ pub mod omission;
 pub mod patch;
 pub mod plural;
 pub mod replace;
+pub mod replaced_lines;
 pub mod shell_words;
 pub mod similarity;
 pub mod sketch;

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::lines;
+use crate::text::replaced_lines::{self, ReplacedLines};
 
 /// Add text at the end of a file
 ///
@@ -97,27 +98,31 @@ fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End
         return Ok(Response::already_applied(&current));
     }
     let seen = file.check(current)?;
-    let bytes = joined(&mut file.change, seen.current(), request.content.as_bytes(), end)?;
+    let (bytes, replaced) = joined(&mut file.change, seen.current(), request.content.as_bytes(), end)?;
     if seen.current().exists() && bytes == seen.current().bytes() {
         return Ok(Response::already_applied(seen.current()));
     }
     let response = Response::of(seen.current(), &bytes);
+    file.replaced = replaced;
     let diff = file.commit(seen, bytes, None, CallerKnowledge::ChangedLines)?;
     Ok(Response { diff, ..response })
 }
 
-/// Returns the bytes of the file with the text added.
-fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> Result<Vec<u8>, Error> {
+/// New bytes of a file, and the lines that they replace, if known.
+type Joined = (Vec<u8>, Option<Vec<ReplacedLines>>);
+
+/// Returns the bytes of the file with the text added, and the lines that this replaces.
+fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> Result<Joined, Error> {
     let shown = current.place().shown();
     if !current.exists() {
         common::must_fit(change.policy(), shown, text.len())?;
-        return Ok(text.to_vec());
+        return Ok((text.to_vec(), None));
     }
     let mut content = common::decode(current)?;
     common::must_be_encodable(content.encoding, text, shown)?;
     let text = in_style_of(&content, text);
     common::must_fit(change.policy(), shown, content.bytes_with(&text))?;
-    match end {
+    let replaced = match end {
         End::Last => {
             let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
             if is_cut_off && !text.is_empty() {
@@ -126,6 +131,7 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
                     .warn(format!("the last line of {shown} had no newline: the text continues that line"));
             }
             content.body.extend_from_slice(&text);
+            None
         }
         End::First => {
             let goes_on =
@@ -137,9 +143,12 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
                 ));
             }
             content.body.splice(0..0, text.iter().copied());
+            // By comparison, text that is like the first lines would count as added after them.
+            let old = content.body.get(text.len()..).unwrap_or_default();
+            replaced_lines::at_places((old, &[0..0]), (&content.body, &[0..text.len()]))
         }
-    }
-    Ok(content.encode())
+    };
+    Ok((content.encode(), replaced))
 }
 
 /// Converts LF in a text to the line ending of the file, if that is uniform.

@@ -16,7 +16,6 @@ use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
-use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
@@ -27,6 +26,7 @@ use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
 use crate::text::lines::LineSpan;
 use crate::text::plural::plural;
+use crate::text::replaced_lines::ReplacedLines;
 use crate::text::{checked, diff, lines, omission};
 
 /// Bytes of diff per file if the request does not ask for a diff.

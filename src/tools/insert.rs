@@ -15,13 +15,13 @@ use crate::engine::change::gate::RECENT;
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::{Gate, Policy};
-use crate::engine::store::session::ReplacedLines;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::checked::Fault;
 use crate::text::content::Content;
 use crate::text::lines::{self, LineSpan};
 use crate::text::plural::plural;
+use crate::text::replaced_lines::ReplacedLines;
 
 /// Insert lines after a line of a file
 ///

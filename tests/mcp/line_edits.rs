@@ -9,6 +9,8 @@ use crate::client::{Client, Workspace};
 
 /// Number of histories in a run, unless `LBX_HISTORIES` sets it.
 const HISTORIES: u64 = 60;
+/// Number of histories in one session, which reads the records of all its files for each call.
+const SESSION: u64 = 100;
 /// Texts that occur repeatedly.
 const COMMON: [&str; 4] = ["}", "    return;", "", "    x += 1;"];
 
@@ -175,6 +177,68 @@ impl History {
         }
     }
 
+    /// Returns one to three spans of present lines, apart from each other, with the number of new lines for each.
+    fn spans(&mut self) -> Vec<(usize, usize, usize)> {
+        let (mut spans, mut at) = (Vec::new(), 0);
+        for _ in 0..=self.random.below(3) {
+            let first = at + 1 + self.random.below(5);
+            let last = first + self.random.below(3);
+            if last <= self.lines.len() {
+                spans.push((first, last, self.random.below(4)));
+            }
+            at = last + 1;
+        }
+        spans
+    }
+
+    /// Replaces present lines in the model; equal lines at both ends of a span are the old ones.
+    fn replace(&mut self, first: usize, last: usize, mut new: Vec<Line>) {
+        let old = self.lines[first - 1..last].to_vec();
+        let head = old.iter().zip(&new).take_while(|(old, new)| old.text == new.text).count();
+        let rest = old.len().min(new.len()) - head;
+        let pairs = old.iter().rev().zip(new.iter().rev()).take(rest);
+        let tail = pairs.take_while(|(old, new)| old.text == new.text).count();
+        new[..head].clone_from_slice(&old[..head]);
+        let end = new.len();
+        new[end - tail..].clone_from_slice(&old[old.len() - tail..]);
+        self.lines.splice(first - 1..last, new);
+    }
+
+    /// Replaces several lines in one call, by a diff without context or by text: the result alone does not show which
+    /// of several equal lines are the old ones.
+    fn several(&mut self, client: &mut Client) {
+        let mut changes = Vec::new();
+        for (first, last, count) in self.spans() {
+            let new: Vec<Line> = (0..count).map(|_| self.line()).collect();
+            changes.push((first, last, new));
+        }
+        let (mut hunks, mut edits, mut grown) = (String::new(), Vec::new(), 0_isize);
+        for (first, last, new) in &changes {
+            let old = &self.lines[first - 1..*last];
+            let (old, now) = (Self::text(old), Self::text(new));
+            let start = first.strict_add_signed(grown) - usize::from(new.is_empty());
+            let _ = writeln!(hunks, "@@ -{first},{} +{start},{} @@", last + 1 - first, new.len());
+            old.lines().for_each(|line| hunks.push_str(&format!("-{line}\n")));
+            now.lines().for_each(|line| hunks.push_str(&format!("+{line}\n")));
+            edits
+                .push(json!({ "old_string": old, "new_string": now, "start_line": first, "end_line": last }));
+            grown += new.len().cast_signed() - (last + 1 - first).cast_signed();
+        }
+        let _ = writeln!(self.story, "several {hunks}");
+        let answer = if self.random.below(2) == 0 {
+            client.call("edit", &json!({ "path": self.path, "edits": edits }))
+        } else {
+            let diff = format!("--- {0}\n+++ {0}\n{hunks}", self.path);
+            client.call("patch", &json!({ "patch": diff }))
+        };
+        // Others may have changed the file, or an edit changes nothing.
+        if answer["isError"] != true {
+            for (first, last, new) in changes.into_iter().rev() {
+                self.replace(first, last, new);
+            }
+        }
+    }
+
     fn insert(&mut self, client: &mut Client) {
         let after = self.random.below(self.lines.len() + 1);
         let line = self.unique_line();
@@ -223,20 +287,62 @@ impl History {
 }
 
 #[test]
+fn several_changes_in_one_call_move_each_line_where_they_were_made() {
+    let text = "a\n}\n}\nb\n}\n}\nc\n";
+    let diff = "--- f\n+++ f\n@@ -2 +1,0 @@\n-}\n@@ -6 +4,0 @@\n-}\n";
+    let edits = json!([
+        { "old_string": "a\n}\n", "new_string": "a\n" }, { "old_string": "}\nc", "new_string": "c" }
+    ]);
+    for (tool, request) in
+        [("patch", json!({ "patch": diff })), ("edit", json!({ "path": "f", "edits": edits }))]
+    {
+        let ws = Workspace::with(&[("f", text)]);
+        let mut client = ws.serve(&[]);
+        client.ok("read", &json!({ "path": "f" }));
+        client.ok(tool, &request);
+        ws.holds("f", "a\n}\nb\n}\nc\n");
+        // The braces of lines 3 and 5 are left, whichever a comparison would choose.
+        client.ok("edit", &json!({ "path": "f", "start_line": 3, "end_line": 3, "new_string": "three" }));
+        client.ok("edit", &json!({ "path": "f", "start_line": 5, "end_line": 5, "new_string": "five" }));
+        ws.holds("f", "a\nthree\nb\nfive\nc\n");
+        for gone in [2, 6] {
+            let again = json!({ "path": "f", "start_line": gone, "end_line": gone, "new_string": "x" });
+            assert_eq!(client.call("edit", &again)["isError"], true, "line {gone} after {tool}");
+        }
+    }
+}
+
+#[test]
+fn text_in_front_of_its_like_moves_the_lines_down() {
+    let ws = Workspace::with(&[("f", "}\na\n")]);
+    let mut client = ws.serve(&[]);
+    client.ok("read", &json!({ "path": "f" }));
+    client.ok("prepend", &json!({ "path": "f", "content": "}\n" }));
+    client.ok("edit", &json!({ "path": "f", "start_line": 1, "end_line": 1, "new_string": "one" }));
+    ws.holds("f", "}\none\na\n");
+}
+
+#[test]
 fn line_number_of_an_edit_refers_to_the_line_shown() {
     let histories = std::env::var("LBX_HISTORIES").ok().and_then(|text| text.parse().ok());
-    let ws = Workspace::with(&[]);
+    let mut ws = Workspace::with(&[]);
     let mut client = ws.serve(&[]);
     for seed in 1..=histories.unwrap_or(HISTORIES) {
+        if seed % SESSION == 0 {
+            drop(client);
+            ws = Workspace::with(&[]);
+            client = ws.serve(&[]);
+        }
         let mut history = History::new(seed);
         ws.write(&history.path, &History::text(&history.lines));
         history.read(&mut client);
         for _ in 0..12 {
-            match history.random.below(10) {
+            match history.random.below(12) {
                 0 => history.read(&mut client),
                 1 | 2 => history.foreign(&ws),
                 3 => history.insert(&mut client),
                 4 => history.replace_text(&mut client),
+                5 | 6 => history.several(&mut client),
                 _ => history.edit(&mut client),
             }
             history.check(&ws);

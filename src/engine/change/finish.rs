@@ -9,7 +9,7 @@ use super::moves::ForSnapshot;
 use super::plan::{After, CallerKnowledge, Planned};
 use super::prepared::Prepared;
 use super::record::{self, StandingChange};
-use super::shown_lines::{EarlierBytes, body_of, carried_over, numbers_in, replaced_lines, still_known};
+use super::shown_lines::{EarlierBytes, body_of, carried_over, numbers_in, still_known};
 use super::{Change, without_rename};
 use crate::engine::history::replay::{Direction, Pieces};
 use crate::engine::journal::{self, MoveEntry};
@@ -23,7 +23,7 @@ use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::sync::{self, FileSystem};
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::lines;
+use crate::text::{lines, replaced_lines};
 
 impl Change<'_> {
     /// Returns the read marks after the change.
@@ -278,6 +278,7 @@ fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier:
     };
     let old = body_of(bytes);
     let numbers = numbers_in(mark, sha256, &old, earlier);
-    let replaced = file.replaced.clone().unwrap_or_else(|| replaced_lines(&old, &body_of(&after.bytes)));
+    let replaced =
+        file.replaced.clone().unwrap_or_else(|| replaced_lines::compared(&old, &body_of(&after.bytes)));
     numbers.after(&replaced)
 }

@@ -39,7 +39,7 @@ use super::journal::steps::Location;
 use super::journal::{FolderMode, JournalEntry, Version};
 use super::policy::protected::ProtectedLinks;
 use super::snapshot::BlobPrefetch;
-use super::store::session::{self, ReplacedLines, SessionState};
+use super::store::session::{self, SessionState};
 use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
 use super::workspace::Workspace;
@@ -54,6 +54,7 @@ use crate::engine::journal;
 use crate::engine::store::lock::unique_name;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::replaced_lines::ReplacedLines;
 
 pub use open::{CheckedFile, Current};
 pub use plan::CallerKnowledge;

@@ -12,11 +12,11 @@ use super::staging::Original;
 use crate::buffer::Buffer;
 use crate::engine::journal::Version;
 use crate::engine::journal::steps::{Folder, Location, Step, Thing};
-use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::fs::{is_symlink_mode, recorded_mode};
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
+use crate::text::replaced_lines::ReplacedLines;
 
 /// Mode of a new file, as far as a snapshot records it.
 const NEW_FILE_MODE: u32 = 0o644;

@@ -8,13 +8,13 @@ use similar::DiffOp;
 use super::Change;
 use super::open::Current;
 use super::plan::{After, CallerKnowledge, Planned};
-use crate::engine::store::session::{self, Lines, Numbers, ReadRecord, ReplacedLines};
+use crate::engine::store::session::{self, Lines, Numbers, ReadRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 use crate::text::content::{Start, View};
-use crate::text::line_diff;
 use crate::text::lines::{self, Common};
+use crate::text::{line_diff, replaced_lines};
 
 /// Most lines on both sides together for a full comparison; above that only lines with equal numbers are compared.
 const COMPARED_MAX: u64 = 10_000;
@@ -221,38 +221,10 @@ pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &Earl
         if version == sha256 {
             all.add_missing(&numbers);
         } else if let Some(bytes) = earlier.get(&version) {
-            all.add_missing(&numbers.after(&replaced_lines(&body_of(bytes), body)));
+            all.add_missing(&numbers.after(&replaced_lines::compared(&body_of(bytes), body)));
         }
     }
     all
-}
-
-/// Compares two texts and lists the replaced lines.
-#[must_use]
-pub fn replaced_lines(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
-    let Common { head, tail, one, other } = lines::common_lines(old, new);
-    let (old_lines, new_lines) = (one - tail - head, other - tail - head);
-    let all = ReplacedLines { first: head + 1, old_lines, new_lines };
-    if old_lines == 0 && new_lines == 0 {
-        return Vec::new();
-    }
-    let is_much = old_lines.saturating_add(new_lines) > line_diff::LINES_MAX as u64;
-    if old_lines == 0 || new_lines == 0 || is_much {
-        return vec![all];
-    }
-    let part = |text, count: u64| -> Vec<&[u8]> {
-        let bound = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
-        lines::lines(text).skip(bound(head)).take(bound(count)).collect()
-    };
-    let ops = line_diff::diff(&part(old, old_lines), &part(new, new_lines)).ops;
-    let changed = ops.iter().filter(|op| !matches!(op, similar::DiffOp::Equal { .. }));
-    changed
-        .map(|op| ReplacedLines {
-            first: head + 1 + op.old_range().start as u64,
-            old_lines: op.old_range().len() as u64,
-            new_lines: op.new_range().len() as u64,
-        })
-        .collect()
 }
 
 /// Returns the text of a file without its byte order mark; all its bytes if it is not text.

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use super::conflict::{Conflict, Failure, Fate, HunkFate, Reason};
 use super::index::{Text, Tier};
 use super::model::{
-    Body, Ending, FilePatch, Hunk, HunkLine, Kind, Line, Operation, lines, lines_at_carriage_returns,
+    Body, Ending, FilePatch, Hunk, HunkLine, Kind, Line, Operation, lines as patch_lines,
+    lines_at_carriage_returns,
 };
 use super::place::{HunkPlace, PatchOptions, Placing};
-use crate::text::checked::{Fault, items};
+use crate::text::checked::{Fault, items, slice_or_empty};
+use crate::text::lines;
+use crate::text::replaced_lines::ReplacedLines;
 
 /// Failing hunks that are explained; the rest are only counted.
 const EXPLAINED_MAX: usize = 20;
@@ -29,6 +32,8 @@ pub struct Applied {
     /// True if the patch shows what it changes: every hunk that changes something matched byte for byte and in one
     /// place only, or a binary change has the old bytes.
     pub exact_and_unique: bool,
+    /// Lines that it replaces, if they are counted as the file's own.
+    pub replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl Applied {
@@ -76,6 +81,7 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Res
             hunks: Vec::new(),
             already_applied: false,
             exact_and_unique: false,
+            replaced: None,
         }),
         Body::Binary(binary) => {
             let refused = |reason| Conflict::whole(file.patch_line, reason);
@@ -86,11 +92,15 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Res
                 hunks: Vec::new(),
                 already_applied: applied.already_applied,
                 exact_and_unique: true,
+                replaced: None,
             })
         }
         Body::Hunks(hunks) => {
             let has_lines = file.has_lines.0 || hunks.len() > 1;
             let applied = apply_hunks(hunks, before, has_lines, *options)?;
+            // The hunks count lines by line feeds.
+            let counts_alike = lines::terminator(before) == b'\n';
+            let applied = Applied { replaced: applied.replaced.filter(|_| counts_alike), ..applied };
             all_lines_deleted(file, before, &applied)?;
             Ok(applied)
         }
@@ -105,14 +115,14 @@ fn apply_hunks(
     options: PatchOptions,
 ) -> Result<Applied, Conflict> {
     let apply = |lines, is_new| Applying::new(lines, has_lines, is_new, options).run(hunks);
-    let first = apply(lines(before), false);
+    let first = apply(patch_lines(before), false);
     // Lines without context may match at their place by chance. If the rest of the patch is not applied yet,
     // neither are these lines.
     let is_doubtful = match &first {
         Ok(applied) => !applied.already_applied && applied.has_bare_hunk_done(hunks),
         Err(_) => hunks.iter().any(|hunk| hunk.old().next().is_none()),
     };
-    let first = if is_doubtful { apply(lines(before), true).or(first) } else { first };
+    let first = if is_doubtful { apply(patch_lines(before), true).or(first) } else { first };
     let is_old_mac = !options.strict && before.contains(&b'\r') && !before.contains(&b'\n');
     match first {
         Err(conflict) if is_old_mac => apply(lines_at_carriage_returns(before), false).map_err(|_| conflict),
@@ -126,7 +136,7 @@ fn all_lines_deleted(file: &FilePatch<'_>, before: &[u8], applied: &Applied) -> 
         return Ok(());
     }
     let left = if applied.already_applied { before } else { &applied.after };
-    match lines(left).len() {
+    match patch_lines(left).len() {
         0 => Ok(()),
         lines => Err(Conflict::whole(file.patch_line, Reason::Remainder { lines })),
     }
@@ -248,6 +258,7 @@ impl<'f, 'p> Applying<'f, 'p> {
         let edits: Vec<_> = self.edits.into_values().collect();
         let (after, changed) = render(&self.text.lines, &edits, hunks.len(), self.options)?;
         let growth = Growth::new(&edits);
+        let replaced = Some(edits.iter().filter_map(|edit| edit.replaced(&self.text.lines)).collect());
         let reports = hunks.iter().zip(places).zip(changed).map(|((hunk, place), changed)| HunkReport {
             line: to_index(to_offset(place.start + 1) + growth.before(place.start)),
             offset: hunk.old_index().map_or(0, |stated| offset(place, stated)),
@@ -259,7 +270,7 @@ impl<'f, 'p> Applying<'f, 'p> {
         let hunks: Vec<_> = reports.collect();
         let already_applied = hunks.iter().all(|hunk| hunk.already_applied);
         let exact_and_unique = hunks.iter().all(|hunk| hunk.exact_and_unique || hunk.already_applied);
-        Ok(Applied { after, hunks, already_applied, exact_and_unique })
+        Ok(Applied { after, hunks, already_applied, exact_and_unique, replaced })
     }
 }
 
@@ -338,6 +349,14 @@ impl Edit<'_> {
     pub fn growth(&self) -> i64 {
         let count = |lines: usize| i64::try_from(lines).unwrap_or(i64::MAX);
         count(self.added.len()) - count(self.end - self.start)
+    }
+
+    /// Returns the lines that it replaces in a file with these lines; `None` if they stay.
+    fn replaced(&self, lines: &[Line<'_>]) -> Option<ReplacedLines> {
+        let gone: Vec<&[u8]> =
+            slice_or_empty(lines, self.start..self.end).iter().map(|line| line.text).collect();
+        let added: Vec<&[u8]> = self.added.iter().map(|line| line.text).collect();
+        ReplacedLines::between(self.start as u64, &gone, &added)
     }
 }
 

@@ -9,6 +9,7 @@ use super::conflict::{Conflict, Reason};
 use super::model::{FilePatch, Operation, Patch, Strip, is_symlink};
 use super::place::PatchOptions;
 use crate::buffer::Buffer;
+use crate::text::replaced_lines::ReplacedLines;
 
 /// A file as it was before the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub struct FileOutcome {
     pub hunks: Vec<HunkReport>,
     /// True if the patch shows what it changes; see [`Applied::exact_and_unique`](super::Applied::exact_and_unique).
     pub exact_and_unique: bool,
+    /// Lines that it replaces in the file at `path`, or at `from` for a rename, if known.
+    pub replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl FileOutcome {

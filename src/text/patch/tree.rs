@@ -10,6 +10,7 @@ use super::plan::{
     Action, Before, FileOutcome, Look, PatchStep, PlanError, PlanOptions, Reader, RefusalReason, steps,
 };
 use crate::text::checked::Fault;
+use crate::text::replaced_lines::{self, ReplacedLines};
 
 /// The byte-order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -31,6 +32,8 @@ struct PatchedFile {
     hunks: Vec<HunkReport>,
     /// True if all changes so far showed what they change.
     exact_and_unique: bool,
+    /// Lines that the changes so far replace, if known.
+    replaced: Option<Vec<ReplacedLines>>,
 }
 
 /// Returns the refusal of a result that is too large.
@@ -47,13 +50,14 @@ impl PatchedFile {
     /// Creates the result for a file that is created or deleted without hunks.
     fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
         let (is_symlink, was_made) = (mode.is_some_and(is_symlink), bytes.is_some());
-        Self { bytes, mode, is_symlink, was_made, from: None, hunks: Vec::new(), exact_and_unique: true }
+        let (hunks, exact_and_unique) = (Vec::new(), true);
+        Self { bytes, mode, is_symlink, was_made, from: None, hunks, exact_and_unique, replaced: None }
     }
 
     /// Creates the result for a file or symlink after its hunks.
     fn applied(applied: Applied, mode: Option<u32>, is_symlink: bool) -> Self {
-        let Applied { after, hunks, exact_and_unique, .. } = applied;
-        Self { is_symlink, hunks, exact_and_unique, ..Self::plain(Some(after), mode) }
+        let Applied { after, hunks, exact_and_unique, replaced, .. } = applied;
+        Self { is_symlink, hunks, exact_and_unique, replaced, ..Self::plain(Some(after), mode) }
     }
 
     /// Returns the state after a step, given the one before it.
@@ -65,9 +69,15 @@ impl PatchedFile {
             from: before.from.filter(|_| is_there),
             hunks: [before.hunks, self.hunks].concat(),
             exact_and_unique: self.exact_and_unique && before.exact_and_unique,
+            replaced: both(before.replaced, self.replaced),
             ..self
         }
     }
+}
+
+/// Returns the lines that two changes replace, one after the other.
+fn both(first: Option<Vec<ReplacedLines>>, second: Option<Vec<ReplacedLines>>) -> Option<Vec<ReplacedLines>> {
+    first.zip(second).map(|(first, second)| replaced_lines::together(&first, &second))
 }
 
 /// A file as a step finds it.
@@ -325,6 +335,7 @@ impl<'r, E> Tree<'r, E> {
                 // Changes under the old name count for the file, too.
                 entry.hunks.splice(0..0, earlier.hunks);
                 entry.exact_and_unique &= earlier.exact_and_unique;
+                entry.replaced = both(earlier.replaced, entry.replaced.take());
             }
         }
         Ok(())
@@ -438,6 +449,7 @@ impl<'r, E> Tree<'r, E> {
             mode,
             hunks: entry.hunks,
             exact_and_unique: entry.exact_and_unique,
+            replaced: entry.replaced,
         }
     }
 }

@@ -12,10 +12,13 @@ use crate::text::content::View;
 use crate::text::line_diff;
 use crate::text::lines::{self, LineEnding, LineSpan};
 use crate::text::replace::{self, Replaced};
+use crate::text::replaced_lines;
 use crate::tools::common::PLACES_LISTED;
 
 /// Bytes that a list of edits may search; each edit searches the whole text.
 const SEARCHED_BYTES_MAX: usize = 4 << 30;
+/// Replaced places of a list of edits that are followed line by line; beyond that, the texts are compared.
+const REPLACED_MAX: usize = 4096;
 /// Passes over the text of an edit that may match flexibly.
 const FLEXIBLE_PASSES: usize = 20;
 
@@ -103,6 +106,7 @@ impl<'a> TextSoFar<'a> {
             matched: Matched::AlreadyApplied,
             left_out: Vec::new(),
             removed: Vec::new(),
+            replaced: Some(Vec::new()),
         };
         Self { edited, touched: Vec::new(), scopes }
     }
@@ -119,6 +123,12 @@ impl<'a> TextSoFar<'a> {
                 if matched == Matched::Sketch {
                     edited.removed.extend(removed_lines(&edited.body, &places, &replaced));
                 }
+                let lines =
+                    replaced_lines::at_places((&edited.body, &places), (&replaced.body, &replaced.ranges));
+                let lines = edited.replaced.take().zip(lines);
+                edited.replaced = lines
+                    .map(|(before, now)| replaced_lines::together(&before, &now))
+                    .filter(|lines| lines.len() <= REPLACED_MAX);
                 edited.ranges = moved(&edited.ranges, &places, &replaced);
                 self.touched = moved(&self.touched, &places, &replaced);
                 self.scopes = moved(&self.scopes, &places, &replaced);

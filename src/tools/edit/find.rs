@@ -9,6 +9,7 @@ use super::step::{Count, TextToReplace};
 use crate::buffer::Buffer;
 use crate::text::flexible::{self, Tier, Unfit};
 use crate::text::replace::{self, Flat};
+use crate::text::replaced_lines::ReplacedLines;
 
 /// Places of the old text of an edit.
 pub enum MatchedPlaces {
@@ -245,6 +246,8 @@ pub struct Edited<'a> {
     pub left_out: Vec<(usize, usize)>,
     /// Lines that a sketch removes or replaces, with their old numbers.
     pub removed: Vec<(u64, u64)>,
+    /// Lines that the edits replace, if their places tell.
+    pub replaced: Option<Vec<ReplacedLines>>,
 }
 
 /// Kind of match; of several edits the least exact one.

@@ -22,13 +22,13 @@ use crate::engine::Engine;
 use crate::engine::change::gate::{Needs, quoted};
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Gate;
-use crate::engine::store::session::ReplacedLines;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind, text};
 use crate::sha256::Sha256;
 use crate::text::content::View;
 use crate::text::escaped;
 use crate::text::replace::line_ranges;
+use crate::text::replaced_lines::ReplacedLines;
 use find::Edited;
 pub use find::Matched;
 use rebase::Placed;
@@ -201,16 +201,15 @@ struct ComputedEdit {
     bytes: Option<Buffer>,
     /// Lines that a sketch leaves out.
     left_out: Vec<(usize, usize)>,
-    /// Lines that are replaced, if certain.
+    /// Lines that the edits replace, if their places tell.
     replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl ComputedEdit {
     /// Returns the result for the edited text of a file.
-    fn of(file: &View<'_>, edited: Edited<'_>, current: &Current, steps: &[EditStep]) -> Self {
-        let replaced = rebase::replaced(file, steps, &edited);
+    fn of(file: &View<'_>, edited: Edited<'_>, current: &Current) -> Self {
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
-        let left_out = edited.left_out;
+        let (left_out, replaced) = (edited.left_out, edited.replaced);
         let bytes = (*edited.body != *file.body).then(|| file.encode(edited.body.into_owned()));
         Self { answer, bytes, left_out, replaced }
     }
@@ -238,7 +237,7 @@ fn gate(
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let edited = apply::apply(file, steps, change.policy().file_bytes());
         let edited = edited.map_err(|miss| error::explained(change, &current, &miss))?;
-        let computed = ComputedEdit::of(file, edited, &current, steps);
+        let computed = ComputedEdit::of(file, edited, &current);
         return Ok(PlannedEdit { seen: current.without_proof(), computed, rebased: true, base });
     }
     // If the policy allows the edit, no rebase is needed; a given sha256 always counts.
@@ -248,7 +247,7 @@ fn gate(
         let rebased = rebase::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
         match rebased {
             Ok(edited) if request.rebase => {
-                let computed = ComputedEdit::of(file, edited, &current, &[]);
+                let computed = ComputedEdit::of(file, edited, &current);
                 return Ok(PlannedEdit { seen: current.without_proof(), computed, rebased: true, base });
             }
             Ok(_) => {
@@ -286,7 +285,7 @@ fn gate(
     } else {
         change.prove_more(seen, request.expected_sha256, Needs::Lines(&edited.removed))?
     };
-    let computed = ComputedEdit::of(file, edited, seen.current(), steps);
+    let computed = ComputedEdit::of(file, edited, seen.current());
     Ok(PlannedEdit { seen, computed, rebased: false, base: None })
 }
 

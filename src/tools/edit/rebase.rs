@@ -5,7 +5,6 @@ use super::find::{Body, Edited};
 use super::step::{EditStep, What};
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
-use crate::engine::store::session::ReplacedLines;
 use crate::error::{Error, ErrorKind, text};
 use crate::sha256::Sha256;
 use crate::text::content::View;
@@ -49,7 +48,8 @@ pub fn rebase(
     }
     let ranges = changed_ranges(&file.body, &merged);
     let Edited { matched, left_out, removed, .. } = edited;
-    Ok(Edited { body: Body::Owned(merged.into()), count: ranges.len(), ranges, matched, left_out, removed })
+    let (body, count) = (Body::Owned(merged.into()), ranges.len());
+    Ok(Edited { body, ranges, count, matched, left_out, removed, replaced: None })
 }
 
 /// Returns the lines in which `new` differs from `old`.
@@ -163,49 +163,4 @@ pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Resul
         }
     }
     Ok(())
-}
-
-/// Returns the lines that edits replace, if certain whatever similar lines the file has.
-pub fn replaced(file: &View<'_>, steps: &[EditStep], edited: &Edited<'_>) -> Option<Vec<ReplacedLines>> {
-    let count = |range: &std::ops::Range<usize>| {
-        edited.body.get(range.clone()).map_or(0, |text| if text.is_empty() { 0 } else { lines::count(text) })
-    };
-    let mut spans: Vec<LineSpan> = steps.iter().filter_map(|step| step.lines).collect();
-    spans.sort_unstable_by_key(|span| span.first);
-    let is_lines = steps.iter().all(|step| matches!(step.what, What::Lines { .. }));
-    if is_lines && spans.len() == edited.ranges.len() && spans.len() == steps.len() {
-        let total = lines::count(&file.body);
-        let part = |(span, range): (&LineSpan, &std::ops::Range<usize>)| ReplacedLines {
-            first: span.first,
-            old_lines: (span.last.min(total) + 1).saturating_sub(span.first),
-            new_lines: count(range),
-        };
-        return Some(spans.iter().zip(&edited.ranges).map(part).collect());
-    }
-    match edited.ranges.as_slice() {
-        [range] if edited.count == 1 => Some(vec![between(&file.body, &edited.body, range)?]),
-        _ => None,
-    }
-}
-
-/// Returns the old lines that the only new range replaces.
-fn between(old: &[u8], new: &[u8], range: &std::ops::Range<usize>) -> Option<ReplacedLines> {
-    let terminator = lines::terminator(old);
-    let old_end = old.len().checked_sub(new.len().checked_sub(range.end)?)?;
-    let head = memchr::memchr_iter(terminator, old.get(..range.start)?).count() as u64;
-    let begins = |text: &[u8], at: usize| at == 0 || text.get(at - 1) == Some(&terminator);
-    let rest = old.get(old_end..)?;
-    let whole_from = if begins(old, old_end) && begins(new, range.end) {
-        0
-    } else {
-        memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1)
-    };
-    let line_start =
-        old.get(..range.start)?.iter().rposition(|byte| *byte == terminator).map_or(0, |at| at + 1);
-    let lines_of = |text: &[u8]| if text.is_empty() { 0 } else { lines::count(text) };
-    Some(ReplacedLines {
-        first: head + 1,
-        old_lines: lines_of(old.get(line_start..old_end + whole_from)?),
-        new_lines: lines_of(new.get(line_start..range.end + whole_from)?),
-    })
 }

@@ -127,6 +127,7 @@ impl<'e> Files<'e> {
             mode: None,
             hunks: Vec::new(),
             exact_and_unique: true,
+            replaced: None,
         };
         Ok(paths.into_iter().map(applied).collect())
     }
@@ -427,6 +428,7 @@ impl<'e> Files<'e> {
         };
         let known = if exists { CallerKnowledge::ChangedLines } else { CallerKnowledge::Everything };
         let sha256 = self.change.put(seen, bytes, mode, known);
+        self.change.note_replaced(outcome.replaced.clone());
         let done = if exists { FileAction::Modify } else { FileAction::Create };
         let from = match &outcome.from {
             Some(from) => Some(self.shown(from)?),
@@ -463,6 +465,7 @@ impl<'e> Files<'e> {
         let diff = wanted.of(&new, Some(source.current().bytes()), Some(&bytes));
         let mode = mode.map(|mode| with_execute_bits(source.current().mode(), mode));
         let sha256 = self.change.rename(source, target, bytes, mode)?;
+        self.change.note_replaced(outcome.replaced.clone());
         Ok(patched(outcome, FileAction::Rename, &new, Some(old), Some(sha256), diff))
     }
 

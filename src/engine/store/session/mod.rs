@@ -12,5 +12,5 @@ pub use file::{
     FOLDER, KnownSession, SHOWN_FOLDER, TURNS_FOLDER, find_shown, forget, forget_shown, is_in_use,
     keep_shown, list, load, look_at, peek, update,
 };
-pub use read_record::{Lines, Numbers, ReadRecord, ReplacedLines};
+pub use read_record::{Lines, Numbers, ReadRecord};
 pub use state::{Ended, SEQ_MAX, SessionId, SessionState, WITHHELD_MAX};

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
+use crate::text::replaced_lines::ReplacedLines;
 
 /// Most earlier versions of a file whose shown lines are kept.
 const EARLIER_MAX: usize = 3;
@@ -181,17 +182,6 @@ impl Lines {
 const LINE_MAX: u64 = 1 << 40;
 /// Most runs that are kept for a file.
 const RUNS_MAX: usize = 1024;
-
-/// Lines that a change replaced: `old_lines` lines from `first` on, counted from 1, became `new_lines` lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplacedLines {
-    /// First replaced line, or the line after an insertion.
-    pub first: u64,
-    /// Number of lines before.
-    pub old_lines: u64,
-    /// Number of lines after.
-    pub new_lines: u64,
-}
 
 /// Consecutive lines that were shown under consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
