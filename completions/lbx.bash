@@ -9,7 +9,7 @@ _lbx_data() {
         read) _lbx_flags='--offset= --limit= --start-line= --end-line= --ranges= --around-line= --column= -n --line-numbers --show-whitespace --cell= --if-sha256= --binary=base64 --max-bytes=' _lbx_places='@path @path*' ;;
         write) _lbx_flags='--line-ending=as_is,keep --expected-sha256= --create-only --allow-omission --mode= --dry-run --why= --diff --max-bytes= --content=' _lbx_places='@path' ;;
         edit) _lbx_flags='--old-string= --new-string= --word --replace-all --expected-replacements= --occurrence= --start-line= --end-line= --range-sha256= --match=exact,flexible --edits= --sketch= --allow-omission --expected-sha256= --allow-repeat --rebase --dry-run --why= --diff --max-bytes=' _lbx_places='@path @path*' ;;
-        patch) _lbx_flags='--path=@path -p= --strip= --expected-sha256-by-path= --fuzz= --strict -R --reverse --dry-run --why= --diff --max-bytes= --patch=' _lbx_places='' ;;
+        patch) _lbx_flags='--path=@path -p= --strip= --expected-sha256-by-path= --fuzz= --strict -R --reverse --allow-repeat --dry-run --why= --diff --max-bytes= --patch=' _lbx_places='' ;;
         append) _lbx_flags='--expected-sha256= --dry-run --why= --diff --max-bytes= --content=' _lbx_places='@path' ;;
         prepend) _lbx_flags='--expected-sha256= --dry-run --why= --diff --max-bytes= --content=' _lbx_places='@path' ;;
         insert) _lbx_flags='--expected-sha256= --dry-run --why= --diff --max-bytes= --content=' _lbx_places='@path -' ;;

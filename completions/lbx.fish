@@ -227,6 +227,7 @@ complete -c lbx -n '__lbx_in patch' -l expected-sha256-by-path -x -d 'SHA-256 of
 complete -c lbx -n '__lbx_in patch' -l fuzz -x -d 'Context lines at either end of a hunk that may differ'
 complete -c lbx -n '__lbx_in patch' -l strict -d 'Require exact line numbers, counts and whitespace'
 complete -c lbx -n '__lbx_in patch' -s R -l reverse -d 'Apply the patch in reverse'
+complete -c lbx -n '__lbx_in patch' -l allow-repeat -d 'Allow new lines that repeat the line just before or after those that…'
 complete -c lbx -n '__lbx_in patch' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in patch' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_in patch' -l diff -d 'Include the diff in the response'

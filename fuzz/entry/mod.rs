@@ -18,6 +18,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("unified", patches::unified),
     ("codex", patches::codex),
     ("blocks", patches::blocks),
+    ("by_line", patches::by_line),
     ("apply", patches::apply),
     ("diffs", patches::diffs),
     ("encodings", texts::encodings),

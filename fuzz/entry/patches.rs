@@ -2,8 +2,8 @@
 
 use lbx::text::diff::{FileDiff, Side, without_hunk};
 use lbx::text::patch::{
-    Action, Applied, Before, Body, FilePatch, Patch, PatchOptions, PlanOptions, Strip, apply as apply_file,
-    compose, parse, search_replace_blocks,
+    Action, Applied, Before, Body, EditPlace, FilePatch, NewText, Patch, PatchOptions, PlanOptions, Splice,
+    Strip, apply as apply_file, compose, parse, search_replace_blocks,
 };
 
 use super::split;
@@ -27,6 +27,44 @@ pub fn blocks(data: &[u8]) {
     }
     let heads: [&[u8]; 2] = [b"", b"f\n<<<<<<< SEARCH\n"];
     with_head(&heads, data);
+}
+
+/// Parses edits by line, and applies them where they say.
+pub fn by_line(data: &[u8]) {
+    let heads: [&[u8]; 4] = [b"", b"[f]\n", b"*** Begin Patch\n[f]\nPUT ", b"[f]\nCUT 1.=2 @x\n[g]\nPUT "];
+    with_head(&heads, data);
+    let Some((choice, rest)) = data.split_first() else { return };
+    let text = [heads[usize::from(*choice) % heads.len()], rest].concat();
+    let Ok(mut patch) = parse(&text).map_err(drop) else { return };
+    assert!(patch.by_line.is_empty() || patch.by_line.len() == patch.files.len(), "edits of no file");
+    let by_line = std::mem::take(&mut patch.by_line);
+    for (file, of_file) in patch.files.iter_mut().zip(&by_line) {
+        assert!(of_file.edits.iter().all(|edit| edit.patch_line > 0), "an edit before the first line");
+        let Body::Splices(splices) = &mut file.body else { continue };
+        for edit in &of_file.edits {
+            let (start, end) = match edit.place {
+                EditPlace::Lines(span) => (span.first - 1, span.last),
+                EditPlace::After(line) => (line, line),
+                EditPlace::End => (7, 7),
+            };
+            let added = match &edit.text {
+                NewText::Rows(rows) => rows.clone(),
+                NewText::Cut => Vec::new(),
+                NewText::Pasted { file, edit } => {
+                    assert_eq!(by_line[*file].edits[*edit].text, NewText::Cut, "a paste of no cut");
+                    Vec::new()
+                }
+            };
+            let index = |line| usize::try_from(line).unwrap_or(usize::MAX);
+            let (patch_line, stated) = (edit.patch_line, start + 1);
+            splices.push(Splice { patch_line, stated, start: index(start), end: index(end), added });
+        }
+        splices.sort_by_key(|splice| (splice.start, splice.end));
+        let last = splices.iter().map(|splice| splice.end).max().unwrap_or_default();
+        // A place beyond the text is an error, never a panic.
+        let applied = apply_file(file, b"a\nb\nc\nd\ne\n\ng", &PatchOptions::default());
+        assert_eq!(applied.is_ok(), last <= 7, "{last}");
+    }
 }
 
 /// Applies a patch between two texts, made from `data`, and the patch in `data` itself.

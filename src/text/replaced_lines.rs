@@ -180,23 +180,30 @@ mod tests {
     #[test]
     fn places_tell_the_replaced_lines_whatever_lines_are_alike() {
         for (old, places, new, ranges, lines) in [
-            ("a\n}\n}\nb\n", vec![2..4], "a\n}\nb\n", vec![2..2], vec![(2, 1, 0)]),
-            ("a\n}\n}\nb\n", vec![4..6], "a\n}\nb\n", vec![4..4], vec![(3, 1, 0)]),
-            ("}\n}\n", vec![0..0], "}\n}\n}\n", vec![0..2], vec![(1, 0, 1)]),
-            ("}\n}\n", vec![4..4], "}\n}\n}\n", vec![4..6], vec![(3, 0, 1)]),
+            ("a\n}\n}\nb\n", &[(2, 4)][..], "a\n}\nb\n", &[(2, 2)][..], &[(2, 1, 0)][..]),
+            ("a\n}\n}\nb\n", &[(4, 6)], "a\n}\nb\n", &[(4, 4)], &[(3, 1, 0)]),
+            ("}\n}\n", &[(0, 0)], "}\n}\n}\n", &[(0, 2)], &[(1, 0, 1)]),
+            ("}\n}\n", &[(4, 4)], "}\n}\n}\n", &[(4, 6)], &[(3, 0, 1)]),
             // Two places in a line are one, two in adjacent lines are not.
-            ("a b a\nc\n", vec![0..1, 4..5], "x b x\nc\n", vec![0..1, 4..5], vec![(1, 1, 1)]),
-            ("a\nb\nc\n", vec![0..1, 2..3], "x\ny\nc\n", vec![0..1, 2..3], vec![(1, 1, 1), (2, 1, 1)]),
-            // A line end that goes joins the next line.
-            ("a\nb\nc\n", vec![1..2], "ab\nc\n", vec![1..1], vec![(1, 2, 1)]),
-            ("a\nb", vec![3..3], "a\nb\nc", vec![3..5], vec![(3, 0, 1)]),
-            ("a\rb\rc", vec![2..3], "a\rx\rc", vec![2..3], vec![(2, 1, 1)]),
-            ("a\n", vec![0..2], "", vec![0..0], vec![(1, 1, 0)]),
+            ("a b a\nc\n", &[(0, 1), (4, 5)], "x b x\nc\n", &[(0, 1), (4, 5)], &[(1, 1, 1)]),
+            ("a\nb\nc\n", &[(0, 1), (2, 3)], "x\ny\nc\n", &[(0, 1), (2, 3)], &[(1, 1, 1), (2, 1, 1)]),
+            // A line end that is removed joins the next line.
+            ("a\nb\nc\n", &[(1, 2)], "ab\nc\n", &[(1, 1)], &[(1, 2, 1)]),
+            ("a\nb", &[(3, 3)], "a\nb\nc", &[(3, 5)], &[(3, 0, 1)]),
+            ("a\rb\rc", &[(2, 3)], "a\rx\rc", &[(2, 3)], &[(2, 1, 1)]),
+            ("a\n", &[(0, 2)], "", &[(0, 0)], &[(1, 1, 0)]),
         ] {
+            let [places, ranges] = [places, ranges].map(of_bounds);
             let found = at_places((old.as_bytes(), &places), (new.as_bytes(), &ranges));
-            assert_eq!(found, Some(replaced(&lines)), "{old:?} -> {new:?}");
+            assert_eq!(found, Some(replaced(lines)), "{old:?} -> {new:?}");
         }
-        assert_eq!(at_places((b"a\rb", &[1..2]), (b"a\nb", &[1..2])), None);
+        let place = of_bounds(&[(1, 2)]);
+        assert_eq!(at_places((b"a\rb", &place), (b"a\nb", &place)), None);
+    }
+
+    /// Returns ranges with these bounds.
+    fn of_bounds(bounds: &[(usize, usize)]) -> Vec<Range<usize>> {
+        bounds.iter().map(|&(start, end)| start..end).collect()
     }
 
     #[test]

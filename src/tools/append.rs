@@ -145,7 +145,9 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
             content.body.splice(0..0, text.iter().copied());
             // By comparison, text that is like the first lines would count as added after them.
             let old = content.body.get(text.len()..).unwrap_or_default();
-            replaced_lines::at_places((old, &[0..0]), (&content.body, &[0..text.len()]))
+            let (place, range) = (0..0, 0..text.len());
+            let (place, range) = (std::slice::from_ref(&place), std::slice::from_ref(&range));
+            replaced_lines::at_places((old, place), (&content.body, range))
         }
     };
     Ok((content.encode(), replaced))

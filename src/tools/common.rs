@@ -521,6 +521,55 @@ pub(super) fn lines_not_as_shown(
         .detail("lines", numbered_lines(body, near))
 }
 
+/// New line that repeats the line just outside the lines that it replaces, such as a brace that is closed twice.
+pub(super) struct RepeatedLine {
+    /// Error message.
+    pub message: String,
+    /// Number of the line outside.
+    pub outside: u64,
+    /// Lines around both.
+    around: (u64, u64),
+}
+
+impl RepeatedLine {
+    /// Adds to an error how to go on, and the lines of the file.
+    pub fn explain(&self, error: Error, body: &[u8]) -> Error {
+        error
+            .suggest(text!(
+                "Leave the line out, or take line {} into the range. To have it twice, set `allow_repeat`.",
+                self.outside
+            ))
+            .detail("lines", numbered_lines(body, self.around))
+    }
+}
+
+/// Returns the line just outside `span` that the first or last of the `new` lines repeats.
+pub(super) fn repeated_line(all: &[&[u8]], span: LineSpan, new: &[&[u8]]) -> Option<RepeatedLine> {
+    let line = |number: u64| {
+        let at = usize::try_from(number.checked_sub(1)?).ok()?;
+        all.get(at).map(|line| lines::without_ending(line))
+    };
+    let ends =
+        new.first().zip(new.last()).map(|(first, last)| [first, last].map(|end| lines::without_ending(end)));
+    let [first, last] = ends?;
+    let sides = [
+        ("first", first, span.first.saturating_sub(1), span.first),
+        ("last", last, span.last.saturating_add(1), span.last),
+    ];
+    sides.into_iter().find_map(|(which, new, outside, inside)| {
+        // If the old lines repeated it as well, this is intended.
+        let is_repeated = line(outside) == Some(new) && line(inside) != Some(new);
+        (is_repeated && !new.trim_ascii().is_empty()).then(|| RepeatedLine {
+            message: format!(
+                "the {which} new line is that of line {outside}, just outside {span}: {:?} would be there twice",
+                String::from_utf8_lossy(new)
+            ),
+            outside,
+            around: (span.first.min(outside).max(1), span.last.max(outside)),
+        })
+    })
+}
+
 /// Returns lines with their numbers, in the form of `read`.
 pub(super) fn numbered_lines(body: &[u8], (first, last): (u64, u64)) -> String {
     let mut text = String::new();

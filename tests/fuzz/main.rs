@@ -164,6 +164,7 @@ targets! {
     fn unified_takes_anything() "unified"
     fn codex_takes_anything() "codex"
     fn blocks_takes_anything() "blocks"
+    fn by_line_takes_anything() "by_line"
     fn apply_takes_anything() "apply"
     fn diffs_takes_anything() "diffs"
     fn encodings_takes_anything() "encodings"

@@ -30,6 +30,7 @@ type Use = fn(&str);
 const USES: &[(&str, &str, Use)] = &[
     ("edit: WHAT MATCHES", "trailing_whitespace", each_tier_of_the_table_finds_its_text),
     ("edit: SKETCHES", "# ...", sketch_replaces_the_part_between_its_markers),
+    ("patch: EDITS BY LINE", "PUT", each_operation_does_what_its_row_says),
     ("bash: NETWORK", "bash.network = [", host_list_gives_a_proxy),
     ("bash: TOOLCHAINS", "cargo", every_toolchain_row_works),
     ("bash: JOBS", "lbx bash -b", job_calls_work_in_sequence),
@@ -123,6 +124,35 @@ fn said(output: &Output) -> String {
 /// Returns the commands of a block, without the text next to them.
 fn commands(block: &str) -> Vec<&str> {
     block.lines().filter_map(|line| line.split("  ").next()).filter(|line| !line.is_empty()).collect()
+}
+
+/// Each operation of the table, on a file of nine lines, has the result that its row describes.
+fn each_operation_does_what_its_row_says(block: &str) {
+    let nine: String = (1..=9).map(|number| format!("{number}\n")).collect();
+    let results = [
+        "1 2 new 6 7 8 9",
+        "1 2 new 3 4 5 6 7 8 9",
+        "1 2 3 new 4 5 6 7 8 9",
+        "1 2 6 7 8 9",
+        "1 3 4 5 6 7 8 9 2",
+        "",
+        "1 2 3 4 5 6 7 8 9",
+    ];
+    assert_eq!(commands(block).len(), results.len());
+    for (operation, result) in commands(block).into_iter().zip(results) {
+        let ws = Workspace::with(&[("f", &nine)]);
+        ws.lbx(&["read", "f"]).ok();
+        let operation = operation.trim();
+        let patch = match operation {
+            "PUT >9 @x" => format!("[f]\nCUT 2 @x\n{operation}\n"),
+            _ if operation.ends_with(':') => format!("[f]\n{operation}\n+new\n"),
+            _ => format!("[f]\n{operation}\n"),
+        };
+        ws.lbx_stdin(&["patch"], &patch).ok();
+        let name = if operation == "MV NEW" { "NEW" } else { "f" };
+        let found = std::fs::read_to_string(ws.path(name)).unwrap_or_default();
+        assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), result, "{operation}");
+    }
 }
 
 /// Checks that a policy with the block is valid, and that its commands have a proxy.

@@ -108,6 +108,12 @@ const EXAMPLES: &[Example] = &[
         "lbx read notes.txt\nlbx patch <<'EOT'\n*** Begin Patch\n*** Update File: notes.txt\n@@\n one\n-two\n+2\n*** End Patch\nEOT",
         "\"modify\"",
     ),
+    on(
+        "patch",
+        "Move lines to another file, and replace one, without repeating them:",
+        "lbx read notes.txt README.md\nlbx patch --text <<'EOT'\n[notes.txt]\nCUT 1.=2\nPUT 3:\n+3\n[README.md]\nPUT >$\nEOT",
+        "README.md (modified)",
+    ),
     on("append", "A line at the end:", "lbx append notes.txt --content 'four\n'", "\"lines_added\":1"),
     on("append", "From a pipe:", "date | lbx append log.txt", "\"created\":true"),
     on(

@@ -210,8 +210,35 @@ const PATCH: &[Section] = &[
         "FORMATS",
         "
 patch accepts what models and tools write: unified diffs, plain or git's (renames, copies, modes, symlinks, binary
-files), Codex envelopes (*** Begin Patch), and <<<<<<< SEARCH blocks, alone, in a Markdown fence or after prose. The
-commits of a git format-patch series are applied in order. All files change, or none.
+files), Codex envelopes (*** Begin Patch), <<<<<<< SEARCH blocks, and edits by line, alone, in a Markdown fence or after
+prose. The commits of a git format-patch series are applied in order. All files change, or none.
+",
+    ),
+    (
+        "EDITS BY LINE",
+        "
+A section [PATH] names a file, and the lines below it say what happens to it. No old text is repeated:
+
+    PUT 3.=5:       replace lines 3 to 5 with the + rows below
+    PUT <3:         insert the rows before line 3; PUT <1: at the start
+    PUT >3:         insert them after line 3; PUT >$: at the end
+    CUT 3.=5 @x     delete lines 3 to 5, and keep them as @x
+    PUT >9 @x       insert @x; PUT 3.=5 @x replaces lines with it
+    REM             delete the file
+    MV NEW          move it
+
+A row begins with + and is taken as it is; + alone is a blank line. One line is 3 or 3.=3. A CUT without a name is the
+one that a PUT >9 without a name takes. A CUT may be pasted several times, in any file of the patch, below it.
+
+A number means the line that this session was shown under it, as for edit, and never counts the other edits of the
+patch. [PATH#TAG], with 8 digits or more of the file's SHA-256, takes the place of a read; lines then count in these
+bytes. expected_sha256_by_path does so too. Rows that repeat the line just outside the lines that they replace are
+refused unless allow_repeat is set. A section is known by an operation right below it. reverse and path do not go
+with this form.
+
+The language is hashline, as Oh My Pi's package @oh-my-pi/hashline 18 publishes it (README.md, grammar.lark), chosen
+because models write it already and because it alone among such forms moves lines from file to file. Left out is what
+needs a syntax tree (N*), and registers that outlive the call.
 ",
     ),
     (

@@ -66,8 +66,12 @@ impl History {
 
     fn common_line(&mut self) -> Line {
         let text = COMMON[self.random.below(COMMON.len())].to_owned();
+        Line { id: self.next_id(), text }
+    }
+
+    const fn next_id(&mut self) -> u64 {
         self.next += 1;
-        Line { id: self.next, text }
+        self.next
     }
 
     fn unique_line(&mut self) -> Line {
@@ -218,8 +222,12 @@ impl History {
             let (old, now) = (Self::text(old), Self::text(new));
             let start = first.strict_add_signed(grown) - usize::from(new.is_empty());
             let _ = writeln!(hunks, "@@ -{first},{} +{start},{} @@", last + 1 - first, new.len());
-            old.lines().for_each(|line| hunks.push_str(&format!("-{line}\n")));
-            now.lines().for_each(|line| hunks.push_str(&format!("+{line}\n")));
+            for line in old.lines() {
+                let _ = writeln!(hunks, "-{line}");
+            }
+            for line in now.lines() {
+                let _ = writeln!(hunks, "+{line}");
+            }
             edits
                 .push(json!({ "old_string": old, "new_string": now, "start_line": first, "end_line": last }));
             grown += new.len().cast_signed() - (last + 1 - first).cast_signed();
@@ -236,6 +244,87 @@ impl History {
             for (first, last, new) in changes.into_iter().rev() {
                 self.replace(first, last, new);
             }
+        }
+    }
+
+    /// Sends several edits by line as a patch, some of which move lines.
+    fn patch(&mut self, client: &mut Client) {
+        let mut text = format!("[{}]\n", self.path);
+        // Numbers of the lines, and the new ones; of a gap, the last is before the first.
+        let mut edits: Vec<(usize, usize, Vec<Line>)> = Vec::new();
+        for at in 0..=self.random.below(3) {
+            let (first, last) = self.span();
+            let gap = self.span().0;
+            let is_gap = self.placed(gap, gap + 1).is_some();
+            match self.random.below(4) {
+                0 if is_gap => {
+                    let _ = writeln!(text, "CUT {first}.={last} @r{at}\nPUT >{gap} @r{at}");
+                    let cut = self
+                        .placed(first, last)
+                        .map(|start| self.lines[start..=start + last - first].to_vec());
+                    let pasted =
+                        cut.unwrap_or_default().into_iter().map(|line| Line { id: self.next_id(), ..line });
+                    let pasted = pasted.collect();
+                    edits.extend([(first, last, Vec::new()), (gap + 1, gap, pasted)]);
+                }
+                1 if is_gap => {
+                    let line = self.unique_line();
+                    let _ = writeln!(text, "PUT >{gap}:\n+{}", line.text);
+                    edits.push((gap + 1, gap, vec![line]));
+                }
+                2 => {
+                    let _ = writeln!(text, "CUT {first}-{last}");
+                    edits.push((first, last, Vec::new()));
+                }
+                _ => {
+                    let count = 1 + self.random.below(3);
+                    let new = self.new_lines(count);
+                    let _ = writeln!(text, "PUT {first}.={last}:");
+                    for line in &new {
+                        let _ = writeln!(text, "+{}", line.text);
+                    }
+                    edits.push((first, last, new));
+                }
+            }
+        }
+        let _ = writeln!(self.story, "patch {text}");
+        let answer = client.call("patch", &json!({ "patch": text }));
+        let is_error = answer["isError"] == true;
+        if answer["structuredContent"]["files"][0]["action"] == "already_applied" {
+            return;
+        }
+        let place = |(first, last, new): &(usize, usize, Vec<Line>)| {
+            let is_gap = first > last;
+            let start = if is_gap { self.placed(*last, *last)? + 1 } else { self.placed(*first, *last)? };
+            Some((start, start + last + 1 - first, new.clone()))
+        };
+        let mut places: Vec<_> = edits.iter().map(place).collect();
+        let spans = |edits: &mut dyn Iterator<Item = (usize, usize)>| {
+            let mut spans: Vec<_> = edits.collect();
+            spans.sort_unstable();
+            let mut end = 0;
+            spans.iter().all(|&(from, to)| {
+                let before = end;
+                end = end.max(to);
+                before <= from
+            })
+        };
+        let are_apart = spans(&mut edits.iter().map(|(first, last, _)| (first - 1, *last)))
+            && spans(&mut places.iter().flatten().map(|(start, end, _)| (*start, *end)));
+        if !are_apart {
+            assert!(is_error, "made: {answer}\n{}\n{}", self.story, Self::text(&self.lines));
+            if answer["content"][0]["text"].as_str().is_some_and(|text| text.contains("\"lines\"")) {
+                self.shown_by(&answer);
+            }
+        } else if places.iter().all(Option::is_some) {
+            assert!(!is_error, "refused: {answer}\n{}\n{}", self.story, Self::text(&self.lines));
+            places.sort_by_key(|place| place.as_ref().map(|(start, end, _)| (*start, *end)));
+            for (start, end, new) in places.into_iter().flatten().rev() {
+                self.lines.splice(start..end, new);
+            }
+        } else {
+            assert!(is_error, "made: {answer}\n{}\n{}", self.story, Self::text(&self.lines));
+            self.shown_by(&answer);
         }
     }
 
@@ -337,12 +426,13 @@ fn line_number_of_an_edit_refers_to_the_line_shown() {
         ws.write(&history.path, &History::text(&history.lines));
         history.read(&mut client);
         for _ in 0..12 {
-            match history.random.below(12) {
+            match history.random.below(14) {
                 0 => history.read(&mut client),
                 1 | 2 => history.foreign(&ws),
                 3 => history.insert(&mut client),
                 4 => history.replace_text(&mut client),
                 5 | 6 => history.several(&mut client),
+                7 | 8 => history.patch(&mut client),
                 _ => history.edit(&mut client),
             }
             history.check(&ws);

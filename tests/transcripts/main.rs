@@ -31,6 +31,7 @@ mod misses;
 mod mkdir;
 mod names;
 mod patch;
+mod patch_by_line;
 mod plain_calls;
 mod policy;
 mod protection;

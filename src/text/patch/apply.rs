@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::conflict::{Conflict, Failure, Fate, HunkFate, Reason};
 use super::index::{Text, Tier};
 use super::model::{
-    Body, Ending, FilePatch, Hunk, HunkLine, Kind, Line, Operation, lines as patch_lines,
+    Body, Ending, FilePatch, Hunk, HunkLine, Kind, Line, Operation, Splice, lines as patch_lines,
     lines_at_carriage_returns,
 };
 use super::place::{HunkPlace, PatchOptions, Placing};
@@ -14,6 +14,8 @@ use crate::text::checked::{Fault, items, slice_or_empty};
 use crate::text::lines;
 use crate::text::replaced_lines::ReplacedLines;
 
+/// The byte-order mark of UTF-8.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Failing hunks that are explained; the rest are only counted.
 const EXPLAINED_MAX: usize = 20;
 
@@ -95,6 +97,8 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Res
                 replaced: None,
             })
         }
+        Body::Splices(splices) => apply_splices(splices, before, *options)
+            .map_err(|fault| Conflict::whole(file.patch_line, fault.into())),
         Body::Hunks(hunks) => {
             let has_lines = file.has_lines.0 || hunks.len() > 1;
             let applied = apply_hunks(hunks, before, has_lines, *options)?;
@@ -105,6 +109,35 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Res
             Ok(applied)
         }
     }
+}
+
+/// Replaces lines at known places; a byte-order mark stays first.
+///
+/// # Errors
+/// Fails as [`render`] does.
+fn apply_splices(splices: &[Splice<'_>], before: &[u8], options: PatchOptions) -> Result<Applied, Fault> {
+    let body = before.strip_prefix(BYTE_ORDER_MARK).unwrap_or(before);
+    let is_old_mac = lines::terminator(body) == b'\r';
+    let lines = if is_old_mac { lines_at_carriage_returns(body) } else { patch_lines(body) };
+    let edits: Vec<_> = splices.iter().enumerate().map(|(index, splice)| Edit::of(index, splice)).collect();
+    let (after, changed) = render(&lines, &edits, splices.len(), options)?;
+    let mut grown = 0;
+    let reports = splices.iter().zip(&edits).zip(&changed).map(|((splice, edit), changed)| {
+        let first = to_offset(splice.start + 1);
+        let line = to_index(first + grown);
+        grown += edit.growth();
+        let offset = first - to_offset(usize::try_from(splice.stated).unwrap_or(usize::MAX));
+        let (fuzz, tier) = (0, Tier::Exact);
+        HunkReport { line, offset, fuzz, tier, exact_and_unique: true, already_applied: !changed }
+    });
+    let mark = if body.len() < before.len() { BYTE_ORDER_MARK } else { b"" };
+    Ok(Applied {
+        hunks: reports.collect(),
+        already_applied: !changed.contains(&true),
+        exact_and_unique: true,
+        replaced: Some(edits.iter().filter_map(|edit| edit.replaced(&lines)).collect()),
+        after: [mark, &after].concat(),
+    })
 }
 
 /// Applies hunks to lines that end in line feeds or, in a file without any, in carriage returns.
@@ -344,7 +377,15 @@ pub struct Edit<'a> {
     last: LastLine,
 }
 
-impl Edit<'_> {
+impl<'a> Edit<'a> {
+    /// Returns the edit at a known place; its lines end as those of the file.
+    fn of(hunk: usize, splice: &Splice<'a>) -> Self {
+        let line = |text: &&'a [u8]| HunkLine { kind: Kind::Added, text, ending: Ending::Lf };
+        let added = splice.added.iter().map(line).collect();
+        let (start, end, last) = (splice.start, splice.end, LastLine::AsItWas);
+        Self { hunk, start, end, added, is_verbatim: false, last }
+    }
+
     /// Returns by how many lines the text grows.
     pub fn growth(&self) -> i64 {
         let count = |lines: usize| i64::try_from(lines).unwrap_or(i64::MAX);

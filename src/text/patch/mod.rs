@@ -1,7 +1,7 @@
 //! Patches: reads them in every format that models and tools write, and applies them.
 //!
-//! [`parse`] reads a unified diff (plain or from git), a Codex envelope or SEARCH/REPLACE blocks. It detects the format
-//! and returns one model, [`Patch`], which borrows from the text. [`apply`] makes the new text of one file from the
+//! [`parse`] reads a unified diff (plain or from git), a Codex envelope, SEARCH/REPLACE blocks or edits by line. It detects
+//! the format and returns one model, [`Patch`], which borrows from the text. [`apply`] makes the new text of one file from the
 //! old, and [`compose`] the outcome of a whole patch, path by path. No file is read or written here. All texts are
 //! bytes, since files and patches may have any.
 //!
@@ -24,13 +24,14 @@
 //!
 //! # Modules, in the order of the work
 //!
-//! [`parse`] detects the format by the lines that `source` knows; `unified` with `hunk` and `binary`, `codex` and
-//! `blocks` each read one format into `model`. `index` finds lines in a file, `place` decides on one hunk, `apply` on
+//! [`parse`] detects the format by the lines that `source` knows; `unified` with `hunk` and `binary`, `codex`, `blocks`
+//! and `by_line` each read one format into `model`. `index` finds lines in a file, `place` decides on one hunk, `apply` on
 //! all of a file, `conflict` explains. `plan` decides which change each file gets, and `tree` makes the files.
 
 mod apply;
 pub(super) mod binary;
 mod blocks;
+mod by_line;
 mod codex;
 mod conflict;
 mod hunk;
@@ -49,11 +50,12 @@ use source::{Source, begins, foreign, is_hunk_header};
 pub use apply::{Applied, HunkReport, apply};
 pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData};
 pub use blocks::{Block, TextOf, search_replace_blocks};
+pub use by_line::overlap;
 pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};
 pub use index::Tier;
 pub use model::{
-    Body, Ending, FilePatch, Format, Hunk, HunkLine, Kind, Line, Operation, Patch, Paths, Prefix, Strip,
-    is_symlink, lines,
+    Body, EditPlace, Ending, FileEdits, FilePatch, Format, Hunk, HunkLine, Kind, Line, LineEdit, NewText,
+    Operation, Patch, Paths, Prefix, Splice, Strip, is_symlink, lines,
 };
 pub use place::PatchOptions;
 pub use plan::{Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason};
@@ -80,10 +82,11 @@ pub fn parse_within<'a>(
 ) -> Result<Patch<'a>, ParseError> {
     let source = Source::new(text);
     let patch = match format_of(&source)? {
-        Format::Codex => Patch { format: Format::Codex, files: codex::parse(&source)? },
+        Format::Codex => Patch { files: codex::parse(&source)?, ..Patch::of(Format::Codex) },
         Format::SearchReplace => {
-            Patch { format: Format::SearchReplace, files: blocks::parse(&source, text_of)? }
+            Patch { files: blocks::parse(&source, text_of)?, ..Patch::of(Format::SearchReplace) }
         }
+        Format::ByLine => by_line::parse(&source)?,
         Format::Unified | Format::Git => unified::parse(&source, binary_bytes_max)?,
     };
     if patch.files.is_empty() {
@@ -112,7 +115,8 @@ fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
 /// Returns the error message for a text without a known format.
 fn unreadable(source: &Source<'_>) -> String {
     let any = |is: fn(&[u8]) -> bool| (0..source.len()).any(|index| source.text(index).is_some_and(is));
-    let wanted = "expected a unified diff, a `*** Begin Patch` envelope or `<<<<<<< SEARCH` blocks";
+    let wanted =
+        "expected a unified diff, a `*** Begin Patch` envelope, `<<<<<<< SEARCH` blocks or `[PATH]` sections";
     if any(|text| text.contains(&0x1b)) {
         return format!("there is no hunk here, but colour codes are: make the diff without them; {wanted}");
     }

@@ -1,7 +1,8 @@
 //! Model of a patch in any format: files, hunks, lines and their endings.
 
 use super::binary::Binary;
-use crate::text::lines::at_line_feeds;
+use crate::sha256::DigestStart;
+use crate::text::lines::{LineSpan, at_line_feeds};
 
 /// Format of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum Format {
     Codex,
     /// `<<<<<<< SEARCH` blocks.
     SearchReplace,
+    /// `[PATH]` sections of edits by line.
+    ByLine,
 }
 
 /// A parsed patch; its lines borrow from the parsed text.
@@ -23,6 +26,70 @@ pub struct Patch<'a> {
     pub format: Format,
     /// Effect on each file, in order; one file may occur several times.
     pub files: Vec<FilePatch<'a>>,
+    /// Edits by line of each file, in a patch of that format.
+    pub by_line: Vec<FileEdits<'a>>,
+}
+
+/// Edits of one file, in the order of the patch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileEdits<'a> {
+    /// First digits of the file's SHA-256 by which its lines are numbered; without it, they are as shown.
+    pub tag: Option<DigestStart>,
+    /// Edits.
+    pub edits: Vec<LineEdit<'a>>,
+}
+
+/// Edit of some lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineEdit<'a> {
+    /// Line of the patch text, from 1.
+    pub patch_line: usize,
+    /// Place of the edit.
+    pub place: EditPlace,
+    /// New text.
+    pub text: NewText<'a>,
+}
+
+/// Place of an edit, by the numbers of its lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EditPlace {
+    /// These lines.
+    Lines(LineSpan),
+    /// The gap after a line; 0 is the start of the file.
+    After(u64),
+    /// The end of the file.
+    End,
+}
+
+/// New text of an edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewText<'a> {
+    /// None: `CUT`.
+    Cut,
+    /// These lines.
+    Rows(Vec<&'a [u8]>),
+    /// The lines of an earlier `CUT`.
+    Pasted {
+        /// Index of its file in the patch.
+        file: usize,
+        /// Index of the `CUT` among the edits of that file.
+        edit: usize,
+    },
+}
+
+/// Lines of a file that are replaced where they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Splice<'a> {
+    /// Line of the patch text, from 1.
+    pub patch_line: usize,
+    /// Stated line of the edit, from 1.
+    pub stated: u64,
+    /// Index of the first removed line.
+    pub start: usize,
+    /// Index after the last removed line.
+    pub end: usize,
+    /// Lines in their place, without endings.
+    pub added: Vec<&'a [u8]>,
 }
 
 /// Type bits of a symlink in a mode; its bytes are its target.
@@ -90,6 +157,8 @@ pub struct Paths {
 pub enum Body<'a> {
     /// Line by line; without a hunk, the content stays.
     Hunks(Vec<Hunk<'a>>),
+    /// Line by line at known places; none until the caller has found them.
+    Splices(Vec<Splice<'a>>),
     /// A binary patch of git.
     Binary(Binary),
     /// The patch does not show the content: a deletion in a Codex envelope.
@@ -272,7 +341,7 @@ impl FilePatch<'_> {
     pub fn hunks(&self) -> &[Hunk<'_>] {
         match &self.body {
             Body::Hunks(hunks) => hunks,
-            Body::Binary(_) | Body::Unseen => &[],
+            Body::Splices(_) | Body::Binary(_) | Body::Unseen => &[],
         }
     }
 
@@ -286,6 +355,7 @@ impl FilePatch<'_> {
     #[must_use]
     pub fn keeps_content(&self) -> bool {
         matches!(&self.body, Body::Hunks(hunks) if hunks.is_empty())
+            || matches!(&self.body, Body::Splices(splices) if splices.is_empty())
     }
 
     /// Returns the patch that undoes it; `None` for a copy, or if the patch does not have the old content.
@@ -294,7 +364,7 @@ impl FilePatch<'_> {
         let body = match &self.body {
             Body::Hunks(hunks) => Body::Hunks(hunks.iter().map(Hunk::reversed).collect()),
             Body::Binary(binary) => Body::Binary(binary.reversed()?),
-            Body::Unseen => return None,
+            Body::Splices(_) | Body::Unseen => return None,
         };
         let operation = match self.operation {
             Operation::Create => Operation::Delete,
@@ -415,6 +485,12 @@ pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
 }
 
 impl Patch<'_> {
+    /// Creates a patch without files.
+    #[must_use]
+    pub const fn of(format: Format) -> Self {
+        Self { format, files: Vec::new(), by_line: Vec::new() }
+    }
+
     /// Resolves the names of plain diffs that depend on the tree. The callback returns true if a path exists.
     ///
     /// `--- f.orig` and `+++ f` name the one that exists, the new one first. `--- old/f` and `+++ new/f` name the file

@@ -248,7 +248,7 @@ fn keep_target(steps: &mut Vec<PatchStep<'_, '_>>, target: &[u8], refusals: &mut
 
 /// Returns `path` without empty and `.` components. The caller must check `..`, and a `/` or `/.` at the end, which
 /// only a folder can have.
-fn normal(path: &[u8]) -> Vec<u8> {
+pub(super) fn normal(path: &[u8]) -> Vec<u8> {
     let components = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let joined = components.collect::<Vec<_>>().join(&b'/');
     let first: &[u8] = if path.starts_with(b"/") { b"/" } else { b"" };

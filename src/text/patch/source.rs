@@ -130,10 +130,45 @@ pub fn is_hunk_header(text: &[u8]) -> bool {
         || matches!(text, [b'@', b'@', b'-', digit, ..] if digit.is_ascii_digit())
 }
 
+/// Returns true if a section begins at the line with `index`, alone or in an envelope.
+pub fn begins_section(source: &Source<'_>, index: usize) -> bool {
+    let Some(text) = source.text(index) else { return false };
+    if text.trim_ascii() == ENVELOPE_BEGIN {
+        return begins_section(source, index + 1);
+    }
+    section_header(text).is_some() && source.text(index + 1).is_some_and(is_operator)
+}
+
+/// Returns the path and the tag of a line `[PATH#TAG]`.
+pub fn section_header(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
+    let inner = text.trim_ascii_end().strip_prefix(b"[")?.strip_suffix(b"]")?;
+    let hash = inner.iter().rposition(|byte| *byte == b'#');
+    let tagged = hash.and_then(|at| Some((inner.get(..at)?, inner.get(at + 1..)?)));
+    let tagged = tagged.filter(|(_, tag)| tag.len() >= TAG_MIN && tag.iter().all(u8::is_ascii_hexdigit));
+    let (path, tag) = tagged.map_or((inner, None), |(path, tag)| (path, Some(tag)));
+    (!path.trim_ascii().is_empty()).then_some((path, tag))
+}
+
+/// Fewest digits after a `#` that are a tag and not a part of the path.
+const TAG_MIN: usize = 4;
+
+/// Returns true if a line looks like an operation.
+fn is_operator(text: &[u8]) -> bool {
+    let begins = |word: &[u8], next: &[u8]| {
+        text.strip_prefix(word).and_then(<[u8]>::first).is_some_and(|byte| next.contains(byte))
+    };
+    begins(b"PUT ", b"<>0123456789")
+        || begins(b"CUT ", b"0123456789")
+        || text.trim_ascii_end() == b"REM"
+        || text.strip_prefix(b"MV ").is_some_and(|path| !path.trim_ascii().is_empty())
+}
+
 /// Returns the format of the patch that begins at the line with `index`.
 pub fn begins(source: &Source<'_>, index: usize) -> Option<Format> {
     let text = source.text(index)?;
-    if text.trim_ascii() == ENVELOPE_BEGIN {
+    if begins_section(source, index) {
+        Some(Format::ByLine)
+    } else if text.trim_ascii() == ENVELOPE_BEGIN {
         Some(Format::Codex)
     } else if search_marker(text).is_some() {
         Some(Format::SearchReplace)

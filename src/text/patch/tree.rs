@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::apply::{Applied, HunkReport, apply};
+use super::apply::{Applied, BYTE_ORDER_MARK, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
 use super::model::{Body, FilePatch, Format, Hunk, Operation, Patch, SYMLINK_MODE, is_symlink};
 use super::place::PatchOptions;
@@ -11,9 +11,6 @@ use super::plan::{
 };
 use crate::text::checked::Fault;
 use crate::text::replaced_lines::{self, ReplacedLines};
-
-/// The byte-order mark of UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// State of a file after the steps so far, or the result of one step.
 #[derive(Debug, Clone)]
@@ -246,7 +243,7 @@ impl<'r, E> Tree<'r, E> {
         let size = match &file.body {
             Body::Hunks(hunks) => hunks.first().map_or(0, Hunk::new_bytes),
             Body::Binary(binary) => binary.bytes_after(),
-            Body::Unseen => 0,
+            Body::Splices(_) | Body::Unseen => 0,
         };
         self.options.must_fit(size).map_err(|fault| too_large(file, fault))?;
         let bytes = match &file.body {
@@ -254,7 +251,7 @@ impl<'r, E> Tree<'r, E> {
             Body::Binary(binary) => binary.apply(b"").map(|applied| applied.after).map_err(|message| {
                 RefusalReason::Conflict(Conflict::whole(file.patch_line, Reason::Binary(message)))
             })?,
-            Body::Unseen => Vec::new(),
+            Body::Splices(_) | Body::Unseen => Vec::new(),
         };
         let mode = match self.obstacle(path) {
             Some(there) if there != bytes || self.now(path).is_symlink != file.speaks_of_symlink() => {

@@ -37,7 +37,7 @@ pub fn parse<'a>(source: &Source<'a>, binary_bytes_max: usize) -> Result<Patch<'
     for file in &reader.files {
         check(file)?;
     }
-    Ok(Patch { format: reader.format, files: reader.files })
+    Ok(Patch { files: reader.files, ..Patch::of(reader.format) })
 }
 
 /// State of the reader.

@@ -5,7 +5,7 @@ use super::find::{Body, Edited};
 use super::step::{EditStep, What};
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
-use crate::error::{Error, ErrorKind, text};
+use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
 use crate::text::lines::LineSpan;
@@ -128,38 +128,12 @@ pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Resul
         return Ok(());
     }
     let all = lines::all(&file.body);
-    let line = |number: u64| {
-        let at = usize::try_from(number.checked_sub(1)?).ok()?;
-        all.get(at).map(|line| lines::without_ending(line))
-    };
     for step in steps {
         let (What::Lines { new }, Some(span)) = (&step.what, step.lines) else { continue };
-        let new = new.as_bytes();
-        let mut inner = lines::lines(new).map(lines::without_ending);
-        let Some(first) = inner.next() else { continue };
-        let last = inner.last().unwrap_or(first);
-        let sides = [
-            ("first", first, span.first.saturating_sub(1), span.first),
-            ("last", last, span.last.saturating_add(1), span.last),
-        ];
-        for (which, new, outside, inside) in sides {
-            // If the old lines repeated it as well, this is intended.
-            let is_repeated = line(outside) == Some(new) && line(inside) != Some(new);
-            if is_repeated && !new.trim_ascii().is_empty() {
-                let text = String::from_utf8_lossy(new);
-                let message = format!(
-                    "the {which} new line is that of line {outside}, just outside {span}: {text:?} would be there twice"
-                );
-                return Err(step
-                    .named
-                    .refusal(ErrorKind::InvalidRequest, message, name)
-                    .suggest(text!(
-                        "Leave the line out, or take line {} into the range. To have it twice, set `allow_repeat`.",
-                        outside
-                    ))
-                    .detail("field", "new_string")
-                    .detail("lines", common::numbered_lines(&file.body, (span.first.min(outside).max(1), span.last.max(outside)))));
-            }
+        let new: Vec<&[u8]> = lines::all(new.as_bytes());
+        if let Some(repeated) = common::repeated_line(&all, span, &new) {
+            let error = step.named.refusal(ErrorKind::InvalidRequest, repeated.message.clone(), name);
+            return Err(repeated.explain(error, &file.body).detail("field", "new_string"));
         }
     }
     Ok(())

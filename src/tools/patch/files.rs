@@ -41,6 +41,19 @@ pub struct Files<'e> {
     stated: Option<BTreeMap<String, Option<Sha256>>>,
     /// Expected SHA-256 by canonical path, once the files are known.
     expected: Option<BTreeMap<WorkspacePath, Option<Sha256>>>,
+    /// Proof of edits by line, by path in the patch.
+    pub line_proofs: HashMap<Vec<u8>, LineProof>,
+}
+
+/// Proof that the caller knows the lines that its edits name.
+#[derive(Debug)]
+pub enum LineProof {
+    /// The session was shown them; with the bytes that it saw, if others have changed the file since.
+    Shown(Option<Vec<u8>>),
+    /// A tag is the beginning of the file's SHA-256.
+    Tag,
+    /// None yet: the gate must know these lines of the file as it is now.
+    Gate(Vec<(u64, u64)>),
 }
 
 impl<'e> Files<'e> {
@@ -61,6 +74,7 @@ impl<'e> Files<'e> {
             result: ResultingTree::default(),
             stated,
             expected: None,
+            line_proofs: HashMap::new(),
         })
     }
 
@@ -167,6 +181,22 @@ impl<'e> Files<'e> {
             Encoding::Utf16Le | Encoding::Utf16Be => Arc::new(text.body.into_owned().into()),
         };
         Ok(Some(Before { bytes, mode: current.mode() }))
+    }
+
+    /// Returns the existing file at a path that was read, with the change.
+    pub fn file(&mut self, path: &[u8]) -> Option<(&mut Change<'e>, &Current)> {
+        let current = self.known.get(path).filter(|current| current.exists())?;
+        Some((&mut self.change, current))
+    }
+
+    /// Returns true if the request states a SHA-256 of the file at a path that was read.
+    ///
+    /// # Errors
+    /// Fails as for any path.
+    pub fn has_expectation(&mut self, path: &[u8]) -> Result<bool, Error> {
+        self.settle_expected()?;
+        let canonical = self.canonical(path)?;
+        Ok(self.expected.as_ref().is_some_and(|expected| expected.contains_key(&canonical)))
     }
 
     /// Opens a file, or a symlink itself. A file that the patch removes, and that is in the way, counts as missing.
@@ -350,6 +380,28 @@ impl<'e> Files<'e> {
         }
     }
 
+    /// Checks one file at the gate whose edits may name lines by number; returns the bytes that the caller saw, if
+    /// others have changed it since.
+    fn prove_edits(
+        &mut self,
+        current: Current,
+        path: &[u8],
+        proof: Proof,
+        exact_and_unique: bool,
+    ) -> Result<(CheckedFile, Option<Vec<u8>>), Error> {
+        Ok(match self.line_proofs.remove(path) {
+            None => (self.prove(current, proof, exact_and_unique, Needs::Any)?, None),
+            Some(LineProof::Shown(base)) => (current.without_proof(), base),
+            Some(LineProof::Tag) => {
+                let sha256 = current.sha256();
+                (self.change.prove(current, Some(sha256), Needs::Any)?, None)
+            }
+            Some(LineProof::Gate(lines)) => {
+                (self.prove(current, Proof::Read, false, Needs::Lines(&lines))?, None)
+            }
+        })
+    }
+
     /// Takes a file that was read; reads it again if it is needed twice.
     fn take(&mut self, path: &[u8]) -> Result<Current, Error> {
         if let Some(current) = self.known.remove(path) {
@@ -416,7 +468,7 @@ impl<'e> Files<'e> {
     ) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
         let exists = current.exists();
-        let seen = self.prove(current, proof, outcome.exact_and_unique, Needs::Any)?;
+        let (seen, base) = self.prove_edits(current, &outcome.path, proof, outcome.exact_and_unique)?;
         let shown = seen.current().place().shown().to_owned();
         let bytes = encoded((outcome, after), seen.current(), self.change.policy(), &shown)?;
         let before = exists.then(|| seen.current().bytes());
@@ -426,7 +478,11 @@ impl<'e> Files<'e> {
         } else {
             mode.filter(|mode| mode & 0o111 != 0 || is_symlink(*mode))
         };
-        let known = if exists { CallerKnowledge::ChangedLines } else { CallerKnowledge::Everything };
+        let known = match base {
+            Some(base) => CallerKnowledge::ChangedSince(base),
+            None if exists => CallerKnowledge::ChangedLines,
+            None => CallerKnowledge::Everything,
+        };
         let sha256 = self.change.put(seen, bytes, mode, known);
         self.change.note_replaced(outcome.replaced.clone());
         let done = if exists { FileAction::Modify } else { FileAction::Create };
@@ -456,7 +512,7 @@ impl<'e> Files<'e> {
         let source = if is_pure && !has_expectation {
             source.without_proof()
         } else {
-            self.prove(source, proof, outcome.exact_and_unique, Needs::Any)?
+            self.prove_edits(source, from, proof, outcome.exact_and_unique)?.0
         };
         let target = self.take(&outcome.path)?;
         let target = self.prove(target, proof, outcome.exact_and_unique, Needs::Any)?;

@@ -1,5 +1,6 @@
 //! `patch`: makes several changes to several files, all or none.
 
+mod by_line;
 mod files;
 mod request;
 mod tree;
@@ -165,9 +166,10 @@ pub fn run(
     };
     let file_bytes = engine.policy().file_bytes();
     let text_of = |named: Option<&[u8]>| files::text_of(&engine.workspace, request.path.as_deref(), named);
+    let texts;
     let parsed = parse_within(&request.patch.0, file_bytes, &text_of);
     let mut patch = parsed.map_err(|error| request::invalid(&error))?;
-    let mut options = request.plan_options(file_bytes)?;
+    let mut options = request.plan_options(patch.format, file_bytes)?;
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
     }
@@ -182,6 +184,10 @@ pub fn run(
     let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
     options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest())?;
+    if patch.format == Format::ByLine && !is_repeated {
+        texts = by_line::texts(&patch, &mut files)?;
+        by_line::place(&mut patch, &mut files, &texts, request.allow_repeat)?;
+    }
     let composed = composed(&patch, &options, &mut files, &control);
     let outcomes = match composed {
         Ok(outcomes) => outcomes,
@@ -308,6 +314,7 @@ impl Tool for ApplyPatch {
             fuzz: 0,
             strict: false,
             reverse: false,
+            allow_repeat: false,
             options: ContentOptions { change: request.options, ..ContentOptions::default() },
         };
         run(engine, Self::NAME, &request, Proof::Context)

@@ -13,14 +13,17 @@ use serde_json::{Value, json};
 use crate::error::{Error, ErrorKind, text};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::patch::{
-    Failure, Fate, HunkFate, ParseError, PatchOptions, PlanOptions, Reason, Refusal, RefusalReason, Strip,
+    Failure, Fate, Format, HunkFate, ParseError, PatchOptions, PlanOptions, Reason, Refusal, RefusalReason,
+    Strip,
 };
 use crate::tools::common::ContentOptions;
 
 /// Apply a patch to several files, all or none
 ///
-/// Takes a unified diff (plain or git's), a Codex `*** Begin Patch` envelope, or SEARCH/REPLACE blocks. If a single
-/// hunk does not apply, nothing is changed, and the error explains each hunk.
+/// Takes a unified diff (plain or git's), a Codex `*** Begin Patch` envelope, SEARCH/REPLACE blocks, or edits by line
+/// as shown: `[PATH]`, below it `PUT 3.=5:` with `+` rows, `PUT >9:` (after line 9), `PUT <1:`, `CUT 3.=5`, and `PUT >9`,
+/// which pastes what the last `CUT` took, in this file or another. If a single hunk does not apply, nothing is changed,
+/// and the error explains each hunk.
 ///
 /// Files that it modifies or deletes must have been read in this session and be unchanged since.
 /// Changes that are already applied are left alone.
@@ -57,6 +60,10 @@ pub struct Request {
     #[arg(long, short = 'R')]
     #[serde(default)]
     pub reverse: bool,
+    /// Allow new lines that repeat the line just before or after those that they replace
+    #[arg(long)]
+    #[serde(default)]
+    pub allow_repeat: bool,
     /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
@@ -74,7 +81,22 @@ impl Request {
     }
 
     /// Returns the options for reading the patch; no resulting file may exceed `bytes_max` bytes.
-    pub(super) fn plan_options(&self, bytes_max: usize) -> Result<PlanOptions, Error> {
+    ///
+    /// # Errors
+    /// Returns `invalid_request` for an empty path, or an option that the format does not have.
+    pub(super) fn plan_options(&self, format: Format, bytes_max: usize) -> Result<PlanOptions, Error> {
+        let is_foreign = [
+            (
+                self.path.is_some(),
+                "path",
+                "in a patch by lines, each section names its file: leave `path` out",
+            ),
+            (self.reverse, "reverse", "a patch by lines has no reverse: `undo` takes a change back"),
+        ];
+        let mut is_foreign = is_foreign.into_iter().filter(|_| format == Format::ByLine);
+        if let Some((_, field, message)) = is_foreign.find(|(is_given, ..)| *is_given) {
+            return Err(Error::invalid(message).detail("field", field));
+        }
         let target = match &self.path {
             Some(path) if path.as_os_str().is_empty() => {
                 return Err(Error::invalid("path is empty").detail("field", "path"));
