@@ -294,6 +294,8 @@ impl Numbers {
     /// Adds the numbers of another list that this one does not have.
     pub fn add_missing(&mut self, other: &Self) {
         let mut all = other.clone();
+        // The line last shown under such a number is gone: the one shown before is not meant.
+        self.gone.ranges().iter().for_each(|&(first, last)| all.forget(first, last));
         all.gone = Lines::from_ranges([self.gone.ranges(), all.gone.ranges()].concat(), RUNS_MAX);
         self.runs.iter().for_each(|run| all.put(*run));
         *self = all;
@@ -307,23 +309,28 @@ impl Numbers {
 
     /// Adds a run; its numbers lose their earlier meaning.
     fn put(&mut self, new: Run) {
-        let end = new.shown + new.lines;
-        let mut runs = Vec::with_capacity(self.runs.len() + 2);
-        for run in std::mem::take(&mut self.runs) {
-            let run_end = run.shown + run.lines;
-            if run.shown < new.shown {
-                runs.push(Run { lines: run.lines.min(new.shown - run.shown), ..run });
-            }
-            if run_end > end {
-                let skipped = end.saturating_sub(run.shown);
-                let (shown, now) = (run.shown + skipped, run.now + skipped);
-                runs.push(Run { shown, now, lines: run.lines - skipped });
-            }
-        }
+        self.forget(new.shown, new.shown + new.lines - 1);
+        let mut runs = std::mem::take(&mut self.runs);
         runs.push(new);
         runs.sort_unstable();
         runs.truncate(RUNS_MAX);
         self.runs = joined(runs);
+    }
+
+    /// Removes the lines that were shown as `first` to `last`.
+    fn forget(&mut self, first: u64, last: u64) {
+        let mut runs = Vec::with_capacity(self.runs.len() + 2);
+        for run in std::mem::take(&mut self.runs) {
+            if run.shown < first {
+                runs.push(Run { lines: run.lines.min(first - run.shown), ..run });
+            }
+            let skipped = last.saturating_add(1).saturating_sub(run.shown);
+            if skipped < run.lines {
+                let (shown, now) = (run.shown + skipped, run.now + skipped);
+                runs.push(Run { shown, now, lines: run.lines - skipped });
+            }
+        }
+        self.runs = runs;
     }
 }
 
@@ -386,6 +393,14 @@ mod tests {
         let numbers: Numbers = serde_json::from_str(stored).unwrap();
         assert_eq!((numbers.now(3), numbers.now(4), numbers.now(5)), (Some(4), Some(5), None));
         assert_eq!(numbers.after(&[replaced(1, 0, 1)]).now(4), Some(6));
+    }
+
+    #[test]
+    fn number_of_a_deleted_line_is_not_that_of_a_line_shown_before() {
+        let mut newer = Numbers::of_ranges(&[(20, 21)]).after(&[replaced(20, 1, 0)]);
+        newer.add_missing(&Numbers::of_ranges(&[(19, 22)]).after(&[replaced(1, 0, 4)]));
+        let now = [19, 20, 21, 22].map(|line| newer.now(line));
+        assert_eq!((now, newer.has(20)), ([Some(23), None, Some(20), Some(26)], true));
     }
 
     #[test]
