@@ -9,7 +9,7 @@ let next = 0;
 /** The events of one answer of the Messages API. */
 function* messages(step, id) {
   const usage = { input_tokens: 1, output_tokens: 1 };
-  const message = { id: "m", type: "message", role: "assistant", model: "m", content: [], stop_reason: null, usage };
+  const message = { id: `m${id}`, type: "message", role: "assistant", model: "m", content: [], stop_reason: null, usage };
   yield ["message_start", { message }];
   if (step.name) {
     const block = { type: "tool_use", id: `toolu_${id}`, name: step.name, input: {} };
@@ -65,7 +65,11 @@ const server = http.createServer((request, response) => {
     const step = tools.length > 0 ? (script[next++] ?? {}) : {};
     const said = asked.messages ?? asked.input;
     const skill = body.match(/lbx:lbx: [^\\]*/)?.[0];
-    if (tools.length > 0) console.log(JSON.stringify({ tools, last: said.at(-1), skill }));
+    const blocks = (message) => (Array.isArray(message.content) ? message.content : []);
+    const result = said.flatMap(blocks).find((block) => block.tool_use_id === `toolu_${next - 1}`);
+    const bytes = (tool) => [tool.name, Buffer.byteLength(JSON.stringify(tool))];
+    const definitions = next > 1 ? undefined : Object.fromEntries((asked.tools ?? []).map(bytes));
+    if (tools.length > 0) console.log(JSON.stringify({ tools, last: said.at(-1), result, skill, definitions }));
     response.writeHead(200, { "content-type": "text/event-stream" });
     for (const [type, data] of api(step, next)) {
       response.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`);
