@@ -237,8 +237,8 @@ refused unless allow_repeat is set. A section is known by an operation right bel
 with this form.
 
 The language is hashline, as Oh My Pi's package @oh-my-pi/hashline 18 publishes it (README.md, grammar.lark), chosen
-because models write it already and because it alone among such forms moves lines from file to file. Left out is what
-needs a syntax tree (N*), and registers that outlive the call.
+because models write it already, and because it moves lines from file to file. Left out is what needs a syntax tree
+(N*), and registers that outlive the call.
 ",
     ),
     (

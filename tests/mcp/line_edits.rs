@@ -413,10 +413,12 @@ fn text_in_front_of_its_like_moves_the_lines_down() {
 
 #[test]
 fn line_number_of_an_edit_refers_to_the_line_shown() {
-    let histories = std::env::var("LBX_HISTORIES").ok().and_then(|text| text.parse().ok());
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (first, histories) =
+        (number("LBX_RANDOM_SEED").unwrap_or(1), number("LBX_HISTORIES").unwrap_or(HISTORIES));
     let mut ws = Workspace::with(&[]);
     let mut client = ws.serve(&[]);
-    for seed in 1..=histories.unwrap_or(HISTORIES) {
+    for seed in first..first + histories {
         if seed % SESSION == 0 {
             drop(client);
             ws = Workspace::with(&[]);
