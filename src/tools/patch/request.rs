@@ -20,10 +20,9 @@ use crate::tools::common::ContentOptions;
 
 /// Apply a patch to several files, all or none
 ///
-/// Takes a unified diff (plain or git's), a Codex `*** Begin Patch` envelope, SEARCH/REPLACE blocks, or edits by line
-/// as shown: `[PATH]`, below it `PUT 3.=5:` with `+` rows, `PUT >9:` (after line 9), `PUT <1:`, `CUT 3.=5`, and `PUT >9`,
-/// which pastes what the last `CUT` took, in this file or another. If a single hunk does not apply, nothing is changed,
-/// and the error explains each hunk.
+/// Takes a unified diff, a Codex `*** Begin Patch` envelope, SEARCH/REPLACE blocks, or edits by line: `[PATH]`, then
+/// `PUT 3.=5:` or `PUT >9:` with `+` rows below, `CUT 3.=5`, or `PUT >9` to paste what was cut. If one hunk does not
+/// apply, nothing is changed, and the error explains each.
 ///
 /// Files that it modifies or deletes must have been read in this session and be unchanged since.
 /// Changes that are already applied are left alone.
