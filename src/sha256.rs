@@ -48,6 +48,18 @@ impl Sha256 {
     }
 }
 
+/// Returns the end of a state file: the digest of its JSON, on a line of its own.
+#[must_use]
+pub fn seal_of(json: &[u8]) -> String {
+    format!("\n{}\n", Sha256::of(json))
+}
+
+/// Splits a state file into its JSON, which is one line, and its seal.
+#[must_use]
+pub fn split_seal(bytes: &[u8]) -> (&[u8], &[u8]) {
+    bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len()))
+}
+
 /// First digits of a digest, enough to tell one text of a file from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestStart(String);

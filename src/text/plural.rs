@@ -20,6 +20,16 @@ pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str
     format!("{count} {plural}")
 }
 
+/// Returns the first names of a list, for a message.
+#[must_use]
+pub fn some_of(names: &[String]) -> String {
+    /// Largest number of names.
+    const NAMED: usize = 5;
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

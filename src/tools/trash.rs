@@ -13,16 +13,17 @@ use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::change::gate::RECENT;
+use crate::engine::change::trash::damaged_entry;
 use crate::engine::policy::Policy;
 use crate::engine::store::audit::AuditFile;
 use crate::engine::store::state::State;
-use crate::engine::store::trash::{self, TrashEntry};
+use crate::engine::store::trash::{self, Description, TrashEntry};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::removal::Removed;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::plural::{plural, some_of};
 
 /// Default number of entries in a response.
 const ENTRIES: usize = 100;
@@ -141,11 +142,10 @@ impl Tool for Trash {
 }
 
 /// Lists the entries of the trash.
-fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
-    let entries = match State::find(&engine.workspace)? {
-        Some(state) => trash::list(&state)?,
-        None => Vec::new(),
-    };
+fn list(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
+    let state = State::find(&engine.workspace)?;
+    let entries = trash::list_of(state.as_ref())?;
+    engine.warn_if(damaged(state.as_ref())?);
     let limit = match request.limit.unwrap_or(ENTRIES) {
         0 => usize::MAX,
         limit => limit,
@@ -162,6 +162,16 @@ fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
         truncated,
         next_offset: truncated.then_some(next),
     })
+}
+
+/// Returns a warning that names the entries whose descriptions are damaged.
+fn damaged(state: Option<&State>) -> Result<Option<String>, Error> {
+    let Some(state) = state else { return Ok(None) };
+    let ids = trash::damaged(state)?;
+    let (count, folder) = (plural(ids.len(), "trash entry"), state.shown(trash::FOLDER));
+    let warning =
+        || format!("skipped {count} with a damaged description, kept in {folder}: {}", some_of(&ids));
+    Ok((!ids.is_empty()).then(warning))
 }
 
 /// Returns the first entries that fit into a response, at least one.
@@ -188,10 +198,7 @@ fn within<'e>(
 /// Removes entries for good.
 fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let mut change = engine.begin(Trash::NAME, &[], request.dry_run)?;
-    let mut entries = match change.state() {
-        Some(state) => trash::list(state)?,
-        None => Vec::new(),
-    };
+    let mut entries = trash::list_of(change.state())?;
     if let Some(id) = &request.trash_id {
         entries.retain(|entry| entry.id == *id);
         if entries.is_empty() {
@@ -403,6 +410,13 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
 /// Returns the entry of the trash that the request means.
 fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry, Error> {
     let entries = trash::list_of(change.state())?;
+    if let (Some(id), Some(state)) = (&request.trash_id, change.state())
+        && matches!(trash::described(state, id)?, Description::Damaged)
+    {
+        return Err(damaged_entry(state, id));
+    }
+    let warning = damaged(change.state())?;
+    change.engine().warn_if(warning);
     match (&request.trash_id, &request.path) {
         (Some(id), None) => {
             entries.iter().find(|entry| entry.id == *id).cloned().ok_or_else(|| missing(id, &entries, change))

@@ -24,9 +24,9 @@ fn trash_purge_counts_the_removed_files() {
     // The description may claim anything.
     for id in names_in(&ws.path(&state("trash"))) {
         let path = state(&format!("trash/{id}/entry.lbx"));
-        let mut entry: Value = serde_json::from_slice(&ws.read_bytes(&path)).unwrap();
-        (entry["files"], entry["bytes"]) = (u64::MAX.into(), u64::MAX.into());
-        ws.write(&path, entry.to_string());
+        change_state_file(&ws.path(&path), |entry| {
+            (entry["files"], entry["bytes"]) = (u64::MAX.into(), u64::MAX.into());
+        });
     }
     ws.lbx(&["trash"]).ok();
     let data = ws.lbx(&["trash", "purge"]).ok();

@@ -252,7 +252,7 @@ impl Change<'_> {
         }
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
         for (number, entry) in self.described.iter().enumerate() {
-            let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
+            let bytes = entry.to_bytes()?;
             let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
             let (at, size, mode) =
                 (self.location(&entry.description(state)), bytes.len() as u64, staged.mode);

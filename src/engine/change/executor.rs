@@ -527,13 +527,17 @@ impl SpecialFile {
 /// # Errors
 /// Returns the OS error; a later gc removes leftovers from the trash.
 pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -> std::io::Result<Thing> {
-    let system = |error: crate::error::Error| std::io::Error::other(error.message().to_owned());
     let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).map_err(system)?;
     describe(&folder, entry)?;
     make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode)?;
     let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT))?;
     rustix::fs::fsync(&*folder)?;
     Ok(Thing { inode: made.st_ino, is_folder: false })
+}
+
+/// Returns an error of lbx in the form of an OS error.
+fn system(error: Error) -> std::io::Error {
+    std::io::Error::other(error.message().to_owned())
 }
 
 /// Creates a file with this type and these permission bits.
@@ -551,7 +555,7 @@ pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u
 fn describe(folder: &OwnedFd, entry: &TrashEntry) -> std::io::Result<()> {
     let mut described = entry.clone();
     described.files = 1;
-    let bytes = serde_json::to_vec(&described)?;
+    let bytes = described.to_bytes().map_err(system)?;
     let name = OsStr::new(trash::DESCRIPTION);
     let mut file = fs::create_at(folder.as_fd(), name, DESCRIPTION_MODE)?;
     file.write_all(&bytes)?;

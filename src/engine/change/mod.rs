@@ -22,7 +22,7 @@ pub mod record;
 mod recover;
 pub mod shown_lines;
 pub mod staging;
-mod trash;
+pub mod trash;
 pub mod without_rename;
 
 use std::cell::{Cell, OnceCell, RefCell};

@@ -9,7 +9,7 @@ use super::moves::{kind, walk};
 use crate::engine::history::replay::{Live, ReplayResult};
 use crate::engine::journal::{FolderEntry, Version};
 use crate::engine::store::state::State;
-use crate::engine::store::trash::{self, TrashEntry};
+use crate::engine::store::trash::{self, Description, TrashEntry};
 use crate::engine::workspace::digest::{Contents, Digest};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
@@ -129,7 +129,11 @@ impl Change<'_> {
         };
         let (left, entered) = (ids(&leaving), ids(&coming));
         for id in left.union(&entered) {
-            let Some(entry) = trash::described(state, id)? else { continue };
+            let entry = match trash::described(state, id)? {
+                Description::Entry(entry) => entry,
+                Description::Damaged => return Err(damaged_entry(state, id)),
+                Description::Newer | Description::Missing => continue,
+            };
             let (Some(known), content) = (entry.digest, entry.content(Some(state))) else { continue };
             // An entry there either leaves or is in the way; folders whose files all left are neither.
             let held = self.contents_of(&content, known)?;
@@ -237,6 +241,15 @@ impl Change<'_> {
         let state = self.state().filter(|_| is_state(path));
         state.and_then(|state| trash::original(state, path)).unwrap_or_else(|| path.clone())
     }
+}
+
+/// Returns the error for a trash entry whose description is damaged: nothing tells if its content is unchanged.
+#[must_use]
+pub fn damaged_entry(state: &State, id: &str) -> Error {
+    let folder = state.shown(&format!("{}/{id}", trash::FOLDER));
+    Error::new(ErrorKind::StaleFile, format!("the description of trash {id} is damaged"))
+        .suggest(format!("Its bytes are in {folder}/{}: copy what you need from there.", trash::CONTENT))
+        .detail("trash_id", id)
 }
 
 /// Returns true if there is anything at a path.

@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::bundle::{Bundles, PendingFile};
-use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER, split};
+use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::error::Error;
-use crate::sha256::{Hasher, Sha256};
+use crate::sha256::{Hasher, Sha256, split_seal};
 
 /// Largest backup read back: lbx changes no larger file.
 const BYTES_MAX: u64 = FILE_BYTES_MAX;
@@ -391,7 +391,7 @@ fn backups_in(state: &State, place: &Place) -> Result<Vec<InlineBackup>, Error> 
     // An unreadable entry holds nothing.
     let bytes = fs::read_at(folder.as_fd(), place.name.as_ref(), ENTRY_BYTES_MAX).ok().flatten();
     let bytes = bytes.filter(|bytes| memchr::memmem::find(bytes, b"\"kept\"").is_some());
-    let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(split(&bytes).0).ok());
+    let holder = bytes.and_then(|bytes| serde_json::from_slice::<Holder>(split_seal(&bytes).0).ok());
     Ok(holder.map_or_else(Vec::new, |holder| holder.kept))
 }
 

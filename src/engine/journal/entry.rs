@@ -21,7 +21,7 @@ use crate::engine::store::trash;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::sha256::Sha256;
+use crate::sha256::{Sha256, seal_of};
 
 /// Version of an entry that this code writes.
 pub(super) const VERSION: u32 = 3;
@@ -175,7 +175,7 @@ impl JournalEntry {
         let folder = state.folder(OPEN_FOLDER)?;
         let temporary = self.unpublished_name();
         let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        bytes.extend(steps::seal_of(&bytes).into_bytes());
+        bytes.extend(seal_of(&bytes).into_bytes());
         if bytes.len() as u64 > ENTRY_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,

@@ -25,16 +25,17 @@ use serde::Deserialize;
 use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::sha256::{seal_of, split_seal};
 pub use entry::{
     FolderMode, JournalEntry, TakenBack, forget_beside, history, keep_numbers, next_number, note_name,
     read_note, sessions,
 };
 use entry::{SEALED_SINCE, VERSION, history_folder, history_name};
+use steps::ENTRY_BYTES_MAX;
 pub use steps::{
     BACKUPS_FOLDER, DONE_FOLDER, FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, OPEN_FOLDER, STUCK_FOLDER,
     Version, remove,
 };
-use steps::{ENTRY_BYTES_MAX, seal_of, split};
 
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
@@ -88,7 +89,7 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
         Err(source) if fs::is_unfit(&source) => Vec::new(),
         Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
     };
-    let (json, seal) = split(&bytes);
+    let (json, seal) = split_seal(&bytes);
     let version = serde_json::from_slice(json).map_or(0, |Versioned { version }| version);
     if version > VERSION {
         return Ok(JournalFile::Newer);

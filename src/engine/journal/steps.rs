@@ -37,16 +37,6 @@ pub fn remove(folder: &OwnedFd, name: &str) {
     let _ = fs::unlink_at(folder, name, rustix::fs::AtFlags::empty());
 }
 
-/// Returns the end of an entry's file: the digest of its JSON, on a line of its own.
-pub(super) fn seal_of(json: &[u8]) -> String {
-    format!("\n{}\n", Sha256::of(json))
-}
-
-/// Splits an entry's file into its JSON, which is one line, and its seal.
-pub(super) fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
-    bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len()))
-}
-
 /// A file on one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {

@@ -1,7 +1,7 @@
 //! The trash: deleted files and folders, whole, with their modes, links and times.
 //!
 //! An entry is `trash/ID/` in the state, with the deleted file or folder as `content` and its description as
-//! `entry.lbx`. Deleting and restoring are renames, so all metadata is kept.
+//! `entry.lbx`, a line of JSON and its SHA-256. Deleting and restoring are renames, so all metadata is kept.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,6 +18,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal;
 use crate::engine::workspace::removal::Removed;
 use crate::error::Error;
+use crate::sha256::{seal_of, split_seal};
 
 /// Folder below the state folder.
 pub const FOLDER: &str = "trash";
@@ -30,7 +31,9 @@ const PURGED_PREFIX: &str = ".purged-";
 /// Largest description, in bytes.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Version of a description that this code writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// First version that ends with its digest.
+const SEALED_SINCE: u32 = 2;
 
 /// A deleted file or folder, with its description.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +77,16 @@ impl TrashEntry {
         }
     }
 
+    /// Returns the bytes of its description.
+    ///
+    /// # Errors
+    /// Returns `internal` if it cannot be written as JSON.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        bytes.extend(seal_of(&bytes).into_bytes());
+        Ok(bytes)
+    }
+
     /// Returns the path of the deleted content.
     #[must_use]
     pub fn content(&self, state: Option<&State>) -> WorkspacePath {
@@ -95,8 +108,11 @@ pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
     let Some(trash) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
     };
-    let mut entries: Vec<TrashEntry> =
-        names_in(&trash)?.iter().filter(|id| is_unique(id)).filter_map(|id| entry(&trash, id)).collect();
+    let mut entries: Vec<TrashEntry> = names_in(&trash)?
+        .iter()
+        .filter(|id| is_unique(id))
+        .filter_map(|id| entry(&trash, id).entry())
+        .collect();
     entries.sort_unstable_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
     Ok(entries)
 }
@@ -131,8 +147,12 @@ pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> 
 /// Returns the OS error.
 pub fn describe(state: &State, entry: &TrashEntry) -> Result<(), Error> {
     let folder = state.folder(&format!("{FOLDER}/{}", entry.id))?;
-    let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
-    state.replace(folder.as_fd(), DESCRIPTION.as_ref(), &bytes, &format!(".{DESCRIPTION}.new"))?;
+    state.replace(
+        folder.as_fd(),
+        DESCRIPTION.as_ref(),
+        &entry.to_bytes()?,
+        &format!(".{DESCRIPTION}.new"),
+    )?;
     Ok(())
 }
 
@@ -140,32 +160,92 @@ pub fn describe(state: &State, entry: &TrashEntry) -> Result<(), Error> {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn described(state: &State, id: &str) -> Result<Option<TrashEntry>, Error> {
+pub fn described(state: &State, id: &str) -> Result<Description, Error> {
     let folder = state.find_folder(FOLDER)?.filter(|_| is_unique(id));
     let opened = folder.and_then(|trash| fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok());
-    Ok(opened.and_then(|folder| description(&folder, id)))
+    Ok(opened.map_or(Description::Missing, |folder| description(&folder, id)))
+}
+
+/// Returns the ids of entries with content whose descriptions are damaged, in order.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn damaged(state: &State) -> Result<Vec<String>, Error> {
+    let Some(trash) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let mut ids = names_in(&trash)?;
+    ids.retain(|id| is_unique(id) && matches!(entry(&trash, id), Description::Damaged));
+    ids.sort_unstable();
+    Ok(ids)
 }
 
 /// Returns the original path of a path in the trash.
 #[must_use]
 pub fn original(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
-    let entry = described(state, &id_of(state, path)?).ok()??;
+    let entry = described(state, &id_of(state, path)?).ok()?.entry()?;
     Some(path.rebased(&entry.content(Some(state)), &entry.path))
 }
 
-/// Returns the entry `id`, if it has a description of a known version, and content.
-fn entry(trash: &OwnedFd, id: &str) -> Option<TrashEntry> {
-    let folder = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok()?;
-    fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).ok()?;
+/// Description of a trash entry, as found on disk.
+pub enum Description {
+    /// A valid description.
+    Entry(TrashEntry),
+    /// A description of a newer version, which cannot be read.
+    Newer,
+    /// A file that lbx did not write in this form.
+    Damaged,
+    /// No description, or no entry.
+    Missing,
+}
+
+impl Description {
+    /// Returns the entry, if the description is valid.
+    #[must_use]
+    pub fn entry(self) -> Option<TrashEntry> {
+        match self {
+            Self::Entry(entry) => Some(entry),
+            Self::Newer | Self::Damaged | Self::Missing => None,
+        }
+    }
+}
+
+/// Returns the description of the entry `id`; `Missing` if its content is.
+fn entry(trash: &OwnedFd, id: &str) -> Description {
+    let Ok(folder) = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER) else {
+        return Description::Missing;
+    };
+    if fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_err() {
+        return Description::Missing;
+    }
     description(&folder, id)
 }
 
-/// Reads the description of the entry `id`, if its version is known.
-fn description(folder: &OwnedFd, id: &str) -> Option<TrashEntry> {
-    let bytes = fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX).ok()??;
-    let entry: TrashEntry = serde_json::from_slice(&bytes).ok()?;
-    (entry.id == id && entry.version <= VERSION && entry.session.parse::<SessionId>().is_ok())
-        .then_some(entry)
+/// Reads the description of the entry `id`.
+fn description(folder: &OwnedFd, id: &str) -> Description {
+    /// The only field that all versions share.
+    #[derive(Deserialize)]
+    struct Versioned {
+        /// Version of the format.
+        version: u32,
+    }
+    let bytes = match fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Description::Missing,
+        Err(_) => return Description::Damaged,
+    };
+    let (json, seal) = split_seal(&bytes);
+    let version = serde_json::from_slice(json).map_or(0, |Versioned { version }| version);
+    if version > VERSION {
+        return Description::Newer;
+    }
+    let is_sealed = seal == seal_of(json).as_bytes() || (version < SEALED_SINCE && seal.is_empty());
+    match serde_json::from_slice::<TrashEntry>(json) {
+        Ok(entry) if is_sealed && entry.id == id && entry.session.parse::<SessionId>().is_ok() => {
+            Description::Entry(entry)
+        }
+        _ => Description::Damaged,
+    }
 }
 
 /// Returns true if the entry `id` contains anything: a newer version may understand it.

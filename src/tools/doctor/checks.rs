@@ -13,18 +13,16 @@ use crate::engine::sandbox::{hidden, outside};
 use crate::engine::snapshot::{Damage, Store};
 use crate::engine::store::id::Origin;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
-use crate::engine::store::{audit, session};
+use crate::engine::store::{audit, session, trash};
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::plural::{plural, some_of};
 use crate::tools::init::{self, Started};
 use crate::tools::targets::lost_state;
 
 /// Free space below which changes may soon fail, in bytes.
 const FREE_BYTES_MIN: u64 = 256 << 20;
-/// Largest number of names in a finding.
-const NAMED: usize = 5;
 /// Number of newest changes of the session whose records are read.
 const CHANGES_LOOKED_AT: usize = 100;
 /// System file with the maximum number of user namespaces.
@@ -47,6 +45,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
         found.extend(of("journal", stuck(state)));
         found.extend(of("lock", lock(state)));
         found.extend(of("journal", damaged_changes(engine, state)));
+        found.extend(of("trash", damaged_trash(state)));
         found.extend(of("session", session(engine, state, fix)));
         found.extend(of("audit", audit_log(state)));
         found.extend(of("size", size(engine, state)));
@@ -424,6 +423,18 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
     )))
 }
 
+/// Returns trash entries whose descriptions are damaged: no tool uses them.
+fn damaged_trash(state: &State) -> Result<Option<Finding>, Error> {
+    let ids = trash::damaged(state)?;
+    let (count, folder) = (plural(ids.len(), "trash entry"), state.shown(trash::FOLDER));
+    let message = format!("{count} with a damaged description: {}", some_of(&ids));
+    let remedy = format!(
+        "Nothing restores or removes them. Copy what you need from {folder}, where each has its bytes as `{}`.",
+        trash::CONTENT
+    );
+    Ok((!ids.is_empty()).then(|| Finding::notice("trash", message, remedy)))
+}
+
 /// Returns a finding if there is little free space for changes.
 fn disk(engine: &Engine) -> Option<Finding> {
     let stat = rustix::fs::fstatvfs(engine.workspace.root_fd()).ok()?;
@@ -465,13 +476,6 @@ fn backends() -> Finding {
         }
     };
     Finding::ok("bash", format!("{found}; lbx bash --backends tries what can confine a command"))
-}
-
-/// Returns the first names of a list.
-fn some_of(names: &[String]) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
 }
 
 /// Returns the missing ones of the outside paths that the policy names for commands.
