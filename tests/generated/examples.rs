@@ -564,6 +564,8 @@ pub fn run(ws: &Workspace, script: &str, variables: &[(&str, &str)]) -> Output {
     }
     let names = ws.path("../names");
     std::fs::create_dir_all(&names).unwrap();
+    // zsh remembers no program of a folder with `..` in its path, and takes the one that the machine has.
+    let names = names.canonicalize().unwrap();
     for name in ["lbx", "apply_patch"] {
         let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lbx"), names.join(name));
     }
