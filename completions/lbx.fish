@@ -84,21 +84,21 @@ set -g __lbx_valued --workspace --session --sandbox --dialect --set --json
 function __lbx_valued_of
     switch $argv[1]
         case read
-            string split ' ' -- '--offset --limit --start-line --end-line --ranges --around-line --column --cell --if-sha256 --binary --max-bytes'
+            string split ' ' -- '--offset --limit --start-line --end-line --ranges --around-line --column --cell --if-sha256 --binary --encoding --max-bytes'
         case write
-            string split ' ' -- '--line-ending --expected-sha256 --mode --why --max-bytes --content'
+            string split ' ' -- '--line-ending --expected-sha256 --mode --why --encoding --max-bytes --content'
         case edit
-            string split ' ' -- '--old-string --new-string --expected-replacements --occurrence --start-line --end-line --range-sha256 --match --edits --sketch --expected-sha256 --why --max-bytes'
+            string split ' ' -- '--old-string --new-string --expected-replacements --occurrence --start-line --end-line --range-sha256 --match --edits --sketch --expected-sha256 --why --encoding --max-bytes'
         case patch
-            string split ' ' -- '--path -p --strip --expected-sha256-by-path --fuzz --why --max-bytes --patch'
+            string split ' ' -- '--path -p --strip --expected-sha256-by-path --fuzz --why --encoding --max-bytes --patch'
         case append
-            string split ' ' -- '--expected-sha256 --why --max-bytes --content'
+            string split ' ' -- '--expected-sha256 --why --encoding --max-bytes --content'
         case prepend
-            string split ' ' -- '--expected-sha256 --why --max-bytes --content'
+            string split ' ' -- '--expected-sha256 --why --encoding --max-bytes --content'
         case insert
-            string split ' ' -- '--expected-sha256 --why --max-bytes --content'
+            string split ' ' -- '--expected-sha256 --why --encoding --max-bytes --content'
         case section
-            string split ' ' -- '--include-subsections --level --occurrence --expected-sha256 --why --max-bytes --content'
+            string split ' ' -- '--include-subsections --level --occurrence --expected-sha256 --why --encoding --max-bytes --content'
         case grep
             string split ' ' -- '-g --include --exclude -t --type -T --type-not -B --before -A --after -C --context --output-mode --limit --offset -m --max-count -d --depth -M --max-columns --max-bytes --sort --timeout-ms -e --regexp'
         case glob
@@ -182,6 +182,7 @@ complete -c lbx -n '__lbx_in read' -l show-whitespace -d 'Make trailing blanks, 
 complete -c lbx -n '__lbx_in read' -l cell -x -d 'Show a cell of a notebook, from 1, with its outputs shortened'
 complete -c lbx -n '__lbx_in read' -l if-sha256 -x -d 'Return unchanged without content if the file still has this sha256'
 complete -c lbx -n '__lbx_in read' -l binary -x -a 'base64' -d 'How to return a binary file'
+complete -c lbx -n '__lbx_in read' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in read' -l max-bytes -x -d 'Maximum bytes of content'
 complete -c lbx -n '__lbx_at 1 read' -F
 complete -c lbx -n '__lbx_at 2+ read' -F
@@ -193,6 +194,7 @@ complete -c lbx -n '__lbx_in write' -l allow-omission -d 'Allow a line that repl
 complete -c lbx -n '__lbx_in write' -l mode -x -d 'Permission bits, octal such as 0755'
 complete -c lbx -n '__lbx_in write' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in write' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_in write' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in write' -l diff -d 'Include the diff in the response'
 complete -c lbx -n '__lbx_in write' -l max-bytes -x -d 'Maximum bytes of diff per file'
 complete -c lbx -n '__lbx_in write' -l content -x -d 'New content of the file'
@@ -216,6 +218,7 @@ complete -c lbx -n '__lbx_in edit' -l allow-repeat -d 'Allow new lines that repe
 complete -c lbx -n '__lbx_in edit' -l rebase -d 'Apply even if other lines have changed since the read'
 complete -c lbx -n '__lbx_in edit' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in edit' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_in edit' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in edit' -l diff -d 'Include the diff in the response'
 complete -c lbx -n '__lbx_in edit' -l max-bytes -x -d 'Maximum bytes of diff per file'
 complete -c lbx -n '__lbx_at 1 edit' -F
@@ -230,6 +233,7 @@ complete -c lbx -n '__lbx_in patch' -s R -l reverse -d 'Apply the patch in rever
 complete -c lbx -n '__lbx_in patch' -l allow-repeat -d 'Allow new lines that repeat the line just before or after those that…'
 complete -c lbx -n '__lbx_in patch' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in patch' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_in patch' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in patch' -l diff -d 'Include the diff in the response'
 complete -c lbx -n '__lbx_in patch' -l max-bytes -x -d 'Maximum bytes of diff per file'
 complete -c lbx -n '__lbx_in patch' -l patch -x -d 'The patch'
@@ -237,6 +241,7 @@ complete -c lbx -n '__lbx_at 0' -a append -d 'Add text at the end of a file'
 complete -c lbx -n '__lbx_in append' -l expected-sha256 -x -d 'Fail unless the SHA-256 of the file is this one'
 complete -c lbx -n '__lbx_in append' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in append' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_in append' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in append' -l diff -d 'Include the diff in the response'
 complete -c lbx -n '__lbx_in append' -l max-bytes -x -d 'Maximum bytes of diff per file'
 complete -c lbx -n '__lbx_in append' -l content -x -d 'Text to add'
@@ -245,6 +250,7 @@ complete -c lbx -n '__lbx_at 0' -a prepend -d 'Add text at the start of a file'
 complete -c lbx -n '__lbx_in prepend' -l expected-sha256 -x -d 'Fail unless the SHA-256 of the file is this one'
 complete -c lbx -n '__lbx_in prepend' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in prepend' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_in prepend' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in prepend' -l diff -d 'Include the diff in the response'
 complete -c lbx -n '__lbx_in prepend' -l max-bytes -x -d 'Maximum bytes of diff per file'
 complete -c lbx -n '__lbx_in prepend' -l content -x -d 'Text to add'
@@ -253,6 +259,7 @@ complete -c lbx -n '__lbx_at 0' -a insert -d 'Insert lines after a line of a fil
 complete -c lbx -n '__lbx_in insert' -l expected-sha256 -x -d 'SHA-256 of the file as last seen'
 complete -c lbx -n '__lbx_in insert' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in insert' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_in insert' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in insert' -l diff -d 'Include the diff in the response'
 complete -c lbx -n '__lbx_in insert' -l max-bytes -x -d 'Maximum bytes of diff per file'
 complete -c lbx -n '__lbx_in insert' -l content -x -d 'Lines to insert'
@@ -267,6 +274,7 @@ complete -c lbx -n '__lbx_in section' -l allow-omission -d 'Allow a line that re
 complete -c lbx -n '__lbx_in section' -l expected-sha256 -x -d 'Fail unless the SHA-256 of the file is this one'
 complete -c lbx -n '__lbx_in section' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in section' -l why -x -d 'Reason for the change, recorded in the snapshot'
+complete -c lbx -n '__lbx_in section' -l encoding -x -d 'Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp…'
 complete -c lbx -n '__lbx_in section' -l diff -d 'Include the diff in the response'
 complete -c lbx -n '__lbx_in section' -l max-bytes -x -d 'Maximum bytes of diff per file'
 complete -c lbx -n '__lbx_in section' -l content -x -d 'New text of the section, without the header'

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use lbx::text::answer_size::AnswerRoom;
-use lbx::text::content::{Content, View};
+use lbx::text::charset::{self, Charset};
+use lbx::text::content::{Content, UTF8_BOM, View};
 use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
 use lbx::text::markdown::find;
 use lbx::text::markdown::outline::{self, Heading, lost_references, outline};
@@ -19,9 +20,10 @@ const BYTES_MAX: usize = 1 << 20;
 /// Checks that the bytes of a file come back, and that its slices join to the whole for any read size.
 pub fn encodings(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
-    let decoded = Content::decode(bytes.to_vec());
-    let view = View::of(bytes);
-    let whole = sliced(bytes, &[ALL], usize::from(*choice));
+    let decoded = Content::decode(bytes.to_vec(), None);
+    let view = View::of(bytes, None);
+    let whole = sliced(bytes, &[ALL], usize::from(*choice), None);
+    named(bytes, usize::from(*choice));
     let Ok(content) = decoded else {
         assert!(view.is_err() && whole.is_none(), "one reader takes what another refuses");
         return;
@@ -41,11 +43,27 @@ pub fn encodings(data: &[u8]) {
         .map(|part| SliceBounds { offset: part * step, lines_max: step, ..ALL })
         .collect();
     if wanted.len() < 200 {
-        let parts = sliced(bytes, &wanted, 1 + usize::from(choice / 5)).expect("as before").parts;
+        let parts = sliced(bytes, &wanted, 1 + usize::from(choice / 5), None).expect("as before").parts;
         assert!(parts.iter().flat_map(|part| &part.bytes).eq(&content.body), "slices join to the whole");
     }
     shown(&content.body);
-    assert_eq!(content.encode(), bytes, "decoded and encoded");
+    assert_eq!(content.encode().as_deref(), Ok(bytes), "decoded and encoded");
+}
+
+/// Checks the same for a file whose encoding the caller names, and that any guess is a label.
+fn named(bytes: &[u8], choice: usize) {
+    const LABELS: [&str; 7] = ["latin1", "shift_jis", "gbk", "gb18030", "euc-kr", "big5", "euc-jp"];
+    let charset: Charset = LABELS[choice % LABELS.len()].parse().expect("a label");
+    for name in charset::likely(bytes).iter().flat_map(|names| names.split(" or ")) {
+        name.parse::<Charset>().expect("a guess is a label");
+    }
+    let Ok(content) = Content::decode(bytes.to_vec(), Some(charset)) else { return };
+    // A byte-order mark says more than the caller.
+    if content.encoding.charset().is_some() && !bytes.starts_with(UTF8_BOM) {
+        let whole = sliced(bytes, &[ALL], choice, Some(charset)).expect("a slicer takes what can be decoded");
+        assert!(whole.parts[0].bytes == content.body, "a slice of everything");
+    }
+    assert_eq!(content.encode().as_deref(), Ok(bytes), "decoded and encoded");
 }
 
 /// Bounds of a whole text.
@@ -58,9 +76,14 @@ const ALL: SliceBounds = SliceBounds {
 };
 
 /// Returns parts of a file that is read in pieces of `piece_bytes`; `None` if it is not text.
-fn sliced(bytes: &[u8], wanted: &[SliceBounds], piece_bytes: usize) -> Option<Sliced> {
-    let body = Content::decode(bytes.to_vec()).map(|content| content.body).unwrap_or_default();
-    let mut slicer = Slicer::new(wanted, lines::terminator(&body));
+fn sliced(
+    bytes: &[u8],
+    wanted: &[SliceBounds],
+    piece_bytes: usize,
+    charset: Option<Charset>,
+) -> Option<Sliced> {
+    let body = Content::decode(bytes.to_vec(), charset).map(|content| content.body).unwrap_or_default();
+    let mut slicer = Slicer::new(wanted, lines::terminator(&body), charset);
     for piece in bytes.chunks(piece_bytes.max(1)) {
         slicer.push(piece).ok()?;
     }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
 
 use crate::buffer::Buffer;
+use crate::text::charset::{Charset, Unencodable};
 use crate::text::checked::slice_or_empty;
 use crate::text::lines::LineEnding;
 
@@ -22,32 +23,60 @@ const UTF32LE_BOM: &[u8] = b"\xff\xfe\0\0";
 pub const BINARY_CHECK_BYTES: usize = 8000;
 
 /// How the bytes of a file encode text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// UTF-8, with or without a byte-order mark.
-    #[serde(rename = "utf-8")]
     Utf8,
     /// UTF-16, little endian, with its byte-order mark.
-    #[serde(rename = "utf-16le")]
     Utf16Le,
     /// UTF-16, big endian, with its byte-order mark.
-    #[serde(rename = "utf-16be")]
     Utf16Be,
     /// None of these: single bytes, shown lossily and kept exactly.
-    #[serde(rename = "bytes")]
     Bytes,
+    /// Encoding that the caller named.
+    Named(Charset),
 }
 
 impl Encoding {
     /// Returns the name on the wire.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "utf-8",
             Self::Utf16Le => "utf-16le",
             Self::Utf16Be => "utf-16be",
             Self::Bytes => "bytes",
+            Self::Named(charset) => charset.name(),
         }
+    }
+
+    /// Returns the encoding that the caller named.
+    #[must_use]
+    pub const fn charset(self) -> Option<Charset> {
+        match self {
+            Self::Named(charset) => Some(charset),
+            Self::Utf8 | Self::Utf16Le | Self::Utf16Be | Self::Bytes => None,
+        }
+    }
+}
+
+impl Serialize for Encoding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl JsonSchema for Encoding {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Encoding".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
     }
 }
 
@@ -92,14 +121,20 @@ impl Start {
     }
 }
 
-/// Error for a file that begins as UTF-16 does and has an odd number of bytes.
-const HALF_UNIT: &str = "begins with the byte-order mark of UTF-16 but has an odd number of bytes";
-/// Error for a UTF-16 file with half a pair of surrogates.
-const LONE_SURROGATE: &str = "begins with the byte-order mark of UTF-16 but has a lone surrogate";
-
-/// Reason why a file cannot be read as text, in words that follow its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsupported(pub &'static str);
+/// Reason why a file cannot be read as text that could be written back unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsupported {
+    /// It is UTF-32.
+    Utf32,
+    /// It begins as UTF-16 does and has an odd number of bytes.
+    HalfUnit,
+    /// It is UTF-16 with half a pair of surrogates.
+    LoneSurrogate,
+    /// It is not in the encoding that the caller named, but in this one.
+    Other(Encoding, Charset),
+    /// A line of it is not in the encoding that the caller named.
+    Line(u64, Charset),
+}
 
 /// A whole file as text. The body is UTF-8, or the raw bytes if the encoding is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,27 +154,30 @@ impl Content {
         encoded_bytes(self.encoding, self.bom, body)
     }
 
-    /// Decodes a whole file.
+    /// Decodes a whole file, which is in the encoding that the caller named, if any.
     ///
     /// # Errors
     /// Fails if the bytes claim an encoding that cannot be restored: UTF-32, or UTF-16 with half a unit or a lone
-    /// surrogate.
-    pub fn decode(bytes: Vec<u8>) -> Result<Self, Unsupported> {
-        let View { encoding, bom, body } = View::of(&bytes)?;
+    /// surrogate; or if they are not in `charset`.
+    pub fn decode(bytes: Vec<u8>, charset: Option<Charset>) -> Result<Self, Unsupported> {
+        let View { encoding, bom, body } = View::of(&bytes, charset)?;
         // Do not copy a text that is the whole file.
         let copied = (body.len() < bytes.len() || matches!(body, Cow::Owned(_))).then(|| body.into_owned());
         Ok(Self { encoding, bom, body: copied.unwrap_or(bytes) })
     }
 
     /// Returns the bytes of the file; they equal the input of [`Self::decode`] if the body is unchanged.
-    #[must_use]
-    pub fn encode(self) -> Vec<u8> {
-        match self.encoding {
+    ///
+    /// # Errors
+    /// Fails for a character that the encoding which the caller named does not have.
+    pub fn encode(self) -> Result<Vec<u8>, Unencodable> {
+        Ok(match self.encoding {
             Encoding::Utf8 if self.bom => [UTF8_BOM, &self.body].concat(),
             Encoding::Utf8 | Encoding::Bytes => self.body,
             Encoding::Utf16Le => utf8_to_utf16(&self.body, false),
             Encoding::Utf16Be => utf8_to_utf16(&self.body, true),
-        }
+            Encoding::Named(charset) => charset.encode(&String::from_utf8_lossy(&self.body))?,
+        })
     }
 
     /// Returns the size that the file would have with `body` added to its text, in bytes.
@@ -172,10 +210,26 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Fails as [`Content::decode`] does.
-    pub fn of(bytes: &'a [u8]) -> Result<Self, Unsupported> {
+    pub fn of(bytes: &'a [u8], charset: Option<Charset>) -> Result<Self, Unsupported> {
+        let view = Self::detect(bytes)?;
+        let Some(charset) = charset else { return Ok(view) };
+        let encoding = Encoding::Named(charset);
+        match view.encoding {
+            Encoding::Utf8 if charset.is_utf8() => Ok(view),
+            Encoding::Utf8 if view.body.is_ascii() && !view.bom => Ok(Self { encoding, ..view }),
+            Encoding::Bytes => {
+                let body = charset.decode(bytes).map_err(|line| Unsupported::Line(line, charset))?;
+                Ok(Self { encoding, bom: false, body: Cow::Owned(body.into_bytes()) })
+            }
+            other => Err(Unsupported::Other(other, charset)),
+        }
+    }
+
+    /// Decodes a whole file by its bytes alone.
+    fn detect(bytes: &'a [u8]) -> Result<Self, Unsupported> {
         let start = Start::of(bytes);
         match start {
-            Start::Utf32 => Err(Unsupported("is UTF-32")),
+            Start::Utf32 => Err(Unsupported::Utf32),
             Start::Utf16(big_endian) => {
                 // The mark is there: `Start` found it.
                 let (_, units) = bytes.split_at(start.bom_bytes());
@@ -194,11 +248,13 @@ impl<'a> View<'a> {
     }
 
     /// Returns the bytes of the file with the text `body`.
-    #[must_use]
-    pub fn encode(&self, body: Buffer) -> Buffer {
+    ///
+    /// # Errors
+    /// Fails as [`Content::encode`] does.
+    pub fn encode(&self, body: Buffer) -> Result<Buffer, Unencodable> {
         match self.encoding {
-            Encoding::Utf8 | Encoding::Bytes if !self.bom => body,
-            encoding => Content { encoding, bom: self.bom, body: body.into_vec() }.encode().into(),
+            Encoding::Utf8 | Encoding::Bytes if !self.bom => Ok(body),
+            encoding => Ok(Content { encoding, bom: self.bom, body: body.into_vec() }.encode()?.into()),
         }
     }
 
@@ -218,8 +274,10 @@ impl<'a> View<'a> {
             Encoding::Utf8 | Encoding::Bytes => return Cow::Borrowed(part),
             Encoding::Utf16Le => UTF16LE_BOM.len(),
             Encoding::Utf16Be => UTF16BE_BOM.len(),
+            Encoding::Named(_) => 0,
         };
-        let mut bytes = self.encode(part.to_vec().into()).into_vec();
+        // A part of the body has bytes: they were decoded.
+        let mut bytes = self.encode(part.to_vec().into()).map(Buffer::into_vec).unwrap_or_default();
         if !is_start {
             bytes.drain(..mark_bytes);
         }
@@ -232,6 +290,9 @@ fn encoded_bytes(encoding: Encoding, bom: bool, body: &[u8]) -> usize {
     match encoding {
         Encoding::Utf8 if bom => UTF8_BOM.len().saturating_add(body.len()),
         Encoding::Utf8 | Encoding::Bytes => body.len(),
+        Encoding::Named(charset) => {
+            charset.encode(&String::from_utf8_lossy(body)).map_or(body.len(), |bytes| bytes.len())
+        }
         Encoding::Utf16Le | Encoding::Utf16Be => {
             let units = body.utf8_chunks().map(|chunk| {
                 chunk.valid().chars().map(char::len_utf16).sum::<usize>()
@@ -278,7 +339,7 @@ pub fn mime_of(start: &[u8]) -> &'static str {
 /// Fails on half a unit at the end, or a lone surrogate.
 pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsupported> {
     if !bytes.len().is_multiple_of(2) {
-        return Err(Unsupported(HALF_UNIT));
+        return Err(Unsupported::HalfUnit);
     }
     let units = bytes.chunks_exact(2).map(|unit| {
         let unit = [unit.first().copied().unwrap_or(0), unit.get(1).copied().unwrap_or(0)];
@@ -286,7 +347,7 @@ pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsuppor
     });
     let mut text = String::with_capacity(bytes.len());
     for character in char::decode_utf16(units) {
-        text.push(character.map_err(|_| Unsupported(LONE_SURROGATE))?);
+        text.push(character.map_err(|_| Unsupported::LoneSurrogate)?);
     }
     Ok(text.into_bytes())
 }
@@ -308,6 +369,8 @@ pub enum Decoder {
     Plain(Utf8Check, bool),
     /// UTF-16; true for big endian, and the start of an incomplete character.
     Utf16(bool, Vec<u8>),
+    /// Encoding that the caller named, bytes that are not decoded yet, and the number of line feeds before them.
+    Named(Charset, Vec<u8>, u64),
 }
 
 impl Default for Decoder {
@@ -317,13 +380,16 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Returns the decoder for a text that begins with `start`.
+    /// Returns the decoder for a text that begins with `start`, and is in the encoding that the caller named, if any.
     ///
     /// # Errors
     /// Fails for UTF-32.
-    pub fn of(start: Start) -> Result<Self, Unsupported> {
+    pub fn of(start: Start, charset: Option<Charset>) -> Result<Self, Unsupported> {
+        if let (Start::Plain, Some(charset)) = (start, charset) {
+            return Ok(Self::Named(charset, Vec::new(), 0));
+        }
         Ok(match start {
-            Start::Utf32 => return Err(Unsupported("is UTF-32")),
+            Start::Utf32 => return Err(Unsupported::Utf32),
             Start::Utf16(big_endian) => Self::Utf16(big_endian, Vec::new()),
             Start::Utf8Bom => Self::Plain(Utf8Check::default(), true),
             Start::Plain => Self::default(),
@@ -347,7 +413,25 @@ impl Decoder {
                 check.push(piece);
                 Ok(Cow::Borrowed(piece))
             }
+            Self::Named(charset, pending, line_feeds) => {
+                pending.extend_from_slice(piece);
+                // Below the digits no byte is the second one of a character, in any encoding.
+                let whole = pending.iter().rposition(|&byte| byte < b'0').map_or(0, |at| at + 1);
+                let text = named_text(*charset, slice_or_empty(pending, ..whole), *line_feeds)?;
+                *line_feeds += memchr::memchr_iter(b'\n', &text).count() as u64;
+                pending.drain(..whole);
+                Ok(Cow::Owned(text))
+            }
         }
+    }
+
+    /// Returns the text that no earlier piece could complete.
+    ///
+    /// # Errors
+    /// Fails as [`Self::text_of`] does.
+    pub fn rest(&mut self) -> Result<Vec<u8>, Unsupported> {
+        let Self::Named(charset, pending, line_feeds) = self else { return Ok(Vec::new()) };
+        named_text(*charset, &std::mem::take(pending), *line_feeds)
     }
 
     /// Returns the encoding, and whether there was a byte-order mark.
@@ -364,8 +448,16 @@ impl Decoder {
                 utf16_to_utf8(&pending, big_endian)?;
                 Ok((if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le }, true))
             }
+            Self::Named(charset, ..) if charset.is_utf8() => Ok((Encoding::Utf8, false)),
+            Self::Named(charset, ..) => Ok((Encoding::Named(charset), false)),
         }
     }
+}
+
+/// Decodes a part of a text, after some line feeds.
+fn named_text(charset: Charset, bytes: &[u8], line_feeds: u64) -> Result<Vec<u8>, Unsupported> {
+    let text = charset.decode(bytes).map_err(|line| Unsupported::Line(line_feeds + line, charset))?;
+    Ok(text.into_bytes())
 }
 
 /// Checks whether a text that arrives in pieces is UTF-8.
@@ -431,9 +523,9 @@ mod tests {
             (utf16("a\n", true), Encoding::Utf16Be, true),
             (b"\xff\xfe".to_vec(), Encoding::Utf16Le, true),
         ] {
-            let content = Content::decode(bytes.clone()).unwrap();
+            let content = Content::decode(bytes.clone(), None).unwrap();
             assert_eq!((content.encoding, content.bom), (encoding, bom), "{bytes:?}");
-            let view = View::of(&bytes).unwrap();
+            let view = View::of(&bytes, None).unwrap();
             assert_eq!(
                 (view.encoding, view.bom, view.body.as_ref()),
                 (encoding, bom, content.body.as_slice())
@@ -443,14 +535,14 @@ mod tests {
                 (view.on_disk(&(0..1.min(view.body.len()))), view.on_disk(&(1..view.body.len())));
             assert!(view.body.is_empty() || [head, tail].concat() == bytes || encoding == Encoding::Utf8);
             assert_eq!(view.bytes_of(&content.body), bytes.len());
-            assert_eq!(content.encode(), bytes);
+            assert_eq!(content.encode().unwrap(), bytes);
         }
     }
 
     #[test]
     fn text_that_cannot_round_trip_is_rejected() {
         for bytes in [&b"\xff\xfe\0\0a\0\0\0"[..], b"\xff\xfea", b"\xfe\xff\xd8\x00\x00a"] {
-            assert!(Content::decode(bytes.to_vec()).is_err(), "{bytes:?}");
+            assert!(Content::decode(bytes.to_vec(), None).is_err(), "{bytes:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! Text as bytes: encodings, lines, matching, diffs, patches. Pure: no file is opened here.
 
 pub mod answer_size;
+pub mod charset;
 pub mod checked;
 pub mod content;
 pub mod diff;

@@ -3,6 +3,7 @@
 //! Memory holds only the slice, however large the text is.
 
 use crate::text::answer_size::{AnswerRoom, growth_of, prefix_within};
+use crate::text::charset::Charset;
 use crate::text::checked::slice_or_empty;
 use crate::text::content::{Decoder, Encoding, Start, Unsupported};
 use crate::text::lines::{Endings, LineEnding};
@@ -68,6 +69,8 @@ pub struct Sliced {
 
 /// Cuts parts out of a text that arrives in pieces.
 pub struct Slicer {
+    /// Encoding that the caller named.
+    charset: Option<Charset>,
     /// Decoder of the pieces; `None` before the first piece.
     decoder: Option<Decoder>,
     /// First bytes, until there are enough to detect the encoding.
@@ -87,10 +90,19 @@ pub struct Slicer {
 impl Slicer {
     /// Creates a slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
     #[must_use]
-    pub fn new(wanted: &[SliceBounds], terminator: u8) -> Self {
+    pub fn new(wanted: &[SliceBounds], terminator: u8, charset: Option<Charset>) -> Self {
         let cutters = wanted.iter().map(|&wanted| Cutter::new(wanted, terminator)).collect();
         let endings = Endings::default();
-        Self { decoder: None, start: Vec::new(), cutters, terminator, ended: 0, in_line: false, endings }
+        Self {
+            charset,
+            decoder: None,
+            start: Vec::new(),
+            cutters,
+            terminator,
+            ended: 0,
+            in_line: false,
+            endings,
+        }
     }
 
     /// Adds the next piece.
@@ -114,6 +126,8 @@ impl Slicer {
         if self.decoder.is_none() {
             self.begin()?;
         }
+        let rest = self.decoder.as_mut().map(Decoder::rest).transpose()?.unwrap_or_default();
+        self.cut(&rest);
         let decoder = self.decoder.unwrap_or_default();
         let (encoding, bom) = decoder.finish()?;
         // Only now is it known that the text is not UTF-8, so the mark is part of the text.
@@ -137,7 +151,7 @@ impl Slicer {
     /// Detects the encoding and adds the first bytes.
     fn begin(&mut self) -> Result<(), Unsupported> {
         let start = Start::of(&self.start);
-        self.decoder = Some(Decoder::of(start)?);
+        self.decoder = Some(Decoder::of(start, self.charset)?);
         let first = slice_or_empty(&self.start, start.bom_bytes()..).to_vec();
         self.start.truncate(start.bom_bytes());
         self.decode(&first)
@@ -436,7 +450,7 @@ mod tests {
 
     /// Slices a text that arrives in pieces of `size`.
     fn slices(text: &[u8], wanted: &[SliceBounds], size: usize) -> Sliced {
-        let mut slicer = Slicer::new(wanted, b'\n');
+        let mut slicer = Slicer::new(wanted, b'\n', None);
         text.chunks(size).for_each(|piece| slicer.push(piece).unwrap());
         slicer.finish().unwrap()
     }
@@ -536,7 +550,7 @@ mod tests {
             assert_eq!(slice(b"\xef\xbb\xbf\xff", ALL, size).bytes, b"\xef\xbb\xbf\xff");
         }
         assert_eq!(slices(b"", &[ALL], 1).total_lines, 0);
-        let mut odd = Slicer::new(&[ALL], b'\n');
+        let mut odd = Slicer::new(&[ALL], b'\n', None);
         odd.push(b"\xff\xfea").unwrap();
         assert!(odd.finish().is_err());
     }

@@ -98,7 +98,7 @@ fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End
         return Ok(Response::already_applied(&current));
     }
     let seen = file.check(current)?;
-    let (bytes, replaced) = joined(&mut file.change, seen.current(), request.content.as_bytes(), end)?;
+    let (bytes, replaced) = joined(&mut file.change, seen.current(), request, end)?;
     if seen.current().exists() && bytes == seen.current().bytes() {
         return Ok(Response::already_applied(seen.current()));
     }
@@ -112,14 +112,10 @@ fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End
 type Joined = (Vec<u8>, Option<Vec<ReplacedLines>>);
 
 /// Returns the bytes of the file with the text added, and the lines that this replaces.
-fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> Result<Joined, Error> {
-    let shown = current.place().shown();
-    if !current.exists() {
-        common::must_fit(change.policy(), shown, text.len())?;
-        return Ok((text.to_vec(), None));
-    }
-    let mut content = common::decode(current)?;
-    common::must_be_encodable(content.encoding, text, shown)?;
+fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: End) -> Result<Joined, Error> {
+    let (shown, text) = (current.place().shown(), request.content.as_bytes());
+    let mut content = common::decode(current, request.options.encoding)?;
+    common::must_be_encodable(content.encoding, text, (shown, current.bytes()))?;
     let text = in_style_of(&content, text);
     common::must_fit(change.policy(), shown, content.bytes_with(&text))?;
     let replaced = match end {
@@ -150,7 +146,9 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
             replaced_lines::at_places((old, place), (&content.body, range))
         }
     };
-    Ok((content.encode(), replaced))
+    let replaced = replaced.filter(|_| current.exists());
+    let bytes = content.encode().map_err(|missing| common::unencodable(shown, "the file", missing))?;
+    Ok((bytes, replaced))
 }
 
 /// Converts LF in a text to the line ending of the file, if that is uniform.

@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Message, text};
 use crate::search::entry::SearchWarnings;
 use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
+use crate::text::charset::{self, Charset, Unencodable};
 use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
 use crate::text::lines::LineSpan;
 use crate::text::plural::plural;
@@ -128,6 +129,9 @@ pub struct ContentOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub change: ChangeOptions,
+    /// Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp or gbk
+    #[arg(long, value_name = "LABEL")]
+    pub encoding: Option<Charset>,
     /// Include the diff in the response
     #[arg(long)]
     #[serde(default)]
@@ -143,7 +147,8 @@ impl ContentOptions {
     pub fn diff_wanted(&self, policy: &Policy) -> DiffWanted {
         let default = if self.diff { policy.max_bytes() } else { DIFF_BYTES };
         let is_wanted = self.diff || self.change.dry_run;
-        DiffWanted { bytes_max: is_wanted.then(|| self.max_bytes.unwrap_or(default)) }
+        let bytes_max = is_wanted.then(|| self.max_bytes.unwrap_or(default));
+        DiffWanted { bytes_max, charset: self.encoding }
     }
 }
 
@@ -152,6 +157,8 @@ impl ContentOptions {
 pub struct DiffWanted {
     /// Limit in bytes, 0 for no limit; `None` for no diff.
     bytes_max: Option<usize>,
+    /// Encoding of the file that the caller named.
+    charset: Option<Charset>,
 }
 
 impl DiffWanted {
@@ -164,52 +171,79 @@ impl DiffWanted {
         };
         let (old_name, new_name) = (name("a", before), name("b", after));
         let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-        Some(diff::unified(&old_name, &new_name, &body_of(before), &body_of(after), bytes_max))
+        Some(diff::unified(&old_name, &new_name, &self.body_of(before), &self.body_of(after), bytes_max))
+    }
+
+    /// Returns the text of a file; its bytes if it is not text.
+    fn body_of(self, bytes: &[u8]) -> Cow<'_, [u8]> {
+        let view = View::of(bytes, self.charset).or_else(|_| View::of(bytes, None));
+        view.map_or(Cow::Borrowed(bytes), |view| view.body)
     }
 }
 
-/// Returns the text of a file; its bytes if it is not text.
-fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
-    View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body)
-}
-
-/// Decodes a file that will be changed.
+/// Decodes a file that will be changed, which is in the encoding that the caller named, if any.
 ///
 /// # Errors
 /// Returns `unsupported_encoding`.
-pub fn decode(current: &Current) -> Result<Content, Error> {
+pub fn decode(current: &Current, charset: Option<Charset>) -> Result<Content, Error> {
     let shown = current.place().shown();
-    Content::decode(current.bytes().to_vec()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
+    Content::decode(current.bytes().to_vec(), charset)
+        .map_err(|unsupported| unsupported_encoding(shown, unsupported))
 }
 
 /// Decodes a file without a copy of its bytes, if they need no conversion.
 ///
 /// # Errors
 /// Returns `unsupported_encoding`.
-pub fn view(current: &Current) -> Result<View<'_>, Error> {
+pub fn view(current: &Current, charset: Option<Charset>) -> Result<View<'_>, Error> {
     let shown = current.place().shown();
-    View::of(current.bytes()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
+    View::of(current.bytes(), charset).map_err(|unsupported| unsupported_encoding(shown, unsupported))
 }
 
-/// Returns the error for a file whose encoding could not be written back unchanged.
+/// Returns the error for a file whose text could not be written back unchanged.
 #[must_use]
-pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Error {
-    Error::new(
-        ErrorKind::UnsupportedEncoding,
-        format!("{shown} {what}: as text it could not be written back unchanged"),
-    )
-    .at(shown)
+pub fn unsupported_encoding(shown: &str, unsupported: Unsupported) -> Error {
+    let lossy = |what: &str| format!("{shown} {what}: as text it could not be written back unchanged");
+    let error = |message: String| Error::new(ErrorKind::UnsupportedEncoding, message).at(shown);
+    match unsupported {
+        Unsupported::Utf32 => error(lossy("is UTF-32")),
+        Unsupported::HalfUnit => {
+            error(lossy("begins with the byte-order mark of UTF-16 but has an odd number of bytes"))
+        }
+        Unsupported::LoneSurrogate => {
+            error(lossy("begins with the byte-order mark of UTF-16 but has a lone surrogate"))
+        }
+        Unsupported::Other(encoding, charset) => {
+            error(format!("{shown} is {}, not {}", encoding.name(), charset.name()))
+                .suggest("Leave `encoding` out.")
+                .detail("field", "encoding")
+        }
+        Unsupported::Line(line, charset) => error(format!(
+            "line {line} of {shown} has bytes that {} does not have, or has twice",
+            charset.name()
+        ))
+        .suggest(
+            "Name the encoding that the file is in, or leave `encoding` out: other bytes stay as they are.",
+        )
+        .detail("field", "encoding")
+        .detail("line", line),
+    }
 }
 
-/// Rejects a new text for a file in a single-byte encoding if its characters have no known bytes there.
+/// Rejects a new text for the file `current` if its characters have no bytes in the encoding of the file, or none that
+/// are known.
 ///
 /// # Errors
 /// Returns `unsupported_encoding` that names the character.
-pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<(), Error> {
+pub fn must_be_encodable(encoding: Encoding, new: &[u8], (shown, old): (&str, &[u8])) -> Result<(), Error> {
+    let Ok(text) = std::str::from_utf8(new) else { return Ok(()) };
+    if let Encoding::Named(charset) = encoding {
+        let encoded = charset.encode(text);
+        return encoded.map(drop).map_err(|missing| unencodable(shown, "the new text", missing));
+    }
     if encoding != Encoding::Bytes || new.is_ascii() {
         return Ok(());
     }
-    let Ok(text) = std::str::from_utf8(new) else { return Ok(()) };
     let mut lines = text.lines().zip(1..);
     let found = lines
         .find_map(|(line, number)| Some((line.chars().find(|character| !character.is_ascii())?, number)));
@@ -218,9 +252,27 @@ pub fn must_be_encodable(encoding: Encoding, new: &[u8], shown: &str) -> Result<
         "{shown} is not UTF-8, and line {line} of the new text has `{character}` (U+{:04X}), whose bytes in the encoding of {shown} are not known",
         u32::from(character)
     );
+    let likely = charset::likely(old).unwrap_or_default();
     Err(Error::new(ErrorKind::UnsupportedEncoding, message)
         .at(shown)
-        .suggest("Write this text in ASCII, or convert the file to UTF-8 first (`iconv`) and read it again."))
+        .suggest(text!(
+            "Write this text in ASCII, or convert the file to UTF-8 first (`iconv`) and read it again. Set `encoding` to store it in the encoding of the file, likely {}.",
+            likely
+        ))
+        .detail("likely_encoding", likely))
+}
+
+/// Returns the error for a character of a text that the encoding of a file does not have.
+#[must_use]
+pub fn unencodable(shown: &str, what: &str, missing: Unencodable) -> Error {
+    let Unencodable { charset, character, line } = missing;
+    let (name, number) = (charset.name(), u32::from(character));
+    let message = format!(
+        "line {line} of {what} has `{character}` (U+{number:04X}), which {name} does not have: {shown} was not changed"
+    );
+    Error::new(ErrorKind::UnsupportedEncoding, message).at(shown).suggest(format!(
+        "Write this text with characters of {name}, or convert the file to UTF-8 first (`iconv`)."
+    ))
 }
 
 /// Rejects a new text with a line that only marks omitted text, unless the old text has that line too.
@@ -428,7 +480,7 @@ impl<'e, 'r> FileChange<'e, 'r> {
     /// Returns true if one of the last `changes` of the session came from an equal request and is still in effect;
     /// `what` is the content of the request besides the path and the SHA-256.
     pub fn is_repeated(&mut self, what: impl Debug, changes: u64) -> Result<bool, Error> {
-        let request = (self.tool, self.path, self.expected_sha256, what);
+        let request = (self.tool, self.path, self.expected_sha256, self.options.encoding, what);
         Ok(self.change.repeated(Sha256::of(format!("{request:?}").as_bytes()), changes)?.is_some())
     }
 

@@ -75,7 +75,7 @@ impl Tool for Insert {
         if is_repeated {
             return Ok(FileEdited::already_applied(&current));
         }
-        let content = common::decode(&current)?;
+        let content = common::decode(&current, request.options.encoding)?;
         let total = lines::count(&content.body);
         let Some(at) = placed(&mut file.change, &current, &content, &request)? else {
             let near = (request.line.min(total).max(1), request.line.saturating_add(1).min(total).max(1));
@@ -148,11 +148,13 @@ fn insert(
         .suggest(format!("Give a line from 0 to {total}.")));
     }
     let bounds = (shown.as_str(), file.change.policy());
-    let (body, inserted) = inserted(&content, at, request.content.as_bytes(), bounds)?;
+    let new = request.content.as_bytes();
+    common::must_be_encodable(content.encoding, new, (&shown, seen.current().bytes()))?;
+    let (body, inserted) = inserted(&content, at, new, bounds)?;
     let new_lines = inserted.end_line + 1 - inserted.start_line;
     file.replaced = Some(vec![ReplacedLines { first: at + 1, old_lines: 0, new_lines }]);
     content.body = body;
-    let bytes = content.encode();
+    let bytes = content.encode().map_err(|missing| common::unencodable(&shown, "the file", missing))?;
     let sha256 = Sha256::of(&bytes);
     let diff = file.commit(seen, bytes, None, known)?;
     Ok(FileEdited {
@@ -176,7 +178,6 @@ fn inserted(
     lines: &[u8],
     (shown, policy): (&str, &Policy),
 ) -> Result<(Vec<u8>, LineRange), Error> {
-    common::must_be_encodable(content.encoding, lines, shown)?;
     let ending = content.line_ending().bytes().unwrap_or(b"\n");
     let mut new = in_style_of(content, lines);
     if !new.ends_with(ending) && !new.ends_with(b"\n") {

@@ -142,7 +142,7 @@ impl Tool for Section {
         let is_repeated =
             (request.append || expected.is_some()) && file.is_repeated(request.what(), LONG_AGO)?;
         let current = if request.create { file.look()? } else { file.look_at_existing()? };
-        let content = common::decode(&current)?;
+        let content = common::decode(&current, options.encoding)?;
         let mut planned = plan(&mut file.change, &current, &content, &request)?;
         let shown = current.place().shown().to_owned();
         if is_repeated {
@@ -156,7 +156,7 @@ impl Tool for Section {
         }
         let composed = Content { body: planned.composed.text.clone(), ..content };
         common::must_fit(file.change.policy(), &shown, composed.bytes_with(b""))?;
-        let bytes = composed.encode();
+        let bytes = composed.encode().map_err(|missing| common::unencodable(&shown, "the file", missing))?;
         let sha256 = Sha256::of(&bytes);
         let diff = file.commit(seen, bytes, None, CallerKnowledge::ChangedLines)?;
         Ok(planned.answer(shown, sha256, diff))
@@ -271,7 +271,7 @@ fn plan(
     let shown = current.place().shown();
     must_be_outlined(&content.body, shown)?;
     must_be_outlined(request.content.as_bytes(), shown)?;
-    common::must_be_encodable(content.encoding, request.content.as_bytes(), shown)?;
+    common::must_be_encodable(content.encoding, request.content.as_bytes(), (shown, current.bytes()))?;
     let bytes_max = change.policy().file_bytes();
     let headings = outline::outline(&content.body);
     let style = content.line_ending();

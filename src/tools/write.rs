@@ -6,14 +6,15 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ContentOptions, FileChange, must_fit, must_leave_nothing_out, parse_mode};
+use super::common::{ContentOptions, FileChange, must_fit, must_leave_nothing_out, parse_mode, unencodable};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::gate::Needs;
 use crate::engine::change::gate::RECENT;
 use crate::engine::change::{CallerKnowledge, Change, Current};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Message, text};
 use crate::sha256::Sha256;
+use crate::text::charset::{self, Charset};
 use crate::text::content::{Content, Encoding, View};
 use crate::text::lines::{self, LineEnding};
 use crate::text::plural::plural;
@@ -21,7 +22,7 @@ use crate::text::{diff, escaped};
 
 /// Create a file or replace its whole content
 ///
-/// Missing folders are created. The content is stored exactly as given, as UTF-8.
+/// Missing folders are created. The content is stored exactly as given, as UTF-8 unless encoding names another one.
 ///
 /// An existing file must have been read in this session and be unchanged since. Content that the file already has
 /// changes nothing.
@@ -114,8 +115,14 @@ impl Tool for Write {
         let is_repeated = expected.is_some()
             && file.is_repeated((request.line_ending, &request.mode, &request.content), RECENT)?;
         let current = file.look()?;
-        let bytes =
-            with_endings(std::mem::take(&mut request.content).into_bytes(), &current, request.line_ending);
+        let text = std::mem::take(&mut request.content);
+        let text = match options.encoding {
+            Some(charset) => charset
+                .encode(&text)
+                .map_err(|missing| unencodable(current.place().shown(), "the new text", missing))?,
+            None => text.into_bytes(),
+        };
+        let bytes = with_endings(text, &current, request.line_ending);
         must_fit(file.change.policy(), current.place().shown(), bytes.len())?;
         let is_same = current.exists() && current.bytes() == bytes;
         if is_same && mode.is_none_or(|mode| current.mode() == Some(mode)) {
@@ -131,12 +138,12 @@ impl Tool for Write {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already")).at(shown));
         }
         if !request.allow_omission {
-            let old = View::of(current.bytes()).map(|old| old.body).unwrap_or_default();
+            let old = View::of(current.bytes(), None).map(|old| old.body).unwrap_or_default();
             must_leave_nothing_out(&bytes, &old, "content", current.place().shown())?;
         }
         // Only permission bits differ: no bytes are lost that the caller does not have.
         let seen = if is_same { file.check(current)? } else { file.prove(current, Needs::All)? };
-        warn(&mut file.change, seen.current(), &bytes);
+        warn(&mut file.change, seen.current(), &bytes, options.encoding);
         let response = Response::of(seen.current(), &bytes);
         let diff = file.commit(seen, bytes, mode, CallerKnowledge::Everything)?;
         Ok(Response { diff, ..response })
@@ -200,7 +207,7 @@ fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8
     if endings == Endings::AsIs || !current.exists() {
         return content;
     }
-    let old = Content::decode(current.bytes().to_vec()).ok();
+    let old = Content::decode(current.bytes().to_vec(), None).ok();
     match old.and_then(|old| old.line_ending().bytes()) {
         Some(ending) => lines::with_ending(&content, ending),
         None => content,
@@ -208,25 +215,39 @@ fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8
 }
 
 /// Warns about content that the caller may not intend.
-fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8]) {
+fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8], charset: Option<Charset>) {
     if !current.exists() {
         return;
     }
     let shown = current.place().shown().to_owned();
-    let mut warnings = Vec::new();
-    if let Ok(old) = Content::decode(current.bytes().to_vec()) {
+    let mut warnings: Vec<Message> = Vec::new();
+    if let Ok(old) = Content::decode(current.bytes().to_vec(), None) {
         let (before, after) = (old.line_ending(), LineEnding::of(bytes));
         if before == LineEnding::Crlf && after == LineEnding::Lf {
-            warnings.push(format!(
-                "{shown} had CRLF line endings and now has LF; line_ending \"keep\" would keep them"
-            ));
+            warnings.push(
+                format!("{shown} had CRLF line endings and now has LF; line_ending \"keep\" would keep them")
+                    .into(),
+            );
         }
         let has_bom = bytes.starts_with(crate::text::content::UTF8_BOM);
-        if old.encoding != Encoding::Utf8 {
-            let before = if old.encoding == Encoding::Bytes { "not UTF-8" } else { old.encoding.name() };
-            warnings.push(format!("{shown} was {before} and is UTF-8 now"));
+        let named = charset.filter(|charset| !charset.is_utf8());
+        if let Some(charset) = named {
+            if old.encoding != Encoding::Bytes && (old.bom || !old.body.is_ascii()) {
+                warnings.push(
+                    format!("{shown} was {} and is {} now", old.encoding.name(), charset.name()).into(),
+                );
+            }
+        } else if old.encoding == Encoding::Bytes {
+            let likely = charset::likely(&old.body).unwrap_or_default();
+            warnings.push(text!(
+                "{} was not UTF-8 and is UTF-8 now. Set `encoding` to keep what it was, likely {}.",
+                shown,
+                likely
+            ));
+        } else if old.encoding != Encoding::Utf8 {
+            warnings.push(format!("{shown} was {} and is UTF-8 now", old.encoding.name()).into());
         } else if old.bom && !has_bom {
-            warnings.push(format!("{shown} no longer begins with a byte-order mark"));
+            warnings.push(format!("{shown} no longer begins with a byte-order mark").into());
         }
     }
     for warning in warnings {

@@ -5,9 +5,9 @@ use std::path::Path;
 use super::files_below;
 
 /// Most files below src/.
-const FILES_MAX: usize = 317;
+const FILES_MAX: usize = 331;
 /// Most lines of code in them, unit tests included: neither blank nor a comment.
-const LINES_MAX: usize = 79_800;
+const LINES_MAX: usize = 82_500;
 
 #[test]
 fn source_code_stays_within_its_budget() {

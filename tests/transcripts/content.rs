@@ -192,3 +192,141 @@ fn patch_of_utf16_with_invalid_utf8_is_rejected() {
     assert_eq!(error["path"], "wide.txt");
     ws.holds("wide.txt", &text);
 }
+
+/// Returns a text in an encoding of two bytes a character, by its characters' bytes.
+const SHIFT_JIS: [(&str, &[u8]); 4] =
+    [("表", b"\x95\x5c"), ("計", b"\x8c\x76"), ("ソ", b"\x83\x5c"), ("\\", b"\x5c")];
+
+/// Encodes a text of ASCII and these characters.
+fn shift_jis(text: &str) -> Vec<u8> {
+    let bytes = |letter: char| {
+        let known = SHIFT_JIS.iter().find(|(own, _)| own.starts_with(letter));
+        known.map_or_else(|| vec![letter as u8], |(_, bytes)| bytes.to_vec())
+    };
+    text.chars().flat_map(bytes).collect()
+}
+
+#[test]
+fn text_is_stored_in_the_named_encoding_of_the_file() {
+    let ws = Workspace::with(&[]);
+    ws.write("a.txt", b"caf\xe9 \x93x\x94\r\nna\xefve\r\n");
+    let latin = |call: &[&str]| ws.lbx(&[call, &["--encoding", "latin1"]].concat());
+    let shown = latin(&["read", "a.txt"]).ok();
+    assert_eq!(
+        (&shown["content"], &shown["encoding"]),
+        (&json!("café “x”\r\nnaïve\r\n"), &json!("windows-1252"))
+    );
+    assert_eq!(latin(&["read", "a.txt", "--text"]).stdout_text(), "café “x”\r\nnaïve\r\n");
+    let range = latin(&["read", "a.txt", "--start-line", "2", "--end-line", "2"]).ok();
+    assert_eq!(range["range_sha256"], sha256(b"na\xefve\r\n"));
+
+    let edited = latin(&["edit", "a.txt", "--old-string", "café", "--new-string", "crème", "--diff"]).ok();
+    assert!(edited["diff"].as_str().unwrap().contains("-café “x”\n+crème “x”"), "{edited}");
+    latin(&["insert", "a.txt", "2", "--content", "Öl\n"]).ok();
+    latin(&["append", "a.txt", "--content", "fünf\n"]).ok();
+    latin(&["prepend", "a.txt", "--content", "§\n"]).ok();
+    ws.holds("a.txt", b"\xa7\r\ncr\xe8me \x93x\x94\r\nna\xefve\r\n\xd6l\r\nf\xfcnf\r\n");
+    ws.lbx(&["read", "a.txt"]).success();
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -4,2 +4,2 @@\n Öl\r\n-fünf\r\n+sechs ä\r\n";
+    latin(&["patch", "--patch", patch]).ok();
+    ws.holds("a.txt", b"\xa7\r\ncr\xe8me \x93x\x94\r\nna\xefve\r\n\xd6l\r\nsechs \xe4\r\n");
+    let written = latin(&["write", "a.txt", "--content", "tschüß\n"]).success();
+    assert_eq!(written["warnings"].as_array().unwrap().len(), 1, "{written}");
+    ws.holds("a.txt", b"tsch\xfc\xdf\n");
+    latin(&["append", "new.txt", "--content", "é\n"]).ok();
+    ws.holds("new.txt", b"\xe9\n");
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    ws.holds("a.txt", b"\xa7\r\ncr\xe8me \x93x\x94\r\nna\xefve\r\n\xd6l\r\nsechs \xe4\r\n");
+}
+
+#[test]
+fn old_string_matches_whole_characters_of_the_named_encoding() {
+    let ws = Workspace::with(&[]);
+    // The second byte of two characters is that of a backslash.
+    ws.write("a.c", shift_jis("表 ソ \"\\n\"\n計\n"));
+    ws.lbx(&["read", "a.c"]).success();
+    let edit = |old: &str, new: &str| {
+        ws.json(
+            "edit",
+            &json!({"path": "a.c", "old_string": old, "new_string": new, "encoding": "shift_jis"}),
+        )
+    };
+    edit("\\", "/").ok();
+    ws.holds("a.c", shift_jis("表 ソ \"/n\"\n計\n"));
+    edit("ソ", "計").ok();
+    ws.holds("a.c", shift_jis("表 計 \"/n\"\n計\n"));
+    let sketch =
+        json!({"path": "a.c", "sketch": "表\n// ... existing code ...\n計\n", "encoding": "shift_jis"});
+    ws.json("edit", &sketch).envelope();
+    let error = ws
+        .unchanged(|| ws.lbx(&["edit", "a.c", "--old-string", "計", "--new-string", "x"]).error("no_match"));
+    let action = error["suggested_action"].as_str().unwrap();
+    assert!(action.contains("The file is not UTF-8. Set `encoding` to find text beyond ASCII"), "{action}");
+}
+
+#[test]
+fn character_that_the_encoding_does_not_have_is_named() {
+    let ws = Workspace::with(&[("utf8.txt", "é\n")]);
+    ws.write("a.txt", b"caf\xe9\n");
+    ws.lbx(&["read", "a.txt", "utf8.txt"]).success();
+    let calls: [&[&str]; 6] = [
+        &["edit", "a.txt", "--old-string", "caf", "--new-string", "a\nb中"],
+        &["insert", "a.txt", "1", "--content", "a\nb中"],
+        &["append", "a.txt", "--content", "a\nb中"],
+        &["write", "a.txt", "--content", "a\nb中"],
+        &["append", "new.txt", "--content", "a\nb中"],
+        &["edit", "a.txt", "--sketch", "a\nb中\n"],
+    ];
+    for call in calls {
+        let error = ws.unchanged(|| {
+            ws.lbx(&[call, &["--encoding", "windows-1252"]].concat()).error("unsupported_encoding")
+        });
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("line 2 of the new text has `中` (U+4E2D), which windows-1252 does not have"),
+            "{message}"
+        );
+    }
+    ws.unchanged(|| {
+        let refused = |path: &str, encoding: &str| {
+            let edit = ["edit", path, "--old-string", "a", "--new-string", "b", "--encoding", encoding];
+            ws.lbx(&edit).error("unsupported_encoding")["message"].clone()
+        };
+        assert_eq!(refused("utf8.txt", "gbk"), "utf8.txt is utf-8, not GBK");
+        assert_eq!(refused("a.txt", "gbk"), "line 1 of a.txt has bytes that GBK does not have, or has twice");
+        ws.lbx(&["read", "a.txt", "--encoding", "gbk"]).error("unsupported_encoding");
+        ws.lbx(&["read", "a.txt", "--encoding", "utf-16"]).error("invalid_request");
+        ws.json("append", &json!({"path": "a.txt", "content": "x", "encoding": "nonsense"}))
+            .error("invalid_request");
+    });
+}
+
+#[test]
+fn refusal_of_text_beyond_ascii_names_the_likely_encoding() {
+    let ws = Workspace::with(&[]);
+    ws.write("latin.txt", b"caf\xe9\n");
+    ws.write("sjis.txt", shift_jis("表計\n"));
+    ws.lbx(&["read", "latin.txt", "sjis.txt"]).success();
+    for (path, likely) in [("latin.txt", "windows-1252"), ("sjis.txt", "Shift_JIS")] {
+        let calls: [&[&str]; 3] = [
+            &["append", path, "--content", "ü\n"],
+            &["insert", path, "1", "--content", "ü\n"],
+            &["edit", path, "--start-line", "1", "--end-line", "1", "--new-string", "ü"],
+        ];
+        for call in calls {
+            let error = ws.unchanged(|| ws.lbx(call).error("unsupported_encoding"));
+            let found = error["details"]["likely_encoding"].as_str().unwrap();
+            assert!(found.starts_with(likely), "{found}");
+            let action = error["suggested_action"].as_str().unwrap();
+            assert!(action.contains("Set `encoding` to store it in the encoding of the file"), "{action}");
+            assert!(action.ends_with(&format!("likely {found}.")), "{action}");
+        }
+    }
+    // The named encoding is the remedy.
+    ws.lbx(&["append", "latin.txt", "--content", "ü\n", "--encoding", "windows-1252"]).ok();
+    ws.holds("latin.txt", b"caf\xe9\n\xfc\n");
+    let warning = "latin.txt was not UTF-8 and is UTF-8 now. Set `encoding` to keep what it was";
+    ws.lbx(&["write", "latin.txt", "--content", "é\n"]).warned(warning);
+    ws.lbx(&["write", "latin.txt", "--content", "é\n\n", "--encoding", "latin1"])
+        .warned("latin.txt was utf-8 and is windows-1252 now");
+}

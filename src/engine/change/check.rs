@@ -241,7 +241,7 @@ impl Change<'_> {
             return;
         }
         let shown = current.place().shown().to_owned();
-        let body = View::of(bytes).map(|view| view.body).unwrap_or_default();
+        let body = View::of(bytes, None).map(|view| view.body).unwrap_or_default();
         let found = escaped::odd_characters(old.unwrap_or_default(), &body, CHARACTERS_NAMED);
         for odd in &found {
             let number = u32::from(odd.character);

@@ -527,7 +527,7 @@ impl SpecialFile {
 /// # Errors
 /// Returns the OS error; a later gc removes leftovers from the trash.
 pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -> std::io::Result<Thing> {
-    let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).map_err(system)?;
+    let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).map_err(|error| system(&error))?;
     describe(&folder, entry)?;
     make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode)?;
     let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT))?;
@@ -536,7 +536,7 @@ pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -
 }
 
 /// Returns an error of lbx in the form of an OS error.
-fn system(error: Error) -> std::io::Error {
+fn system(error: &Error) -> std::io::Error {
     std::io::Error::other(error.message().to_owned())
 }
 
@@ -555,7 +555,7 @@ pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u
 fn describe(folder: &OwnedFd, entry: &TrashEntry) -> std::io::Result<()> {
     let mut described = entry.clone();
     described.files = 1;
-    let bytes = described.to_bytes().map_err(system)?;
+    let bytes = described.to_bytes().map_err(|error| system(&error))?;
     let name = OsStr::new(trash::DESCRIPTION);
     let mut file = fs::create_at(folder.as_fd(), name, DESCRIPTION_MODE)?;
     file.write_all(&bytes)?;

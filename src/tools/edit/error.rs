@@ -22,7 +22,7 @@ use crate::text::lines::LineSpan;
 use crate::text::nearest::{self, Nearest};
 use crate::text::plural::plural;
 use crate::text::sketch::{Refusal, Which};
-use crate::text::{lines, replace};
+use crate::text::{charset, lines, replace};
 
 /// Error of the edits of a request on a text.
 #[derive(Debug)]
@@ -235,6 +235,10 @@ impl SearchedText<'_> {
                 "The file is not UTF-8: \u{fffd} marks bytes that `old_string` cannot contain. Give the text next to them. Lines can be replaced by `start_line`, `end_line` and `range_sha256`.".into(),
             );
         }
+        if let Some((hint, likely)) = undecoded(body, wanted).filter(|_| !is_lossy) {
+            hints.push(hint);
+            error = error.detail("likely_encoding", likely);
+        }
         let source = match &near {
             Some(near) => self.nearest_lines(near, is_lossy),
             None if hints.is_empty() => {
@@ -361,6 +365,17 @@ impl SearchedText<'_> {
             .detail("start_line", first)
             .detail("end_line", last)
     }
+}
+
+/// Returns the hint for a text beyond ASCII in a file that is not UTF-8, and the likely encoding.
+fn undecoded(body: &[u8], wanted: &TextToReplace) -> Option<(Message, String)> {
+    if wanted.old.is_ascii() || std::str::from_utf8(body).is_ok() {
+        return None;
+    }
+    let likely = charset::likely(body)?;
+    let hint =
+        text!("The file is not UTF-8. Set `encoding` to find text beyond ASCII, likely to {}.", likely);
+    Some((hint, likely))
 }
 
 /// Returns the places of the new text, which may mean that the edit was already applied. The hint is only for a text in
@@ -591,7 +606,7 @@ fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: E
 
 /// Returns true if the bytes of a file contain a text.
 fn has(bytes: &[u8], old: &[u8]) -> bool {
-    View::of(bytes).is_ok_and(|view| !replace::places(&view.body, old, false).is_empty())
+    View::of(bytes, None).is_ok_and(|view| !replace::places(&view.body, old, false).is_empty())
 }
 
 /// Returns other files with this name that contain the text; skips ignored and hidden ones.

@@ -102,7 +102,8 @@ impl Tool for Edit {
 /// Returns the digest that identifies a repeated request.
 fn digest(paths: &[&PathBuf], steps: &[EditStep], request: &Request) -> Sha256 {
     let proof = (request.expected_sha256, request.rebase);
-    Sha256::of(format!("edit {paths:?} {steps:?} {proof:?}").as_bytes())
+    let encoding = request.options.encoding;
+    Sha256::of(format!("edit {paths:?} {steps:?} {proof:?} {encoding:?}").as_bytes())
 }
 
 /// Returns the response to a repeated request, if nothing has changed since.
@@ -129,10 +130,10 @@ fn edit_file(
     let shown = current.place().shown().to_owned();
     let bytes = current.shared_bytes();
     // A file whose text could not be written back unchanged is rejected before a read is required.
-    let file = View::of(&bytes).map_err(|unsupported| unsupported_encoding(&shown, &unsupported))?;
+    let file = View::of(&bytes, request.options.encoding)
+        .map_err(|unsupported| unsupported_encoding(&shown, unsupported))?;
     for step in steps {
-        let new = step.new_text().unwrap_or_default();
-        common::must_be_encodable(file.encoding, new.as_bytes(), &shown)
+        common::must_be_encodable(file.encoding, step.written().as_bytes(), (&shown, &bytes))
             .map_err(|error| step.named.of_several(error))?;
     }
     if !request.allow_omission {
@@ -207,11 +208,12 @@ struct ComputedEdit {
 
 impl ComputedEdit {
     /// Returns the result for the edited text of a file.
-    fn of(file: &View<'_>, edited: Edited<'_>, current: &Current) -> Self {
+    fn of(file: &View<'_>, edited: Edited<'_>, current: &Current) -> Result<Self, Error> {
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
         let (left_out, replaced) = (edited.left_out, edited.replaced);
-        let bytes = (*edited.body != *file.body).then(|| file.encode(edited.body.into_owned()));
-        Self { answer, bytes, left_out, replaced }
+        let bytes = (*edited.body != *file.body).then(|| file.encode(edited.body.into_owned())).transpose();
+        let missing = |missing| common::unencodable(current.place().shown(), "the file", missing);
+        Ok(Self { answer, bytes: bytes.map_err(missing)?, left_out, replaced })
     }
 }
 
@@ -237,7 +239,7 @@ fn gate(
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
         let edited = apply::apply(file, steps, change.policy().file_bytes());
         let edited = edited.map_err(|miss| error::explained(change, &current, &miss))?;
-        let computed = ComputedEdit::of(file, edited, &current);
+        let computed = ComputedEdit::of(file, edited, &current)?;
         return Ok(PlannedEdit { seen: current.without_proof(), computed, rebased: true, base });
     }
     // If the policy allows the edit, no rebase is needed; a given sha256 always counts.
@@ -247,7 +249,7 @@ fn gate(
         let rebased = rebase::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
         match rebased {
             Ok(edited) if request.rebase => {
-                let computed = ComputedEdit::of(file, edited, &current);
+                let computed = ComputedEdit::of(file, edited, &current)?;
                 return Ok(PlannedEdit { seen: current.without_proof(), computed, rebased: true, base });
             }
             Ok(_) => {
@@ -285,7 +287,7 @@ fn gate(
     } else {
         change.prove_more(seen, request.expected_sha256, Needs::Lines(&edited.removed))?
     };
-    let computed = ComputedEdit::of(file, edited, seen.current());
+    let computed = ComputedEdit::of(file, edited, seen.current())?;
     Ok(PlannedEdit { seen, computed, rebased: false, base: None })
 }
 

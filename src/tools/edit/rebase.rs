@@ -29,7 +29,9 @@ pub fn rebase(
     let shown = current.place().shown();
     let base =
         base.ok_or_else(|| format!("lbx has no copy of the bytes of {shown} that the edit is based on"))?;
-    let text = View::of(base).ok().filter(|text| text.encoding == file.encoding && text.bom == file.bom);
+    let text = View::of(base, file.encoding.charset())
+        .ok()
+        .filter(|text| text.encoding == file.encoding && text.bom == file.bom);
     let text = text.ok_or_else(|| format!("{shown} has another encoding than it had when you read it"))?;
     let edited = apply::apply(&text, steps, change.policy().file_bytes())
         .map_err(|miss| miss.error(shown).message().to_owned())?;

@@ -114,6 +114,14 @@ impl EditStep {
         matches!(&self.what, What::Text(wanted) if wanted.flexible)
     }
 
+    /// Returns the text that it writes, with the lines that a sketch only names.
+    pub fn written(&self) -> &str {
+        match &self.what {
+            What::Sketch { sketch } => sketch,
+            What::Text(TextToReplace { new, .. }) | What::Lines { new } => new,
+        }
+    }
+
     /// Returns the new text, if it is known without the file.
     pub fn new_text(&self) -> Option<&str> {
         match &self.what {

@@ -17,6 +17,7 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::charset::Charset;
 use crate::text::content::{Content, Encoding};
 use crate::text::lines;
 use crate::text::patch::{
@@ -37,6 +38,8 @@ pub struct Files<'e> {
     whole: Whole,
     /// Tree after the patch.
     result: ResultingTree,
+    /// Encoding of the files that the caller named.
+    charset: Option<Charset>,
     /// Expected SHA-256 by path as given; `None` if the file must not exist.
     stated: Option<BTreeMap<String, Option<Sha256>>>,
     /// Expected SHA-256 by canonical path, once the files are known.
@@ -61,7 +64,11 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// Returns `invalid_request` if an expectation is invalid.
-    pub fn new(change: Change<'e>, whole: Whole, expected: Option<&ExpectedByPath>) -> Result<Self, Error> {
+    pub fn new(
+        change: Change<'e>,
+        (whole, charset): (Whole, Option<Charset>),
+        expected: Option<&ExpectedByPath>,
+    ) -> Result<Self, Error> {
         let parsed = |(path, sha256): (&String, &String)| {
             Ok::<_, Error>((path.clone(), parse_expected(path, sha256)?))
         };
@@ -72,6 +79,7 @@ impl<'e> Files<'e> {
             found: HashMap::new(),
             whole,
             result: ResultingTree::default(),
+            charset,
             stated,
             expected: None,
             line_proofs: HashMap::new(),
@@ -174,11 +182,13 @@ impl<'e> Files<'e> {
         if current.is_symlink() {
             return Ok(Some(Before { bytes: current.shared_bytes(), mode: current.mode() }));
         }
-        let text = common::view(current)?;
-        // The parts of a patch are UTF-8 or bytes; a file in UTF-16 is patched as decoded text.
+        let text = common::view(current, self.charset)?;
+        // The parts of a patch are UTF-8 or bytes; a file in another encoding is patched as decoded text.
         let bytes = match text.encoding {
             Encoding::Utf8 | Encoding::Bytes => current.shared_bytes(),
-            Encoding::Utf16Le | Encoding::Utf16Be => Arc::new(text.body.into_owned().into()),
+            Encoding::Utf16Le | Encoding::Utf16Be | Encoding::Named(_) => {
+                Arc::new(text.body.into_owned().into())
+            }
         };
         Ok(Some(Before { bytes, mode: current.mode() }))
     }
@@ -470,7 +480,7 @@ impl<'e> Files<'e> {
         let exists = current.exists();
         let (seen, base) = self.prove_edits(current, &outcome.path, proof, outcome.exact_and_unique)?;
         let shown = seen.current().place().shown().to_owned();
-        let bytes = encoded((outcome, after), seen.current(), self.change.policy(), &shown)?;
+        let bytes = encoded((outcome, after), (seen.current(), self.charset), self.change.policy(), &shown)?;
         let before = exists.then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
         let mode = if exists && !seen.current().is_symlink() {
@@ -504,7 +514,7 @@ impl<'e> Files<'e> {
     ) -> Result<FilePatched, Error> {
         let source = self.take(from)?;
         let to = self.shown(&outcome.path)?;
-        let bytes = encoded((outcome, after), &source, self.change.policy(), &to)?;
+        let bytes = encoded((outcome, after), (&source, self.charset), self.change.policy(), &to)?;
         // A plain rename loses no bytes that the caller would have to see.
         let is_pure = bytes == source.bytes();
         let has_expectation =
@@ -617,32 +627,34 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
 /// Returns `too_large` for the file at `shown`, before it is encoded.
 fn encoded(
     (outcome, after): (&FileOutcome, Vec<u8>),
-    current: &Current,
+    (current, charset): (&Current, Option<Charset>),
     policy: &Policy,
     shown: &str,
 ) -> Result<Vec<u8>, Error> {
-    if !current.exists() || current.is_symlink() || outcome.is_symlink() {
+    let is_as_given = !current.exists() && charset.is_none();
+    if is_as_given || current.is_symlink() || outcome.is_symlink() {
         return Ok(after);
     }
-    let text = common::view(current)?;
+    let text = common::view(current, charset)?;
     Ok(match text.encoding {
         Encoding::Utf8 => after,
         Encoding::Bytes => {
             let old: HashSet<&[u8]> = lines::lines(&text.body).collect();
             for line in lines::lines(&after).filter(|line| !old.contains(line)) {
-                common::must_be_encodable(text.encoding, line, shown)?;
+                common::must_be_encodable(text.encoding, line, (shown, current.bytes()))?;
             }
             after
         }
-        Encoding::Utf16Le | Encoding::Utf16Be => {
+        Encoding::Utf16Le | Encoding::Utf16Be | Encoding::Named(_) => {
             must_be_text(&after, text.encoding, shown)?;
             common::must_fit(policy, shown, text.bytes_of(&after))?;
-            Content { encoding: text.encoding, bom: text.bom, body: after }.encode()
+            let content = Content { encoding: text.encoding, bom: text.bom, body: after };
+            content.encode().map_err(|missing| common::unencodable(shown, "the file", missing))?
         }
     })
 }
 
-/// Rejects bytes that a file in UTF-16 cannot represent, because they would be replaced.
+/// Rejects bytes that a file in another encoding cannot represent, because they would be replaced.
 fn must_be_text(after: &[u8], encoding: Encoding, shown: &str) -> Result<(), Error> {
     if std::str::from_utf8(after).is_ok() {
         return Ok(());

@@ -181,7 +181,8 @@ pub fn run(
     let change = engine.begin(tool, &named, request.options.change.dry_run)?;
     let whole = Whole::of(&patch, &options);
     let leaving = whole.leaving.clone();
-    let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
+    let mut files =
+        Files::new(change, (whole, request.options.encoding), request.expected_sha256_by_path.as_ref())?;
     options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest())?;
     if patch.format == Format::ByLine && !is_repeated {

@@ -73,8 +73,9 @@ impl Request {
     /// Returns the digest that identifies a repeated request.
     pub(super) fn digest(&self) -> Sha256 {
         let (path, strip, expected) = (&self.path, &self.strip, &self.expected_sha256_by_path);
-        let mut hasher = Hasher::default();
-        hasher.update(format!("patch {path:?} {strip:?} {} {expected:?} ", self.reverse).as_bytes());
+        let (encoding, mut hasher) = (self.options.encoding, Hasher::default());
+        let what = format!("patch {path:?} {strip:?} {} {expected:?} {encoding:?} ", self.reverse);
+        hasher.update(what.as_bytes());
         hasher.update(&self.patch.0);
         hasher.finish()
     }

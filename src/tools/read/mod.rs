@@ -18,6 +18,7 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::answer_size::AnswerRoom;
+use crate::text::charset::Charset;
 use crate::text::plural::plural;
 use range::{Range, Selection};
 pub use reader::past_end;
@@ -88,6 +89,9 @@ pub struct Request {
     /// How to return a binary file; without this it is an error
     #[arg(long, value_name = "FORM")]
     pub binary: Option<BinaryForm>,
+    /// Encoding of the file if it is not UTF-8, such as windows-1252, euc-jp or gbk
+    #[arg(long, value_name = "LABEL")]
+    pub encoding: Option<Charset>,
     /// Maximum bytes of content; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,

@@ -17,6 +17,7 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::answer_size::AnswerRoom;
+use crate::text::charset::Charset;
 use crate::text::content::BINARY_CHECK_BYTES;
 use crate::text::slice::{SliceBounds, Sliced, Slicer};
 use crate::tools::common::unsupported_encoding;
@@ -348,7 +349,7 @@ pub fn slices(
     file: &mut File,
     place: &ResolvedPath,
     spans: &[Span],
-    extent: Extent,
+    (extent, charset): (Extent, Option<Charset>),
 ) -> Result<Pass, Error> {
     let is_relative = spans.iter().any(Span::is_relative);
     let (mut terminator, mut known) = (b'\n', None);
@@ -361,7 +362,7 @@ pub fn slices(
             resolved.collect::<Result<Vec<_>, _>>()?
         };
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let pass = one_pass(engine, file, place, wanted, terminator)?;
+        let pass = one_pass(engine, file, place, wanted, (terminator, charset))?;
         let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
         let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
         if is_cut_right && is_counted {
@@ -381,10 +382,11 @@ pub fn one_pass(
     file: &mut File,
     place: &ResolvedPath,
     wanted: Vec<SliceBounds>,
-    terminator: u8,
+    (terminator, charset): (u8, Option<Charset>),
 ) -> Result<Pass, Error> {
-    let (mut slicer, mut hasher, mut size) = (Slicer::new(&wanted, terminator), Hasher::default(), 0);
-    let unsupported = |what| unsupported_encoding(place.shown(), &what);
+    let (mut slicer, mut hasher, mut size) =
+        (Slicer::new(&wanted, terminator, charset), Hasher::default(), 0);
+    let unsupported = |what| unsupported_encoding(place.shown(), what);
     let mut refused = None;
     for_each_piece(engine, file, place, |piece| {
         hasher.update(piece);

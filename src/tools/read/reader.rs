@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::envelope::Refusal;
-use crate::error::Error;
+use crate::error::{Error, text};
 use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -55,7 +55,7 @@ pub fn read(
     let window = if is_around { AnswerRoom::new(WINDOW_BYTES) } else { room };
     let skip_bytes = request.column.unwrap_or(1) - 1;
     let extent = Extent { skip_bytes, room: window, has_others: spans.len() > 1 };
-    let pass = slices(engine, &mut file, &place, &spans, extent)?;
+    let pass = slices(engine, &mut file, &place, &spans, (extent, request.encoding))?;
     if request.if_sha256 == Some(pass.sha256) {
         engine.mark_shown(place.path(), pass.sha256, &stat, &[]);
         let unchanged = FileRead::new(&place, pass.sha256, pass.size, &stat);
@@ -106,7 +106,8 @@ fn answer(
     }
     warn_of_text(engine, place, &pass.sliced, &parts);
     let form = request.form();
-    let is_plain = form == Form::default();
+    // With a named encoding, the caller wants to read the text.
+    let is_plain = form == Form::default() && pass.sliced.encoding.charset().is_none();
     let mut raw = Vec::new();
     for part in &mut parts {
         part.show(form, &pass.sliced);
@@ -152,8 +153,11 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
         Encoding::Utf8 => content::UTF8_BOM.len(),
         Encoding::Utf16Le => content::UTF16LE_BOM.len(),
         Encoding::Utf16Be => content::UTF16BE_BOM.len(),
+        Encoding::Named(_) => 0,
     };
-    let mut bytes = Content { encoding: text.encoding, bom: text.bom, body: lines }.encode();
+    // Lines of the file have bytes: they were decoded.
+    let content = Content { encoding: text.encoding, bom: text.bom, body: lines };
+    let mut bytes = content.encode().unwrap_or_default();
     if !is_start {
         bytes.drain(..mark_bytes);
     }
@@ -170,8 +174,9 @@ pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
 fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts: &[Part]) {
     let shown = place.shown();
     if text.encoding == Encoding::Bytes {
-        engine.warn(format!(
-            "{shown} is not UTF-8: invalid bytes are shown as \u{fffd} and are kept as they are"
+        engine.warn(text!(
+            "{} is not UTF-8: invalid bytes are shown as \u{fffd} and are kept as they are. Set `encoding` to see its text.",
+            shown
         ));
     }
     if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {

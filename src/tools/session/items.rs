@@ -389,7 +389,7 @@ fn ranges(mark: &ReadRecord) -> String {
 
 /// Returns the text of a file; its bytes if it is not a text.
 fn body_of(bytes: Vec<u8>) -> Vec<u8> {
-    match Content::decode(bytes.clone()) {
+    match Content::decode(bytes.clone(), None) {
         Ok(content) => content.body,
         Err(_) => bytes,
     }
