@@ -7,6 +7,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
+use crate::engine::workspace::path::ShownPath;
 use crate::sha256::Sha256;
 
 /// Bits of a tag that hold the kind of item.
@@ -463,7 +464,7 @@ impl JsonSchema for Groups {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Count {
     /// The file
-    pub path: String,
+    pub path: ShownPath,
     /// Its matching lines, or its matches with `only_matching`
     pub count: u64,
 }

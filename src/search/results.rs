@@ -6,7 +6,7 @@ use rustix::fs::Stat;
 
 use super::collect::{MatchDetail, more_bytes};
 use super::page::{Budget, Offered, Page, json_bytes};
-use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::path::{ShownPath, WorkspacePath};
 use crate::search::entry::SearchWarnings;
 use crate::search::file::{Search, SearchedPart};
 use crate::search::matches::{Context, Count, Entries, FileMatches, Head, Marked, Match, Packer, Piece};
@@ -18,7 +18,7 @@ pub struct SearchResult {
     /// Matches on this page.
     pub matches: Vec<FileMatches>,
     /// Files with matches on this page.
-    pub files: Vec<String>,
+    pub files: Vec<ShownPath>,
     /// Counts on this page.
     pub counts: Vec<Count>,
     /// Number of matches; up to the end of this page if the list was cut and no total was wanted.
@@ -41,9 +41,9 @@ impl SearchResult {
     /// Returns true if a path had to be changed to be shown.
     #[must_use]
     pub fn has_lossy_path(&self) -> bool {
-        let shown = self.matches.iter().map(|file| &file.path);
-        let counted = self.counts.iter().map(|count| &count.path);
-        shown.chain(&self.files).chain(counted).any(|path| path.contains(char::REPLACEMENT_CHARACTER))
+        let listed = self.counts.iter().map(|count| &count.path).chain(&self.files);
+        self.matches.iter().any(|file| file.path.contains(char::REPLACEMENT_CHARACTER))
+            || listed.into_iter().any(ShownPath::is_lossy)
     }
 }
 
@@ -228,7 +228,7 @@ impl<'s, 'w> Results<'s, 'w> {
 
     /// Adds a file with its count.
     fn take_file(&mut self, part: &SearchedPart) {
-        let shown = || self.search.workspace.shown(&part.path);
+        let shown = || self.search.workspace.listed(&part.path);
         let offered = self.files.offer(|| Count { path: shown(), count: part.count });
         if offered == Offered::Left && !self.search.total {
             return;
@@ -236,7 +236,7 @@ impl<'s, 'w> Results<'s, 'w> {
         self.files_matched += 1;
         self.counted += part.count;
         if let (Offered::Kept, Some((sha256, stat))) = (offered, part.seen) {
-            let marked = Marked { path: shown(), sha256 };
+            let marked = Marked { path: shown().to_string(), sha256 };
             self.seen.push(ShownFile { path: part.path.clone(), marked, stat, lines: Vec::new() });
         }
     }

@@ -12,7 +12,7 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
-use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::path::{ShownPath, WorkspacePath};
 use crate::error::{Error, ErrorKind};
 use crate::search::dir_sizes::{self, Order};
 use crate::search::globs::{self, Beginning, PathGlob, one_or_many, roots};
@@ -100,7 +100,7 @@ pub enum FoundType {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// Paths, usable in the next request
-    pub paths: Vec<String>,
+    pub paths: Vec<ShownPath>,
     /// Total number of matches
     pub total: u64,
     /// True if there are more matches
@@ -130,7 +130,7 @@ impl Tool for Glob {
         let mut walk =
             Walk::new(workspace, roots.clone(), selection.clone(), control.clone()).reading_ahead();
         let mut page = Page::new(request.window(engine.policy()));
-        let shown = |path: &WorkspacePath| workspace.shown(path);
+        let shown = |path: &WorkspacePath| workspace.listed(path);
         if request.sort == Some(Sort::Mtime) {
             for (path, ()) in dir_sizes::first_in_order(&mut walk, Order::Newest, |_| ())? {
                 page.offer(|| shown(&path));
@@ -151,14 +151,14 @@ impl Tool for Glob {
             notes.extend(empty.advice(|found| found.count() as u64));
             notes.extend(request.r#type.is_none().then(|| folders(&empty)).flatten());
         }
-        let is_lossy = paths.iter().any(|path| path.contains(char::REPLACEMENT_CHARACTER));
+        let is_lossy = paths.iter().any(ShownPath::is_lossy);
         warn_of_search(engine, notes, is_lossy);
         Ok(Response { paths, total, truncated: next_offset.is_some(), next_offset })
     }
 
     fn text(response: &Response, text: &mut Text) {
         for path in &response.paths {
-            text.name(path);
+            text.path(path);
             text.out.push(text.separator);
         }
         if let Some(next) = response.next_offset {

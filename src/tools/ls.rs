@@ -13,6 +13,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
+use crate::engine::workspace::path::ShownPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 use crate::search::dir_sizes::{self, Below, FolderSum, Order, Sums, largest_of};
@@ -133,7 +134,7 @@ pub struct Response {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ListedEntry {
     /// Path, usable in the next request
-    pub path: String,
+    pub path: ShownPath,
     /// Type
     #[serde(rename = "type")]
     pub kind: Kind,
@@ -227,7 +228,7 @@ impl Tool for Ls {
         let (total, next_offset) = (page.seen(), page.next_offset());
         let entries = page.into_entries();
         let largest = if next_offset.is_some() { sums.largest(workspace) } else { Vec::new() };
-        let is_lossy = entries.iter().any(|entry| entry.path.contains(char::REPLACEMENT_CHARACTER));
+        let is_lossy = entries.iter().any(|entry| entry.path.is_lossy());
         warn_of_search(engine, notes, is_lossy);
         Ok(Response { entries, total, truncated: next_offset.is_some(), next_offset, largest, ignored })
     }
@@ -237,7 +238,7 @@ impl Tool for Ls {
             if let (Some(mode), Some(size), Some(mtime)) = (&entry.mode, entry.size, &entry.mtime) {
                 text.out.extend_from_slice(format!("{mode} {size:>10} {mtime} ").as_bytes());
             }
-            text.name(&entry.path);
+            text.path(&entry.path);
             if entry.kind == Kind::Dir {
                 text.out.push(b'/');
             }
@@ -290,7 +291,7 @@ fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Be
     let target = if found.kind == Kind::Symlink { found.target() } else { None };
     let held = below.filter(|_| found.kind == Kind::Dir).map(|below| below.at(path.as_path()));
     ListedEntry {
-        path: workspace.shown(&path),
+        path: workspace.listed(&path),
         kind: found.kind,
         size: stat.as_ref().map(fs::size_of),
         mode: stat.as_ref().map(|stat| fs::mode_text(fs::mode_of(stat))),

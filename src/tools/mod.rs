@@ -45,6 +45,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::engine::Engine;
+use crate::engine::workspace::path::ShownPath;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request;
@@ -339,6 +340,11 @@ impl Text {
     pub fn name(&mut self, name: &str) {
         let name = if self.separator == 0 { Cow::Borrowed(name) } else { escaped::name(name) };
         self.out.extend_from_slice(name.as_bytes());
+    }
+
+    /// Adds a path of a list: its bytes if NUL ends it, else escaped for a terminal.
+    pub fn path(&mut self, path: &ShownPath) {
+        if self.separator == 0 { self.out.extend_from_slice(path.as_bytes()) } else { self.name(path) }
     }
 
     /// Adds a line of text; names in it must already be escaped with [`escaped::name`].

@@ -1,6 +1,8 @@
 //! Names with terminal control sequences.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 
 use crate::common::Workspace;
 
@@ -74,4 +76,26 @@ fn text_output_escapes_control_characters_in_names() {
     fs::write(ws.path("raw"), "\u{1b}[31mred\n").unwrap();
     assert_eq!(ws.lbx(&["read", "raw", "-t"]).stdout_text(), "\u{1b}[31mred\n");
     assert!(ws.lbx(&["grep", "red", "raw", "--text"]).stdout_text().contains("\u{1b}[31mred"));
+}
+
+#[test]
+fn list_whose_entries_end_in_nul_has_the_bytes_of_each_name() {
+    let ws = Workspace::bare(&[]);
+    let name = OsStr::from_bytes(b"sub/caf\xe9\xff.txt");
+    fs::create_dir(ws.path("sub")).unwrap();
+    fs::write(ws.root.join(name), "needle\n").unwrap();
+    let listed: [&[&str]; 4] = [
+        &["glob", "**/*.txt", "-t", "-0"],
+        &["glob", "**/*.txt", "--sort", "mtime", "-t", "-0"],
+        &["grep", "needle", "--output-mode", "files", "--text", "--null"],
+        &["ls", "-R", "--limit", "2", "-t", "-0"],
+    ];
+    for call in listed {
+        let stdout = ws.lbx(call).stdout().to_vec();
+        let names: Vec<&[u8]> = stdout.split(|&byte| byte == 0).collect();
+        assert!(names.contains(&name.as_bytes()), "{call:?}: {names:?}");
+    }
+    // JSON and lines have text.
+    ws.lbx(&["glob", "**/*.txt"]).warned("a path is not valid UTF-8");
+    assert!(ws.lbx(&["glob", "**/*.txt", "-t"]).stdout_text().contains("caf\u{fffd}\u{fffd}.txt"));
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use path::WorkspacePath;
+use path::{ShownPath, WorkspacePath};
 use protect::{HEAD, is_repository, is_work_tree, protected_component};
 use resolve::ResolvedPath;
 use rustix::fs::{Mode, OFlags, Stat};
@@ -178,6 +178,12 @@ impl Workspace {
     #[must_use]
     pub fn shown(&self, path: &WorkspacePath) -> String {
         path.relative_to(&self.base).to_string_lossy().into_owned()
+    }
+
+    /// Returns `path` for lists, as [`Self::shown`], with its bytes.
+    #[must_use]
+    pub fn listed(&self, path: &WorkspacePath) -> ShownPath {
+        ShownPath::of(&path.relative_to(&self.base))
     }
 
     /// Opens a place for reading, if it is a regular file; never blocks.

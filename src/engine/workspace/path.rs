@@ -8,11 +8,13 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::iter::zip;
+use std::ops::Deref;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use globset::{Candidate, GlobSet};
 use rustix::io::Errno;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -23,6 +25,65 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// not UTF-8.
 #[derive(Debug, Clone, Default)]
 pub struct WorkspacePath(PathBuf);
+
+/// A path in a response. JSON has text, which is lossy for other bytes than UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownPath {
+    /// Path as text.
+    text: String,
+    /// Bytes of the path, if the text is lossy.
+    bytes: Option<Vec<u8>>,
+}
+
+impl ShownPath {
+    /// Returns the path in its form for responses.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let text = path.to_string_lossy().into_owned();
+        let bytes = path.as_os_str().as_bytes();
+        Self { bytes: (text.as_bytes() != bytes).then(|| bytes.to_vec()), text }
+    }
+
+    /// Returns the bytes of the path.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.as_deref().unwrap_or(self.text.as_bytes())
+    }
+
+    /// Returns true if the text is not the path itself.
+    #[must_use]
+    pub const fn is_lossy(&self) -> bool {
+        self.bytes.is_some()
+    }
+}
+
+impl Deref for ShownPath {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Serialize for ShownPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl JsonSchema for ShownPath {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ShownPath".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
 
 /// Equal paths have equal bytes, which is faster to check than components.
 impl PartialEq for WorkspacePath {

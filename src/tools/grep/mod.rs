@@ -9,6 +9,7 @@ use super::common::{search_control, warn_of_search};
 use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::engine::workspace::path::ShownPath;
 use crate::error::{Error, ErrorKind};
 use crate::search::collect::{MatchDetail, Style};
 use crate::search::content::FileToSearch;
@@ -41,7 +42,7 @@ pub struct Response {
     pub groups: Option<Groups>,
     /// Files with matches
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<String>>,
+    pub files: Option<Vec<ShownPath>>,
     /// Matching lines, or matches, per file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Vec<Count>>,
@@ -279,7 +280,7 @@ fn write(response: &Response, text: &mut Text) {
         write_file(file, text);
     }
     for file in response.files.iter().flatten() {
-        text.name(file);
+        text.path(file);
         text.out.push(text.separator);
     }
     for count in response.counts.iter().flatten() {
