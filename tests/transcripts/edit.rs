@@ -568,3 +568,15 @@ fn line_edit_of_an_empty_or_binary_file_explains_why() {
         assert!(error["details"].get("lines").is_none(), "{error:#}");
     }
 }
+
+#[test]
+fn ambiguous_match_lists_each_line_once_with_a_count() {
+    let ws = Workspace::with(&[("a.txt", "x x x\ny\nx\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let edit = ["edit", "a.txt", "--old-string", "x", "--new-string", "z"];
+    let error = ws.unchanged(|| ws.lbx(&edit).error("ambiguous_match"));
+    let places = json!([{"line": 1, "text": "x x x", "count": 3}, {"line": 3, "text": "x", "before": "y"}]);
+    assert_eq!((&error["details"]["count"], &error["details"]["places"]), (&json!(4), &places));
+    let action = error["suggested_action"].as_str().unwrap();
+    assert!(action.starts_with("It occurs at lines 1 (3 times), 3: include more"), "{action}");
+}

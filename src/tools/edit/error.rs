@@ -528,28 +528,48 @@ pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
     }
 }
 
-/// Returns the first places, each with its line and the one before it.
+/// Returns the lines of the first places, each once: its number, the start of its first place, and the number of places.
+fn counted_lines(body: &[u8], places: &[Range<usize>]) -> Vec<(u64, usize, usize)> {
+    let mut counted: Vec<(u64, usize, usize)> = Vec::new();
+    for (place, (line, _)) in places.iter().zip(replace::line_ranges(body, places, places.len())) {
+        let is_full = counted.len() > PLACES_LISTED;
+        match counted.last_mut() {
+            Some((last, _, count)) if *last == line => *count += 1,
+            _ if is_full => break,
+            _ => counted.push((line, place.start, 1)),
+        }
+    }
+    counted
+}
+
+/// Returns the lines of the first places, each with the one before it and, if there are several, the number of places.
 fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
     let terminator = lines::terminator(body);
-    let lines = replace::line_ranges(body, places, PLACES_LISTED);
-    let place = |(place, (line, _)): (&Range<usize>, (u64, u64))| {
-        let start = line_start(body, place.start, terminator);
+    let place = |(line, start, count): (u64, usize, usize)| {
+        let start = line_start(body, start, terminator);
         let mut listed = json!({ "line": line, "text": line_at(body, start, terminator) });
-        if let (Some(before), Some(fields)) = (start.checked_sub(1), listed.as_object_mut()) {
+        let Some(fields) = listed.as_object_mut() else { return listed };
+        if let Some(before) = start.checked_sub(1) {
             let before = line_at(body, line_start(body, before, terminator), terminator);
             fields.insert("before".to_owned(), before.into());
         }
+        if count > 1 {
+            fields.insert("count".to_owned(), count.into());
+        }
         listed
     };
-    places.iter().zip(lines).map(place).collect()
+    counted_lines(body, places).into_iter().take(PLACES_LISTED).map(place).collect()
 }
 
 /// Returns the lines of the first places as text; `None` if the list is empty.
 fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
-    let lines = replace::line_ranges(body, places, PLACES_LISTED);
-    let mut numbers: Vec<String> = lines.iter().map(|lines| lines.0.to_string()).collect();
-    numbers.dedup();
-    let more = if places.len() > lines.len() { ", …" } else { "" };
+    let lines = counted_lines(body, places);
+    let number = |&(line, _, count): &(u64, usize, usize)| match count {
+        1 => line.to_string(),
+        count => format!("{line} ({count} times)"),
+    };
+    let numbers: Vec<String> = lines.iter().take(PLACES_LISTED).map(number).collect();
+    let more = if lines.len() > numbers.len() { ", …" } else { "" };
     match numbers.as_slice() {
         [] => None,
         [only] => Some(format!("line {only}")),
