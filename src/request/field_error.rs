@@ -137,10 +137,26 @@ pub fn read_json(text: &[u8]) -> Result<Value, Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Strict.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| {
-        Error::invalid(format!("the request is not valid JSON: {error}"))
+        let what = raw_control(text, &error).unwrap_or_else(|| error.to_string());
+        Error::invalid(format!("the request is not valid JSON: {what}"))
             .suggest("Send one JSON object.")
             .on_command_line("Or use flags: `lbx TOOL --help` lists them.")
     })
+}
+
+/// Returns the reason for an error at a control character in a string, such as the line break of a text that was not
+/// escaped.
+fn raw_control(text: &[u8], error: &serde_json::Error) -> Option<String> {
+    let before = error.line().checked_sub(2);
+    let start = before.map_or(Some(0), |line| memchr::memchr_iter(b'\n', text).nth(line).map(|at| at + 1))?;
+    // Column 0 is after the line break itself.
+    let (line, name, escape) = match text.get((start + error.column()).checked_sub(1)?)? {
+        b'\n' => (error.line() - 1, "line break", "\\n"),
+        b'\r' => (error.line(), "carriage return", "\\r"),
+        b'\t' => (error.line(), "tab", "\\t"),
+        _ => return None,
+    };
+    Some(format!("line {line} has a raw {name} in a string, which JSON writes as `{escape}`"))
 }
 
 /// Builds a [`Value`] and rejects duplicate keys.

@@ -284,3 +284,28 @@ fn error_never_repeats_a_whole_long_request() {
         answer.error("invalid_request");
     }
 }
+
+#[test]
+fn raw_line_break_in_a_json_string_is_named_with_its_escape() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let cases = [
+        (
+            "{\"path\": \"a.txt\",\n \"content\": \"one\ntwo\"}",
+            "line 2 has a raw line break in a string, which JSON writes as `\\n`",
+        ),
+        (
+            "{\"path\": \"a.txt\", \"content\": \"one\ttwo\"}",
+            "line 1 has a raw tab in a string, which JSON writes as `\\t`",
+        ),
+    ];
+    for (request, reason) in cases {
+        let call = ["append", "--json", request];
+        let error = ws.unchanged(|| ws.lbx(&call).error("invalid_request"));
+        assert_eq!(error["message"], format!("the request is not valid JSON: {reason}"));
+        let error = ws.unchanged(|| ws.lbx_stdin(&["append"], request).error("invalid_request"));
+        assert_eq!(error["message"], format!("the request is not valid JSON: {reason}"));
+    }
+    // Another fault keeps its own reason.
+    let error = ws.lbx(&["read", "--json", "{\"path\": \n}"]).error("invalid_request");
+    assert_eq!(error["message"], "the request is not valid JSON: expected value at line 2 column 1");
+}
