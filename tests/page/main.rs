@@ -165,6 +165,30 @@ fn review_page_supports_themes_narrow_screens_and_hunk_links() {
 }
 
 #[test]
+fn review_page_shows_long_paths_whole() {
+    let path =
+        format!("{}/{}.txt", "a-folder-with-a-long-name".repeat(6), "a-file-with-a-long-name".repeat(8));
+    let ws = Workspace::with(&[(path.as_str(), "a\n")]);
+    ws.lbx(&["append", &path, "--content", "b\n"]).ok();
+    let page = ws.outside.join("review.html");
+    ws.lbx(&["review", "--html", page.to_str().unwrap()]).ok();
+    let Some(mut browser) = browser(&ws) else { return };
+    for width in [1280, 390] {
+        browser.open(&page, "", width);
+        for (tab, link) in [("tab-changes", "#list-changes a"), ("tab-files", "#list-files a")] {
+            browser.value(&format!("document.getElementById('{tab}').click()"));
+            let link = format!("document.querySelector('{link}')");
+            let text = browser.value(&format!("{link}.textContent"));
+            assert!(text.as_str().unwrap().contains(&path), "{text}");
+            let is_whole = format!("{link}.clientWidth > 0 && {link}.scrollWidth <= {link}.clientWidth");
+            assert_eq!(browser.value(&is_whole), true, "{width} {link}");
+        }
+        let heading = "document.querySelector('.change h2')";
+        assert!(browser.value(&format!("{heading}.textContent")).as_str().unwrap().contains(&path));
+    }
+}
+
+#[test]
 fn large_review_page_renders_only_visible_diffs() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let changes: Vec<serde_json::Value> = (1..=500).map(|seq| {

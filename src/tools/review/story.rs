@@ -9,7 +9,7 @@ use crate::engine::change::gate::quoted;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::turns::{Turn, Turns};
 use crate::engine::journal::{self, FileEntry, JournalEntry, Version};
-use crate::engine::snapshot::{Delta, SessionStep, Store};
+use crate::engine::snapshot::{Delta, SessionStep, Snapshot, Store};
 use crate::engine::store::audit;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
@@ -330,7 +330,7 @@ fn of_step(
         seq: Some(snapshot.seq).filter(|seq| is_own && *seq > 0),
         tool: snapshot.tool.clone(),
         time: time_text(u64::try_from(snapshot.seconds).unwrap_or(0)),
-        subject: snapshot.subject.clone(),
+        subject: whole_subject(snapshot, &files),
         why: snapshot.why.clone(),
         gate: snapshot.gate.clone(),
         snapshot: Some(snapshot.id.clone()),
@@ -338,6 +338,17 @@ fn of_step(
         files,
         ..ReviewedChange::default()
     })
+}
+
+/// Returns the subject of a snapshot; if a long path in it was cut, with the whole path.
+fn whole_subject(snapshot: &Snapshot, files: &[File]) -> String {
+    let whole = match (files, snapshot.subject.strip_suffix('…')) {
+        ([only], Some(start)) => {
+            Some(format!("{}: {}", snapshot.tool, only.stat.path)).filter(|whole| whole.starts_with(start))
+        }
+        _ => None,
+    };
+    whole.unwrap_or_else(|| snapshot.subject.clone())
 }
 
 /// Returns a change that only the journal has, such as one of ignored files.
