@@ -404,6 +404,38 @@ fn home_and_system_folders_are_no_implicit_workspace() {
 }
 
 #[test]
+fn home_folder_as_workspace_is_no_place_to_set_up_a_client() {
+    let ws = Workspace::with(&[("notes.txt", "note\n")]);
+    let home = |arguments: &[&str]| {
+        ws.call(arguments).env("HOME", &ws.root).env("LBX_STATE_ID", "").env("XDG_STATE_HOME", "").run()
+    };
+    for client in ["claude-code", "codex", "cursor"] {
+        let error = ws.unchanged(|| home(&["init", "--client", client]).error("invalid_request"));
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.contains(&format!("is your home folder: there {client} takes its settings")),
+            "{error}"
+        );
+        assert!(error["suggested_action"].as_str().unwrap().contains("--workspace DIR"), "{error}");
+    }
+    // Entries of an earlier release can still be removed.
+    home(&["init", "--client", "claude-code", "--remove"]).envelope();
+    // No secret is kept where the tools could read it, and doctor says so.
+    home(&["append", "notes.txt", "--content", "more\n"]).success();
+    let findings = home(&["doctor"]).ok()["findings"].clone();
+    let state = findings.as_array().unwrap().iter().find(|found| found["check"] == "state").unwrap();
+    let message = state["message"].as_str().unwrap();
+    assert!(
+        message
+            .ends_with("(id derived from machine and user: the workspace contains the folder for secrets)"),
+        "{state}"
+    );
+    assert!(
+        state["remedy"].as_str().unwrap().contains("Set XDG_STATE_HOME to a folder outside the workspace")
+    );
+}
+
+#[test]
 fn move_to_a_folder_with_trailing_slash_goes_into_it() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "two\n"), ("e/c.txt", "three\n")]);
     ws.lbx(&["move", "a.txt", "d"]).error("already_exists");

@@ -287,11 +287,17 @@ pub fn nearest_root(current: &Path) -> Option<&Path> {
     current.ancestors().find(is_root)
 }
 
+/// Returns true if a canonical folder is the home folder of this user.
+#[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
+#[must_use]
+pub fn is_home(folder: &Path) -> bool {
+    std::env::var_os("HOME").is_some_and(|home| std::fs::canonicalize(home).is_ok_and(|home| home == folder))
+}
+
 /// Fails for a folder that nobody means as a workspace unless named: the disk, a home folder, or a system folder.
 ///
 /// # Errors
 /// Returns `invalid_request`.
-#[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
 pub fn must_be_meant(current: &Path) -> Result<(), Error> {
     /// Folders that hold those of others.
     const SHARED: [&str; 10] =
@@ -301,10 +307,9 @@ pub fn must_be_meant(current: &Path) -> Result<(), Error> {
     if nearest_root(current).is_some() {
         return Ok(());
     }
-    let home = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
     let what = if current.parent().is_none() {
         "the whole disk"
-    } else if home.as_deref() == Some(current) {
+    } else if is_home(current) {
         "a home folder"
     } else if SHARED.iter().any(|folder| current == Path::new(folder))
         || SYSTEM.iter().any(|folder| current.starts_with(folder))

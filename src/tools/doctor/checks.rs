@@ -11,7 +11,7 @@ use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER, gc};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::{hidden, outside};
 use crate::engine::snapshot::{Damage, Store};
-use crate::engine::store::id::Origin;
+use crate::engine::store::id::{self, Origin};
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::store::{audit, session, trash};
 use crate::engine::workspace::fs;
@@ -165,12 +165,29 @@ fn identity(engine: &Engine) -> Result<Option<Finding>, Error> {
     Ok(Some(match origin {
         Origin::Environment => Finding::ok("state", format!("{folder} (id from LBX_STATE_ID)")),
         Origin::User(file) => Finding::ok("state", format!("{folder} (id from {})", file.display())),
+        Origin::Derived if is_state_inside(engine.workspace.root()) => Finding::notice(
+            "state",
+            format!(
+                "{folder} (id derived from machine and user: the workspace contains the folder for secrets)"
+            ),
+            "Another account of this machine could work the id out. Set XDG_STATE_HOME to a folder outside the workspace, or LBX_STATE_ID to 32 random hexadecimal digits.",
+        ),
         Origin::Derived => Finding::notice(
             "state",
             format!("{folder} (id derived from machine and user: the home folder cannot be written)"),
             "Another account of this machine could work the id out. Make the home folder writable, or set LBX_STATE_ID to 32 random hexadecimal digits.",
         ),
     }))
+}
+
+/// Returns true if the user's state folder would lie in the workspace, as it does in a home folder: then no secret is
+/// kept there, since the tools could read it.
+#[expect(clippy::disallowed_methods, reason = "only compares names: the user's own folder")]
+fn is_state_inside(root: &Path) -> bool {
+    let above = id::user_folder();
+    let found =
+        above.iter().flat_map(|folder| folder.ancestors()).find_map(|folder| folder.canonicalize().ok());
+    found.is_some_and(|folder| folder.starts_with(root))
 }
 
 /// Returns changes that a killed call left unfinished.

@@ -27,6 +27,7 @@ use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{CallerKnowledge, Change, Current};
+use crate::engine::workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::jsonc::{self, Fault};
@@ -145,7 +146,13 @@ impl Tool for Init {
                 return Ok(Response { files: Vec::new(), text: None, server: None, clients });
             }
             (None, Some(folder)) if !request.exclusive => (plugin_setups(&request)?, folder.clone()),
-            (Some(name), None) => (vec![client_setup(name, &request)?], engine.workspace.root().to_owned()),
+            (Some(name), None) => {
+                let setup = client_setup(name, &request)?;
+                if !request.remove {
+                    must_be_a_project(engine.workspace.root(), name)?;
+                }
+                (vec![setup], engine.workspace.root().to_owned())
+            }
             _ => {
                 return Err(Error::invalid("plugin takes neither client nor exclusive")
                     .detail("field", "plugin")
@@ -279,6 +286,18 @@ fn client_setup(name: &str, request: &Request) -> Result<Setup, Error> {
     let parts = parts.chain(exclusive).chain(guard).collect();
     let (arguments, guard) = (arguments(client, request)?, request.guard);
     Ok(Setup { client, arguments, parts, install: None, guard })
+}
+
+/// Rejects the home folder, in which the files of clients are those of the user, for all projects.
+fn must_be_a_project(root: &Path, client: &str) -> Result<(), Error> {
+    if !workspace::is_home(root) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} is your home folder: there {client} takes its settings for all projects, not for one",
+        root.display()
+    );
+    Err(Error::invalid(message).suggest("Name the project's folder: --workspace DIR, or LBX_WORKSPACE."))
 }
 
 /// Returns the setups of the plugin folder, one for each client with a plugin.

@@ -31,7 +31,7 @@ use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, 
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
-use crate::engine::workspace::survey::Survey;
+use crate::engine::workspace::{self, survey::Survey};
 use crate::text::plural::plural;
 use scan_index::ScanIndex;
 use walk::Untracked;
@@ -402,10 +402,8 @@ fn size_of(root: &Dir, path: &[u8]) -> Option<u64> {
 }
 
 /// Fails for the whole disk or a home folder: nobody means to scan that.
-#[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
 fn refuse_home(root: &Path) -> Result<(), SnapshotError> {
-    let home = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
-    if root.parent().is_none() || home.as_deref() == Some(root) {
+    if root.parent().is_none() || workspace::is_home(root) {
         return Err(SnapshotError::new(format!(
             "`{}` is a home folder or the whole disk, which is not scanned",
             root.display()
