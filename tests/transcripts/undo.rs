@@ -841,3 +841,69 @@ fn undo_not_found_never_suggests_undoing_another_session() {
     ws.lbx(&["undo", "--seq", "1", "--session", "agent"]).ok();
     ws.holds("a.txt", "a\nb\n");
 }
+
+#[test]
+fn redo_makes_no_file_again_that_its_undo_found_removed() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["write", "f", "--content", "one\n", "--session", "s1"]).ok();
+    ws.lbx(&["delete", "f", "--session", "s2"]).ok();
+    ws.lbx(&["undo", "--session", "s1"]).ok();
+    ws.lbx(&["redo", "--session", "s1"]).warned("#1 makes nothing again: its undo found the files removed");
+    assert!(!ws.path("f").exists());
+    // Of several files, those that the undo removed come back.
+    let patch = "--- /dev/null\n+++ b/d/a\n@@ -0,0 +1 @@\n+a\n--- /dev/null\n+++ b/e/b\n@@ -0,0 +1 @@\n+b\n";
+    ws.lbx(&["patch", "--patch", patch, "--session", "s3"]).ok();
+    ws.lbx(&["delete", "e", "--recursive", "--session", "s2"]).ok();
+    ws.lbx(&["undo", "--session", "s3"]).ok();
+    assert!(!ws.path("d").exists() && !ws.path("e").exists());
+    ws.lbx(&["redo", "--session", "s3"]).ok();
+    ws.holds("d/a", "a\n");
+    assert!(!ws.path("e").exists());
+    ws.lbx(&["undo", "--session", "s3"]).ok();
+    assert!(!ws.path("d").exists());
+    // Made and removed by the same session, it is made again.
+    ws.lbx(&["write", "g", "--content", "g\n", "--session", "s4"]).ok();
+    ws.lbx(&["patch", "--patch", "--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-g\n", "--session", "s4"]).ok();
+    ws.lbx(&["undo", "--steps", "2", "--session", "s4"]).ok();
+    ws.lbx(&["redo", "--session", "s4"]).ok();
+    ws.holds("g", "g\n");
+}
+
+#[test]
+fn folder_that_two_sessions_empty_goes_with_its_last_file() {
+    let deletion = |file: &str| format!("--- a/d/{file}\n+++ /dev/null\n@@ -1 +0,0 @@\n-{file}\n");
+    for orders in
+        [["s1", "s2"], ["s2", "s1"]].iter().flat_map(|undo| [(undo, ["s1", "s2"]), (undo, ["s2", "s1"])])
+    {
+        let (undos, redos) = orders;
+        let ws = Workspace::with(&[("d/a", "a\n"), ("d/b", "b\n")]);
+        let before = ws.tree();
+        for (session, file) in [("s1", "a"), ("s2", "b")] {
+            ws.lbx(&["read", &format!("d/{file}"), "--session", session]).ok();
+            ws.lbx(&["patch", "--patch", &deletion(file), "--session", session]).ok();
+        }
+        assert!(!ws.path("d").exists());
+        for session in undos {
+            ws.lbx(&["undo", "--session", session]).ok();
+        }
+        assert_eq!(ws.tree(), before, "{orders:?}");
+        for session in redos {
+            ws.lbx(&["redo", "--session", session]).ok();
+        }
+        assert!(!ws.path("d").exists(), "{orders:?}");
+    }
+    // A folder that one session made goes with the file of the other.
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["write", "d/a", "--content", "a", "--session", "s1"]).ok();
+    ws.lbx(&["write", "d/b", "--content", "b", "--session", "s2"]).ok();
+    ws.lbx(&["undo", "--session", "s1"]).ok();
+    ws.holds("d/b", "b");
+    ws.lbx(&["undo", "--session", "s2"]).ok();
+    assert!(!ws.path("d").exists());
+    // Nobody removes a folder that was there before.
+    let ws = Workspace::with(&[]);
+    fs::create_dir(ws.path("d")).unwrap();
+    ws.lbx(&["write", "d/a", "--content", "a", "--session", "s1"]).ok();
+    ws.lbx(&["undo", "--session", "s1"]).ok();
+    assert!(ws.path("d").exists());
+}

@@ -1,6 +1,6 @@
 //! Undo and redo stacks of a session.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::replay::Direction;
 use super::session_diff::renames;
@@ -29,6 +29,8 @@ pub struct History {
     undone: Vec<JournalEntry>,
     /// Folders of undone changes that still exist, since others use them.
     vacant: BTreeSet<WorkspacePath>,
+    /// Folders that redone changes remove, of which some may still exist for the same reason.
+    removed: BTreeSet<WorkspacePath>,
     /// Numbers of unreadable entries that were skipped.
     damaged: BTreeSet<u64>,
 }
@@ -78,23 +80,30 @@ impl History {
             // As in every editor: a new change clears the redo stack.
             self.undone.clear();
             self.vacant.clear();
+            self.removed.clear();
             self.done.push_back(entry);
             return Ok(());
         };
+        let first_undone = self.undone.len();
         for seq in &entry.reverts {
             match direction {
                 Direction::Undo => {
                     let Some(moved) = self.taken_from_done(state, *seq)? else { continue };
                     self.vacant.extend(moved.folders.iter().cloned());
+                    self.removed.retain(|folder| moved.removed.iter().all(|removed| removed.path != *folder));
                     self.undone.push(moved);
                 }
                 Direction::Redo => {
                     let at = self.undone.iter().rposition(|known| known.seq == *seq);
                     let Some(moved) = at.map(|at| self.undone.remove(at)) else { continue };
                     self.vacant.retain(|folder| !moved.folders.contains(folder));
+                    self.removed.extend(moved.removed.iter().map(|folder| folder.path.clone()));
                     self.done.push_back(moved);
                 }
             }
+        }
+        if direction == Direction::Undo {
+            forget_unundone(self.undone.get_mut(first_undone..).unwrap_or_default(), &entry);
         }
         // A folder that came back with its parent was there before any of these changes.
         let came_back = |folder: &WorkspacePath| {
@@ -258,6 +267,13 @@ impl History {
         self.vacant.clone()
     }
 
+    /// Returns the folders that should not exist by the undos and redos of this session: the last one that empties such
+    /// a folder, in whatever session, removes it.
+    #[must_use]
+    pub fn unneeded(&self) -> BTreeSet<WorkspacePath> {
+        self.vacant.union(&self.removed).cloned().collect()
+    }
+
     /// Returns the numbers of the unreadable entries that were skipped.
     #[must_use]
     pub const fn damaged(&self) -> &BTreeSet<u64> {
@@ -276,6 +292,34 @@ impl History {
             }
         }
         Ok(None)
+    }
+}
+
+/// Removes from undone changes the new files that their undo found missing, and the folders made for these: a redo must
+/// not make what someone else removed.
+///
+/// With moves the names of one change are not those of another, so that nothing is removed.
+fn forget_unundone(undone: &mut [JournalEntry], undo: &JournalEntry) {
+    if !undo.moves.is_empty() || undone.iter().any(|change| !change.moves.is_empty()) {
+        return;
+    }
+    let touched: BTreeSet<&WorkspacePath> = undo.files.iter().map(|file| &file.path).collect();
+    let removed: BTreeSet<&WorkspacePath> = undo.removed.iter().map(|folder| &folder.path).collect();
+    let mut changes_of: BTreeMap<WorkspacePath, usize> = BTreeMap::new();
+    for file in undone.iter().flat_map(|change| &change.files) {
+        *changes_of.entry(file.path.clone()).or_default() += 1;
+    }
+    for change in undone {
+        let all = change.files.len();
+        // Of a file that several of the changes made and removed, the undo has only the net effect.
+        change.files.retain(|file| {
+            file.before.is_some() || touched.contains(&file.path) || changes_of.get(&file.path) > Some(&1)
+        });
+        if change.files.len() < all {
+            let JournalEntry { files, folders, .. } = change;
+            let is_used = |folder: &WorkspacePath| files.iter().any(|file| file.path.is_within(folder));
+            folders.retain(|folder| removed.contains(folder) || is_used(folder));
+        }
     }
 }
 

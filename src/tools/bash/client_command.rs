@@ -26,8 +26,8 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::tools::Tool as _;
 
-/// Most files of a workspace that is looked at after each command: that takes some 20 ms.
-const FILES_MAX: usize = 20_000;
+/// Most files of a workspace that is looked at after each command: that takes a few milliseconds.
+const FILES_MAX: usize = 2_000;
 /// Most commands whose texts are kept.
 const TEXTS_MAX: usize = 20;
 

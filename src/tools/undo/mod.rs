@@ -24,7 +24,7 @@ pub use files::{Interleaved, Manner, Single};
 pub use part::no_change;
 pub use plan::{Conflict, Conflicts, plan, plan_beside};
 pub use response::{Other, Undone, as_text, listed, newest_of_others, warn_of_damaged};
-use response::{nothing, touches, warn_of_lost};
+use response::{nothing, touches, warn_of_lost, warn_of_nothing};
 
 /// Undo changes of this session, the newest first
 ///
@@ -146,8 +146,9 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
     let mut listed: Vec<Undone> = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
     warn_of_damaged(change.engine(), history.damaged());
-    if direction == Direction::Undo {
-        warn_of_lost(change.engine(), &entries);
+    match direction {
+        Direction::Undo => warn_of_lost(change.engine(), &entries),
+        Direction::Redo => warn_of_nothing(change.engine(), &entries),
     }
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
     let manner = Manner { merge: request.merge, ..Manner::default() };

@@ -11,7 +11,7 @@ use super::files::{Interleaved, MERGE_FLAG, Manner, Planner};
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Direction, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth};
 use crate::engine::history::stacks::{History, direction_of};
-use crate::engine::journal::{JournalEntry, Version};
+use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::{Workspace, fs};
@@ -59,6 +59,7 @@ pub fn plan_beside(
     manner.texts.extend(texts);
     let mut vacant: Vec<WorkspacePath> =
         outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
+    vacant.extend(unneeded_by_others(change, &outcome)?);
     innermost_first(&mut vacant);
     let mut outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
     conflicts.sift(change.must_keep_the_trash(&mut outcome))?;
@@ -90,13 +91,49 @@ pub fn plan_beside(
         }
     }
     if paths.is_empty() {
-        let stays = vacated.iter().find(|folder| is_occupied(change.workspace(), folder, &vacated));
+        let stays = vacated
+            .iter()
+            .find(|folder| is_occupied(change.workspace(), folder, &|inner| vacated.contains(inner)));
         if let Some(folder) = stays.map(|folder| change.workspace().shown(folder)) {
             change.engine().warn(format!("the folder {folder} stays: it is not empty"));
         }
     }
     change.add_vacated(vacated)?;
     Ok(paths)
+}
+
+/// Returns the folders that an outcome empties and that other sessions need no longer: their own undo or redo left them
+/// because of these files.
+///
+/// # Errors
+/// Returns the OS error.
+fn unneeded_by_others(change: &Change<'_>, outcome: &ReplayResult) -> Result<Vec<WorkspacePath>, Error> {
+    let Some(state) = change.state() else { return Ok(Vec::new()) };
+    let Leaving(mut going) = Leaving::of(outcome);
+    let mut emptied = Vec::new();
+    for path in going.clone() {
+        let mut folder = path.parent();
+        while let Some(above) = folder.filter(|folder| !folder.is_root() && !is_state(folder)) {
+            if going.contains(&above)
+                || is_occupied(change.workspace(), &above, &|inner| going.contains(inner))
+            {
+                break;
+            }
+            folder = above.parent();
+            going.insert(above.clone());
+            emptied.push(above);
+        }
+    }
+    if emptied.is_empty() {
+        return Ok(emptied);
+    }
+    let own = change.engine_ref().session().as_str();
+    let mut unneeded = BTreeSet::new();
+    for session in journal::sessions(state)?.iter().filter(|session| *session != own) {
+        unneeded.extend(History::load(state, session)?.unneeded());
+    }
+    emptied.retain(|folder| unneeded.contains(folder));
+    Ok(emptied)
 }
 
 /// Returns the files after the entries are undone or redone, and the texts that this merged.
@@ -279,10 +316,14 @@ fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> Result<bool, Er
     Ok(moves::kind(workspace, path)? == Some(Kind::Folder))
 }
 
-/// Returns true if a path is a folder with other content than folders that are removed.
-pub fn is_occupied(workspace: &Workspace, path: &WorkspacePath, going: &[WorkspacePath]) -> bool {
+/// Returns true if a path is a folder with content that stays.
+pub fn is_occupied(
+    workspace: &Workspace,
+    path: &WorkspacePath,
+    goes: &dyn Fn(&WorkspacePath) -> bool,
+) -> bool {
     let names = workspace.open_folder(path).map(|opened| fs::names_in(&opened));
-    let stays = |name: &std::ffi::OsString| !going.contains(&path.join(name));
+    let stays = |name: &std::ffi::OsString| !goes(&path.join(name));
     names.is_ok_and(|names| names.is_ok_and(|names| names.iter().any(stays)))
 }
 

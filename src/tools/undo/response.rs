@@ -155,6 +155,24 @@ fn skipped(damaged: &BTreeSet<u64>) -> Option<String> {
     (!numbers.is_empty()).then(skipped)
 }
 
+/// Warns of changes of which nothing is done again.
+pub fn warn_of_nothing(engine: &mut Engine, entries: &[JournalEntry]) {
+    for entry in entries {
+        let JournalEntry { files, moves, folders, removed, modes, .. } = entry;
+        if files.is_empty()
+            && moves.is_empty()
+            && folders.is_empty()
+            && removed.is_empty()
+            && modes.is_empty()
+        {
+            let seq = entry.seq;
+            engine.warn(format!(
+                "#{seq} makes nothing again: its undo found the files removed by someone else"
+            ));
+        }
+    }
+}
+
 /// Warns of files that a command changed and whose old bytes were not saved.
 pub fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
     /// Number of files that are named.

@@ -3,7 +3,7 @@
 use super::files::{Interleaved, Manner, Single};
 use super::part::no_change;
 use super::plan::plan;
-use super::response::{Undone, listed, nothing, warn_of_damaged, warn_of_lost};
+use super::response::{Undone, listed, nothing, warn_of_damaged, warn_of_lost, warn_of_nothing};
 use super::{Response, Steps};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -34,8 +34,9 @@ pub fn run(
     let Turnaround { history, changes, records } = found(&mut change, number, direction)?;
     let mut undone: Vec<Undone> = changes.iter().map(|entry| listed(change.engine(), entry)).collect();
     warn_of_damaged(change.engine(), history.damaged());
-    if direction == Direction::Undo {
-        warn_of_lost(change.engine(), &changes);
+    match direction {
+        Direction::Undo => warn_of_lost(change.engine(), &changes),
+        Direction::Redo => warn_of_nothing(change.engine(), &changes),
     }
     change.set_reverts(changes.iter().map(|entry| entry.seq).collect());
     let single = changes.iter().map(|entry| entry.seq).min().map(Single::Turn);
