@@ -88,14 +88,13 @@ fn ref_lock_of_another_program_is_respected() {
 #[test]
 fn failed_object_write_leaves_the_repository_intact() {
     let place = Place::with(&[("a", "a")]);
-    fs::remove_dir_all(place.path(".git/objects/info")).unwrap();
-    let objects = place.path(".git/objects");
-    let aside = place.path(".git/objects.aside");
-    fs::rename(&objects, &aside).unwrap();
-    fs::write(&objects, "no folder").unwrap();
-    let _ = place.try_change(&["a"], || place.write("a", "c\n"));
-    fs::remove_file(&objects).unwrap();
-    fs::rename(&aside, &objects).unwrap();
+    // A file where the folder of the new objects would be.
+    let folders = (0..=0xff_u8).map(|first| place.path(&format!(".git/objects/{first:02x}")));
+    let blocked: Vec<_> = folders.filter(|folder| !folder.exists()).collect();
+    blocked.iter().for_each(|folder| fs::write(folder, "no folder").unwrap());
+    let error = place.try_change(&["a"], || place.write("a", "c\n")).unwrap_err();
+    assert!(error.to_string().contains("Not a directory"), "{error}");
+    blocked.iter().for_each(|folder| fs::remove_file(folder).unwrap());
     assert!(!place.path(".git/refs/heads/lbx-snapshots").exists());
     place.fsck();
 }
