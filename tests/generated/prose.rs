@@ -50,7 +50,10 @@ pub const EXIT_STATUS: &[(&str, &str)] = &[
 
 /// Files that lbx writes, as a page shows them.
 pub const FILES: &[(&str, &str)] = &[
-    (".lbx/", "What lbx keeps at the workspace root; git ignores it."),
+    (
+        ".lbx/",
+        "What lbx keeps at the workspace root; git ignores it by the .gitignore in it. git clean -xdf spares the state but removes that file, as it does any ignored file: git status shows .lbx/ then, until the next call of lbx writes it again. git clean -xdf -e .lbx keeps it.",
+    ),
     (
         ".lbx/ID/",
         "State of one account. It holds the sessions, the journal, the audit log, backups of every replaced file, and the trash.",
