@@ -11,6 +11,7 @@ use crate::engine::change::shown_lines::{NotFound, ShownLines};
 use crate::engine::change::{Change, Current};
 use crate::engine::policy::Gate;
 use crate::error::{Error, ErrorKind};
+use crate::text::charset::Charset;
 use crate::text::checked::{must_fit, slice_or_empty};
 use crate::text::lines::{self, LineSpan};
 use crate::text::patch::{
@@ -168,7 +169,7 @@ fn file_places(
     of_file: &FileEdits<'_>,
     body: &[&[u8]],
 ) -> Result<Vec<Range<usize>>, Error> {
-    let has_expectation = files.has_expectation(path)?;
+    let (has_expectation, charset) = (files.has_expectation(path)?, files.charset);
     let Some((change, current)) = files.file(path).filter(|_| !of_file.edits.is_empty()) else {
         return Ok(Vec::new());
     };
@@ -190,7 +191,7 @@ fn file_places(
     let mut found = Vec::with_capacity(of_file.edits.len());
     for edit in &of_file.edits {
         let place = find(edit.place, shown.as_ref(), body.len() as u64);
-        let place = place.map_err(|(span, why)| not_as_shown(change, current, edit, (span, why)))?;
+        let place = place.map_err(|missed| not_as_shown(change, (current, charset), edit, missed))?;
         let index = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
         found.push(index(place.start)..index(place.end));
     }
@@ -248,11 +249,11 @@ const fn around(line: u64) -> LineSpan {
 /// Returns the error for an edit of lines that are not as shown; it has the present lines.
 fn not_as_shown(
     change: &mut Change<'_>,
-    current: &Current,
+    (current, charset): (&Current, Option<Charset>),
     edit: &LineEdit<'_>,
     missed: (LineSpan, NotFound),
 ) -> Error {
-    let body = match common::view(current) {
+    let body = match common::view(current, charset) {
         Ok(text) => text.body,
         Err(error) => return error,
     };
@@ -315,6 +316,7 @@ fn must_not_repeat(
     (of_file, found): (&FileEdits<'_>, &[Range<usize>]),
     body: &[&[u8]],
 ) -> Result<(), Error> {
+    let charset = files.charset;
     let mut edited: Vec<&Range<usize>> = found.iter().collect();
     edited.sort_unstable_by_key(|place| (place.start, place.end));
     let is_edited = |line: u64| {
@@ -329,7 +331,7 @@ fn must_not_repeat(
         if let (Some(repeated), Some((_, current))) = (repeated, files.file(path)) {
             let message = format!("line {} of the patch: {}", edit.patch_line, repeated.message);
             let error = Error::new(ErrorKind::InvalidRequest, message).at(current.place().shown());
-            let text = common::view(current)?;
+            let text = common::view(current, charset)?;
             return Err(repeated.explain(error, &text.body).detail("field", "patch"));
         }
     }

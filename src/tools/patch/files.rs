@@ -39,7 +39,7 @@ pub struct Files<'e> {
     /// Tree after the patch.
     result: ResultingTree,
     /// Encoding of the files that the caller named.
-    charset: Option<Charset>,
+    pub charset: Option<Charset>,
     /// Expected SHA-256 by path as given; `None` if the file must not exist.
     stated: Option<BTreeMap<String, Option<Sha256>>>,
     /// Expected SHA-256 by canonical path, once the files are known.
