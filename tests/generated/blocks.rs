@@ -36,6 +36,7 @@ const USES: &[(&str, &str, Use)] = &[
     ("bash: JOBS", "lbx bash -b", job_calls_work_in_sequence),
     ("session: AFTER A CONTEXT WAS COMPACTED", "{\"hooks\"", hook_compacts_and_prints_a_brief),
     ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_the_changes),
+    ("hook: CLIENTS", "Claude Code", guard_writes_the_file_of_each_row),
     ("batch: LINES", "{\"tool\"", batch_line_gets_a_response),
     ("mcp: CLIENTS", "NAME", every_client_row_names_its_file),
     ("mcp: PLUGIN", "claude plugin", init_names_each_command_that_installs_the_plugin),
@@ -50,7 +51,8 @@ const USES: &[(&str, &str, Use)] = &[
     ("README: text 1", "Use lbx", calls_for_agents_exist),
     ("README: sh 2", "lbx write", tested_in_examples),
     ("README: json 1", "{\"mcpServers\"", configuration_starts_a_server),
-    ("README: sh 3", "lbx log", tested_in_examples),
+    ("README: sh 3", "lbx init claude-code --guard", guard_of_a_client_makes_its_turn_undoable),
+    ("README: sh 4", "lbx log", tested_in_examples),
     ("README: toml 1", "protect", example_globs_are_protected),
 ];
 
@@ -92,6 +94,38 @@ fn tests_use_every_block_of_the_manual_and_the_readme() {
         let (_, _, uses) = USES.iter().find(is_it).unwrap_or_else(|| panic!("no test uses {place}:\n{text}"));
         uses(&text);
     }
+}
+
+/// Each row has two clients with the file that `init --guard` writes.
+fn guard_writes_the_file_of_each_row(text: &str) {
+    let rows = text.lines().flat_map(|line| line.trim().split("   ").filter(|part| !part.is_empty()));
+    let words: Vec<&str> = rows.map(str::trim).collect();
+    for pair in words.chunks(2) {
+        let client = match pair[0] {
+            "Qwen Code" => "qwen-code".to_owned(),
+            "Gemini CLI" => "gemini".to_owned(),
+            "VS Code" => "vscode".to_owned(),
+            name => name.to_lowercase().replace(' ', "-"),
+        };
+        let ws = Workspace::with(&[]);
+        ws.lbx(&["init", &client, "--guard", "--no-server"]).ok();
+        assert!(String::from_utf8_lossy(&ws.read_bytes(pair[1])).contains("lbx hook"), "{client}");
+    }
+}
+
+/// The first command sets the hooks up; the second takes back what a turn changed.
+fn guard_of_a_client_makes_its_turn_undoable(text: &str) {
+    let ws = Workspace::with(&[]);
+    let commands: Vec<&str> = text.lines().map(|line| line.split('#').next().unwrap().trim()).collect();
+    let turn = "for event in UserPromptSubmit PreToolUse PostToolUse Stop; do
+            [ $event = PostToolUse ] && echo made > made.txt
+            echo '{\"hook_event_name\": \"'$event'\", \"prompt_id\": \"p\", \"tool_use_id\": \"1\", \"tool_name\": \"Write\",
+                \"tool_input\": {\"file_path\": \"made.txt\"}}' | lbx hook claude-code --session s
+        done; test -f made.txt";
+    let script = format!("{} --no-server\n{turn}\n{} --session s", commands[0], commands[1]);
+    let output = run(&ws, &script, &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(!ws.path("made.txt").exists());
 }
 
 /// Each command is one that `init` names when it writes the folder.

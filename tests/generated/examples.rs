@@ -210,9 +210,9 @@ const EXAMPLES: &[Example] = &[
     ),
     on(
         "hook",
-        "A prompt begins a turn, which says nothing:",
-        "lbx hook gemini BeforeAgent --session s --event '{\"prompt\": \"go\"}' --json-output",
-        "\"ok\":true",
+        "A prompt begins a turn; the first change after it belongs to it:",
+        "lbx hook gemini BeforeAgent --session s --event '{\"prompt\": \"go\"}'\nlbx append notes.txt --content four --session s\nlbx undo --turn --session s",
+        "\"tool\":\"append\"",
     ),
     on("mkdir", "A folder, with those on the way to it:", "lbx mkdir build/cache", "\"created\":true"),
     on("mkdir", "What would happen:", "lbx mkdir build --dry-run --text", "would mkdir: build"),

@@ -336,6 +336,8 @@ fn doctor_says_if_a_client_sends_its_events() {
     let [(level, message)] = &hooks(path)[..] else { panic!("one finding") };
     assert_eq!(level, "notice");
     assert_eq!(message, "claude-code: .claude/settings.json has the hooks, but no event came yet");
+    let remedies = ws.lbx(&["doctor"]).ok().to_string();
+    assert!(remedies.contains("Start the client here, and trust the folder and its hooks"), "{remedies}");
     let mut agent = Player::new(&ws, "s");
     agent.prompt("go");
     agent.edit("a.txt", "two", "TWO").unwrap_err();
@@ -351,6 +353,8 @@ fn doctor_says_if_a_client_sends_its_events() {
     let found = hooks(&path);
     let old = found.iter().find(|(level, _)| level == "problem").unwrap_or_else(|| panic!("{found:?}"));
     assert_eq!(old.1, "claude-code is version 2.1.100, which does not send all events");
+    let remedies = ws.call(&["doctor"]).env("PATH", &path).run().ok().to_string();
+    assert!(remedies.contains("Update it to 2.1.196 or later."), "{remedies}");
     assert!(!ws.path("started").exists());
 }
 
