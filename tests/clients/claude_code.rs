@@ -127,8 +127,13 @@ fn claude_code_plugin_is_valid_and_offers_its_tools() {
 #[test]
 fn guarded_turn_of_claude_code_is_gated_recorded_and_undone() {
     let Some(clients) = Clients::found() else { return };
-    let before =
-        [("a.txt", "one\ntwo\n"), ("b.txt", "old\n"), (".env", "SECRET=1\n"), (".gitignore", ".env\n")];
+    let before = [
+        ("a.txt", "one\ntwo\n"),
+        ("b.txt", "old\n"),
+        ("other.txt", "old\n"),
+        (".env", "SECRET=1\n"),
+        (".gitignore", ".env\n"),
+    ];
     let ws = Workspace::with(&before);
     ws.lbx(&["init", "claude-code", "--guard", "--no-server"]).ok();
     let path = |name: &str| ws.path(name).display().to_string();
@@ -156,12 +161,14 @@ fn guarded_turn_of_claude_code_is_gated_recorded_and_undone() {
     assert_eq!(tools, ["bash", "Write", "Edit"], "{log:#}");
     // Another window changes another file, and undoes nothing of this one.
     let steps = json!([
-        { "name": "Read", "input": { "file_path": path("b.txt") } },
-        { "name": "Edit", "input": { "file_path": path("b.txt"), "old_string": "old", "new_string": "OLD" } },
+        { "name": "Read", "input": { "file_path": path("other.txt") } },
+        { "name": "Edit", "input": { "file_path": path("other.txt"), "old_string": "old", "new_string": "OLD" } },
     ]);
     let Some(_) = turn(&clients, &ws, &allowed, &steps) else { return };
     ws.lbx(&["undo", "--turn", "--session", session]).ok();
-    for (file, text) in [("a.txt", "one\ntwo\n"), ("b.txt", "OLD\n"), (".env", "SECRET=1\n")] {
+    for (file, text) in
+        [("a.txt", "one\ntwo\n"), ("b.txt", "old\n"), ("other.txt", "OLD\n"), (".env", "SECRET=1\n")]
+    {
         ws.holds(file, text);
     }
     assert!(!ws.path("new").exists());

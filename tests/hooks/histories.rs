@@ -100,22 +100,17 @@ impl History<'_> {
                 }
             }
         }
-        self.agents[agent].stop();
+        let line = self.agents[agent].stop();
         self.files = files_of(self.ws);
         let paths: BTreeSet<&String> = before.keys().chain(self.files.keys()).collect();
         let sides = |path: &&String| (before.get(*path).cloned(), self.files.get(*path).cloned());
         let changed = paths.iter().map(|path| ((*path).clone(), sides(path)));
         let changed: BTreeMap<_, _> = changed.filter(|(_, (old, new))| old != new).collect();
-        let seq = self.last_change(agent);
-        if !changed.is_empty() {
+        assert_eq!(line.is_none(), changed.is_empty(), "{line:?}: {changed:?}");
+        if let Some(line) = line {
+            let seq = line.split_once("--turn ").unwrap().1.split(' ').next().unwrap().parse().unwrap();
             self.turns.push(Ended { agent, seq, changed, is_undone: false });
         }
-    }
-
-    /// Returns the number of an agent's last change.
-    fn last_change(&self, agent: usize) -> u64 {
-        let log = self.ws.lbx(&["log", "--session", &self.agents[agent].session, "-n", "1"]).ok();
-        log["snapshots"][0]["seq"].as_u64().unwrap_or(0)
     }
 
     /// Undoes a turn: to the model's tree, or not at all.
