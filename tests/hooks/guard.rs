@@ -400,3 +400,27 @@ fn guard_is_set_up_beside_own_hooks_and_removed_without_a_trace() {
     let error = ws.lbx(&["init", "zed", "--guard"]).error("invalid_request");
     assert_eq!(error["message"], "zed has no hooks that lbx knows");
 }
+
+#[test]
+fn git_clean_and_a_formatter_are_taken_back_with_their_turn() {
+    let ws = Workspace::with(&FILES);
+    write(&ws.path("notes.txt"), "untracked\n");
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("one");
+    agent.write("made.txt", "  made  \n").unwrap();
+    agent.stop();
+    agent.prompt("two");
+    // As `prettier --write .` would.
+    agent.bash("git clean -xdfq && find . -name '*.txt' -not -path './.*' | xargs sed -i 's/ *$//'");
+    let line = agent.stop().unwrap();
+    assert!(!ws.path(".env").exists() && !ws.path("notes.txt").exists(), "{line}");
+    ws.lbx(&["undo", "--turn", "--session", "s"]).ok();
+    ws.holds(".env", "SECRET=1\n");
+    ws.holds("notes.txt", "untracked\n");
+    ws.holds("made.txt", "  made  \n");
+    // The state is there as well: the first turn can be undone, too.
+    ws.lbx(&["undo", "--turn", "--session", "s"]).ok();
+    assert!(!ws.path("made.txt").exists());
+    ws.lbx(&["redo", "--turn", "--session", "s"]).ok();
+    ws.holds("made.txt", "  made  \n");
+}

@@ -24,8 +24,8 @@ struct Ended {
     agent: usize,
     /// Number of its last change.
     seq: u64,
-    /// Files before and after it, of those that it changed.
-    changed: BTreeMap<String, (Option<String>, Option<String>)>,
+    /// Files before and after it, of those that it touched: what it made and removed again counts too.
+    touched: BTreeMap<String, (Option<String>, Option<String>)>,
     /// True if it is undone.
     is_undone: bool,
 }
@@ -77,8 +77,10 @@ impl History<'_> {
         self.texts += 1;
         let name = format!("{agent} {}", self.texts);
         self.agents[agent].prompt(&name);
+        let mut touched = BTreeSet::new();
         for _ in 0..=self.random.below(4) {
             let path = *self.random.of(&PATHS);
+            touched.insert(path);
             let text = self.text(&format!("agent {agent}"));
             let exists = self.ws.path(path).is_file();
             match self.random.below(5) {
@@ -86,6 +88,7 @@ impl History<'_> {
                 1 if exists => {
                     let to = *self.random.of(&PATHS);
                     if to != path && !self.ws.path(to).exists() {
+                        touched.insert(to);
                         self.agents[agent]
                             .bash(&format!("mkdir -p \"$(dirname '{to}')\" && mv '{path}' '{to}'"));
                     }
@@ -102,14 +105,14 @@ impl History<'_> {
         }
         let line = self.agents[agent].stop();
         self.files = files_of(self.ws);
-        let paths: BTreeSet<&String> = before.keys().chain(self.files.keys()).collect();
-        let sides = |path: &&String| (before.get(*path).cloned(), self.files.get(*path).cloned());
-        let changed = paths.iter().map(|path| ((*path).clone(), sides(path)));
-        let changed: BTreeMap<_, _> = changed.filter(|(_, (old, new))| old != new).collect();
-        assert_eq!(line.is_none(), changed.is_empty(), "{line:?}: {changed:?}");
+        let sides =
+            |path: &&str| ((*path).to_owned(), (before.get(*path).cloned(), self.files.get(*path).cloned()));
+        let touched: BTreeMap<_, _> = touched.iter().map(sides).collect();
+        let has_changed = touched.values().any(|(old, new)| old != new);
+        assert_eq!(line.is_some(), has_changed, "{line:?}: {touched:?}");
         if let Some(line) = line {
             let seq = line.split_once("--turn ").unwrap().1.split(' ').next().unwrap().parse().unwrap();
-            self.turns.push(Ended { agent, seq, changed, is_undone: false });
+            self.turns.push(Ended { agent, seq, touched, is_undone: false });
         }
     }
 
@@ -123,11 +126,11 @@ impl History<'_> {
         let (agent, seq) = (self.turns[at].agent, self.turns[at].seq.to_string());
         let session = self.agents[agent].session.clone();
         let fits =
-            self.turns[at].changed.iter().all(|(path, (_, after))| self.files.get(path) == after.as_ref());
+            self.turns[at].touched.iter().all(|(path, (_, after))| self.files.get(path) == after.as_ref());
         let answer = self.ws.lbx(&["undo", "--turn", &seq, "--session", &session]);
         if fits {
             answer.ok();
-            for (path, (before, _)) in &self.turns[at].changed {
+            for (path, (before, _)) in &self.turns[at].touched {
                 match before {
                     Some(text) => self.files.insert(path.clone(), text.clone()),
                     None => self.files.remove(path),
@@ -137,7 +140,7 @@ impl History<'_> {
         } else if answer.envelope()["ok"] == true {
             // A merge of what overlaps nowhere: it may take back only what the turn wrote.
             for (path, text) in files_of(self.ws) {
-                let own = self.turns[at].changed.get(&path);
+                let own = self.turns[at].touched.get(&path);
                 let is_allowed = self.files.get(&path) == Some(&text)
                     || own.is_some_and(|(before, _)| before.as_ref() == Some(&text));
                 assert!(is_allowed, "{path} holds {text:?}");

@@ -493,7 +493,9 @@ fn every_setting_can_be_set_from_every_source() {
         }
         // A value other than the default, which a workspace may set too.
         let value = match key {
-            "gate" => json!("warn"),
+            "gate" | "guard.gate" => json!("warn"),
+            "guard.bash" => json!("off"),
+            "guard.on_failure" => json!("closed"),
             "patch_gate" => json!("context"),
             "match" => json!("flexible"),
             "hard_links" => json!("refuse"),

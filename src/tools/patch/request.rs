@@ -21,8 +21,8 @@ use crate::tools::common::ContentOptions;
 /// Apply a patch to several files, all or none
 ///
 /// Takes a unified diff, a Codex `*** Begin Patch` envelope, SEARCH/REPLACE blocks, or edits by line: `[PATH]`, then
-/// `PUT 3.=5:` or `PUT >9:` with `+` rows below, `CUT 3.=5`, or `PUT >9` to paste what was cut. If one hunk does not
-/// apply, nothing is changed, and the error explains each.
+/// `PUT 3.=5:` or `PUT >9:` with `+` rows, `CUT 3.=5`, or `PUT >9` to paste that. If one hunk fails, nothing is changed,
+/// and the error explains each.
 ///
 /// Files that it modifies or deletes must have been read in this session and be unchanged since.
 /// Changes that are already applied are left alone.
