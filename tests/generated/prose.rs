@@ -99,9 +99,9 @@ writes, and for a file that another session is changing at that moment. After th
 session: journaled, backed up, committed to the snapshot branch, undoable.
 
 A command of the client's own shell may change any file. lbx looks at the workspace before and after it, git-ignored
-files included (up to bash.ignored_bytes), so that an undo brings back .env as well; such files never enter git. With
-more than 2,000 files it looks before the first command of a turn and at the end of the turn, since a look takes as long
-as git status. Commands at once, and those in the background, are recorded when the last has ended, or with the turn.
+files included (up to bash.ignored_bytes), so that an undo brings back .env as well; such files never enter git. A look
+takes about as long as git status; with more than guard.files files lbx looks before the first command of a turn and at
+its end only, unless another session has a turn at the same time. Commands at once, and those in the background, are recorded when the last has ended, or with the turn.
 What the user does between two turns stays the user's.
 
 If commands of two sessions overlap, nobody knows who wrote a file that both could have written. Such a file is

@@ -424,3 +424,32 @@ fn git_clean_and_a_formatter_are_taken_back_with_their_turn() {
     ws.lbx(&["redo", "--turn", "--session", "s"]).ok();
     ws.holds("made.txt", "  made  \n");
 }
+
+#[test]
+fn large_workspace_is_looked_at_once_a_turn_unless_two_agents_work() {
+    let ws = Workspace::with(&FILES);
+    ws.write(".lbx/config.toml", "[guard]\nfiles = 3\n");
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-qm", "policy"]);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.bash("echo 1 > one.txt");
+    agent.write("own.txt", "own\n").unwrap();
+    agent.bash("echo 2 > two.txt");
+    assert_eq!(log(&ws).len(), 1, "{:?}", log(&ws));
+    assert!(agent.stop().unwrap().starts_with("3 files, +3 -0"), "{:?}", log(&ws));
+    assert_eq!(log(&ws)[0], ("bash".to_owned(), "s".to_owned()));
+    ws.lbx(&["undo", "--turn", "--session", "s"]).ok();
+    assert!(!ws.path("one.txt").exists() && !ws.path("two.txt").exists() && !ws.path("own.txt").exists());
+    // Of two agents each command is looked at, so that each keeps its own.
+    let mut other = Player::new(&ws, "other");
+    other.prompt("go");
+    agent.prompt("go on");
+    for (number, player) in [&mut agent, &mut other].into_iter().enumerate() {
+        player.bash(&format!("echo {number} > by-{number}.txt"));
+    }
+    let of = |session: &str| ("bash".to_owned(), session.to_owned());
+    assert_eq!(log(&ws)[..2], [of("other"), of("s")]);
+    ws.lbx(&["undo", "--turn", "--session", "other"]).ok();
+    assert!(ws.path("by-0.txt").exists() && !ws.path("by-1.txt").exists());
+}

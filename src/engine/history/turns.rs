@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::TURNS_FOLDER;
-use crate::engine::store::state::State;
+use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
 
@@ -22,6 +22,9 @@ const TURNS_MAX: usize = 500;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Longest title, in characters.
 const TITLE_MAX: usize = 200;
+
+/// Age from which an open turn counts as left, in seconds: its client does not run any more.
+const OPEN_MAX_SECONDS: u64 = 3600;
 
 /// A turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +102,18 @@ impl Turns {
         {
             self.0.push(Turn { last: Some(next - 1), ..open });
         }
+    }
+
+    /// Returns true if another session has begun a turn lately that is still open.
+    #[must_use]
+    pub fn is_other_open(state: &State, session: &str) -> bool {
+        let names = state.find_folder(TURNS_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
+        let oldest = seconds_now().saturating_sub(OPEN_MAX_SECONDS);
+        let is_open = |name: &String| {
+            let turns = Self::load(state, name).unwrap_or_default();
+            turns.open().is_some_and(|turn| turn.time >= oldest)
+        };
+        names.is_some_and(|names| names.iter().any(|name| name != session && is_open(name)))
     }
 
     /// Saves the turns.

@@ -248,6 +248,9 @@ settings! {
     GuardBash "guard.bash", Freely, Choice(&["wrap", "record", "off"]), word("record"),
         "What a client's hooks do with a command of the client's own shell: wrap makes it `lbx bash`, where the client \
          lets a hook change a call; record looks at the workspace before and after it; off leaves it alone.";
+    GuardFiles "guard.files", Freely, number(0, 10_000_000, "files"), Value::Number(2000),
+        "Most files of a workspace that is looked at before and after each command of a client's own shell. A larger \
+         one is looked at before the first command of a turn and at its end, unless another session has a turn.";
     GuardOnFailure "guard.on_failure", Freely, Choice(&["closed", "open"]), word("open"),
         "What a client's hooks do with a call of the client that they cannot check, because lbx fails or takes longer \
          than guard.timeout_ms: deny it, or allow it unrecorded, which the first response says.";

@@ -16,7 +16,9 @@ use crate::engine::change::external_changes::Backups;
 use crate::engine::change::{Change, record};
 use crate::engine::history::client_calls::{ClientCall, Commands, FileBefore};
 use crate::engine::history::concurrent_changes::ConcurrentChanges;
+use crate::engine::history::turns::Turns;
 use crate::engine::journal::Version;
+use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repositories;
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::state::State;
@@ -26,8 +28,6 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::tools::Tool as _;
 
-/// Most files of a workspace that is looked at after each command: that takes a few milliseconds.
-const FILES_MAX: usize = 2_000;
 /// Most commands whose texts are kept.
 const TEXTS_MAX: usize = 20;
 
@@ -56,13 +56,15 @@ pub fn begin(engine: &mut Engine, command: &str, is_background: bool) -> Result<
     let is_late = !others.is_empty() || !writers.is_empty();
     let Some(scanned) = Scanned::scan(engine, state, survey.as_ref(), is_late)? else { return Ok(()) };
     let Some(survey) = survey else { return Ok(()) };
+    // One look a turn is cheaper, but commands of several agents can only be told apart one by one.
+    let is_large = survey.count() > engine.policy().size(Key::GuardFiles);
     let mut call = ClientCall::begin(state, &session, Bash::NAME)?;
     call.heads = scanned.heads;
     call.files = saved(&scanned.kept, &survey, &mut Backups::new(state))?;
     call.commands = Some(Commands {
         texts: vec![command.to_owned()],
         running: 1,
-        until_stop: is_background || survey.count() > FILES_MAX,
+        until_stop: is_background || (is_large && !Turns::is_other_open(state, &session)),
         is_overlapped: !others.is_empty(),
         tip: scanned.tree.tip,
     });
