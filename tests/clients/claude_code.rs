@@ -173,3 +173,19 @@ fn guarded_turn_of_claude_code_is_gated_recorded_and_undone() {
     }
     assert!(!ws.path("new").exists());
 }
+
+#[test]
+fn wrapped_command_of_claude_code_runs_by_lbx_and_is_asked_about_as_before() {
+    let Some(clients) = Clients::found() else { return };
+    for (allowed, is_made) in [("Bash", true), ("Read", false)] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.write(".lbx/config.toml", "[guard]\nbash = \"wrap\"\n");
+        ws.lbx(&["init", "claude-code", "--guard", "--no-server"]).ok();
+        let input = json!({ "command": "pwd > /tmp/lbx-wrapped; echo made > made.txt", "description": "x" });
+        let steps = json!([{ "name": "Bash", "input": input }]);
+        let Some(_) = turn(&clients, &ws, &["--allowedTools", allowed], &steps) else { return };
+        assert_eq!(ws.path("made.txt").exists(), is_made, "{allowed}");
+        // Its /tmp is that of the session.
+        assert!(!std::path::Path::new("/tmp/lbx-wrapped").exists());
+    }
+}

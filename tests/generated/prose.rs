@@ -115,7 +115,8 @@ A client that is killed leaves its last change for its next event, or that of th
         "SETTINGS",
         "
 guard.gate is deny, warn or off. guard.bash is record, wrap or off; wrap needs a client that lets a hook change a call
-(not Qwen Code). guard.on_failure decides about a call when lbx fails or needs more than guard.timeout_ms: open, the
+(not Qwen Code). The client asks about a wrapped command as about any other, except Codex, Cursor and Antigravity: they
+change a call only if the hook allows it, and lbx confines it. guard.on_failure decides about a call when lbx fails or needs more than guard.timeout_ms: open, the
 default, lets it through, and says so once in a session; closed denies it. guard.titles keeps the beginning of each
 prompt. See lbx-policy(5).
 

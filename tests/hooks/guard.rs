@@ -453,3 +453,21 @@ fn large_workspace_is_looked_at_once_a_turn_unless_two_agents_work() {
     ws.lbx(&["undo", "--turn", "--session", "other"]).ok();
     assert!(ws.path("by-0.txt").exists() && !ws.path("by-1.txt").exists());
 }
+
+#[test]
+fn gc_removes_calls_of_clients_that_never_came_back() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    drop(agent.before("Edit", &json!({ "file_path": ws.path("a.txt") })).unwrap());
+    drop(agent.before("Bash", &json!({ "command": "x" })).unwrap());
+    let folder = ws.path(&crate::common::state("client-calls"));
+    let count = || std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!(count(), 3);
+    ws.lbx(&["gc"]).ok();
+    assert_eq!(count(), 3);
+    shell(&ws.root, &format!("touch -d '40 days ago' {}/*", folder.display()));
+    ws.lbx(&["gc"]).ok();
+    assert_eq!(count(), 0);
+}

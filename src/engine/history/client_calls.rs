@@ -14,13 +14,11 @@ use super::concurrent_changes::RepoHeads;
 use crate::control::seconds_now;
 use crate::engine::journal::Version;
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::state::{State, names_in};
+use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
-/// Folder of the calls, below the state folder: a file each.
-const FOLDER: &str = "client-calls";
 /// Largest file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Age at which a call of a file tool counts as ended: these tools take milliseconds.
@@ -100,7 +98,7 @@ impl ClientCall {
     /// # Errors
     /// Returns the OS error.
     pub fn save(&self, state: &State, call: &str) -> Result<(), Error> {
-        let folder = state.folder(FOLDER)?;
+        let folder = state.folder(CLIENT_CALLS_FOLDER)?;
         let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
         let name = Self::name(&self.session, call);
         state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &unique_name("call"))?;
@@ -117,11 +115,11 @@ impl ClientCall {
 
     /// Reads a call; `None` if the file is missing or damaged.
     fn read(state: &State, name: &str) -> Result<Option<Self>, Error> {
-        let Some(folder) = state.find_folder(FOLDER)? else { return Ok(None) };
+        let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(None) };
         match fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX) {
             Ok(bytes) => Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())),
             Err(source) if fs::is_unfit(&source) => Ok(None),
-            Err(source) => Err(Error::io("read", state.shown(FOLDER), source)),
+            Err(source) => Err(Error::io("read", state.shown(CLIENT_CALLS_FOLDER), source)),
         }
     }
 
@@ -130,10 +128,10 @@ impl ClientCall {
     /// # Errors
     /// Returns the OS error.
     pub fn forget(state: &State, session: &str, call: &str) -> Result<(), Error> {
-        let Some(folder) = state.find_folder(FOLDER)? else { return Ok(()) };
+        let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(()) };
         match fs::unlink_at(&*folder, Self::name(session, call), AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Error::io("remove", state.shown(FOLDER), errno)),
+            Err(errno) => Err(Error::io("remove", state.shown(CLIENT_CALLS_FOLDER), errno)),
         }
     }
 
@@ -151,7 +149,7 @@ impl ClientCall {
     /// Returns the OS error.
     pub fn save_commands(&self, state: &State, survey: Option<&[u8]>) -> Result<(), Error> {
         if let Some(survey) = survey {
-            let (folder, name) = (state.folder(FOLDER)?, format!("{}{SURVEY}", self.session));
+            let (folder, name) = (state.folder(CLIENT_CALLS_FOLDER)?, format!("{}{SURVEY}", self.session));
             state.replace(folder.as_fd(), OsStr::new(&name), survey, &unique_name("survey"))?;
         }
         self.save(state, COMMANDS)
@@ -163,7 +161,7 @@ impl ClientCall {
     /// Returns the OS error.
     pub fn take_survey(&self, state: &State) -> Result<Option<Vec<u8>>, Error> {
         Self::forget(state, &self.session, COMMANDS)?;
-        let Some(folder) = state.find_folder(FOLDER)? else { return Ok(None) };
+        let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(None) };
         let name = format!("{}{SURVEY}", self.session);
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), SURVEY_BYTES_MAX).ok().flatten();
         // A survey that is left behind is replaced by the next.
@@ -191,7 +189,7 @@ impl ClientCall {
     /// # Errors
     /// Returns the OS error.
     pub fn all(state: &State) -> Result<Vec<(String, Self)>, Error> {
-        let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
+        let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(Vec::new()) };
         let mut calls = Vec::new();
         for name in names_in(&folder)? {
             let Some(call) = Self::read(state, &name)? else { continue };

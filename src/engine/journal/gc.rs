@@ -18,10 +18,9 @@ use super::backup::InlineBackup;
 use super::{backup, bundle};
 use crate::engine::journal;
 use crate::engine::journal::{BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
-use crate::engine::store::session;
-use crate::engine::store::state::State;
-use crate::engine::store::state::names_in;
+use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State, names_in};
 use crate::engine::store::trash;
+use crate::engine::store::{hook_log, session};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -436,18 +435,23 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Collects files that a killed call left in the state folder, and copies of shown files.
+    /// Collects files that a killed call left in the state folder, copies of shown files, and calls of clients that
+    /// never ended.
     fn temporary(&mut self) -> Result<(), Error> {
         let top = rustix::fs::openat(self.state.fd(), ".", fs::FOLDER, rustix::fs::Mode::empty())
             .map_err(|errno| Error::io("open", crate::engine::store::state::STATE_FOLDER, errno))?;
-        for name in names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-")) {
+        for name in
+            names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-") || hook_log::is_failure(name))
+        {
             let is_old = self.is_old_file(&top, &name);
             self.file(&top, &name, is_old, |removed| &mut removed.temporary);
         }
-        let Some(folder) = self.state.find_folder(session::SHOWN_FOLDER)? else { return Ok(()) };
-        for name in names_in(&folder)? {
-            let is_old = self.is_old_file(&folder, &name);
-            self.file(&folder, &name, is_old, |removed| &mut removed.temporary);
+        for folder in [session::SHOWN_FOLDER, CLIENT_CALLS_FOLDER] {
+            let Some(folder) = self.state.find_folder(folder)? else { continue };
+            for name in names_in(&folder)? {
+                let is_old = self.is_old_file(&folder, &name);
+                self.file(&folder, &name, is_old, |removed| &mut removed.temporary);
+            }
         }
         Ok(())
     }

@@ -13,6 +13,8 @@ use crate::error::Error;
 
 /// Name of the file, in the state folder.
 const NAME: &str = "hooks.jsonl";
+/// Beginning of the names of the files that mark a session whose hooks have failed.
+const FAILURE: &str = "hooks-failed.";
 /// Size in bytes from which the older half is removed.
 const FULL_BYTES: usize = 64 << 10;
 /// Largest file that is read, in bytes.
@@ -68,8 +70,14 @@ pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
 /// Returns true if no failure of a session's hooks was told yet, and notes that this one is.
 #[must_use]
 pub fn is_first_failure(state: &State, session: &str) -> bool {
-    let name = format!("hooks-{session}.failed");
+    let name = format!("{FAILURE}{session}");
     !matches!(fs::create_at(state.fd(), OsStr::new(&name), 0o600), Err(rustix::io::Errno::EXIST))
+}
+
+/// Returns true for the name of a file that [`is_first_failure`] made.
+#[must_use]
+pub fn is_failure(name: &str) -> bool {
+    name.starts_with(FAILURE)
 }
 
 /// Returns the newest events, newest first, at most `count`.

@@ -34,6 +34,8 @@ const OPENED_MAX: usize = 16;
 const KEPT_OPEN: [&str; 4] = [STAGING_FOLDER, "journal/", "sessions", "audit"];
 /// Folder of staged bytes, below the state folder.
 pub const STAGING_FOLDER: &str = "staging";
+/// Folder of the calls of clients' own tools that have begun, below the state folder: a file each.
+pub const CLIENT_CALLS_FOLDER: &str = "client-calls";
 /// Lock that every change in the workspace holds, whichever account makes it.
 const WORKSPACE_LOCK: &str = "lock";
 /// File that hides the state from git.

@@ -65,6 +65,8 @@ pub enum ToolKind {
 pub enum ReplyForm {
     /// `hookSpecificOutput` with the event's name, as Claude Code expects it.
     Nested,
+    /// Like [`Self::Nested`], for Codex: it changes a call only if the response allows it, too.
+    NestedAllowed,
     /// `decision` with a reason, as Gemini CLI expects it.
     Decision,
     /// `permission` with a message for the user and one for the model, as Cursor expects it.
@@ -123,7 +125,7 @@ pub const CLIENTS: &[HookClient] = &[
         since: Some("0.154.0"),
         events: COMMON_EVENTS,
         tools: &[("apply_patch", Patch), ("Bash", Command)],
-        form: ReplyForm::Nested,
+        form: ReplyForm::NestedAllowed,
         takes_changed_calls: true,
     },
     HookClient {

@@ -25,7 +25,8 @@ impl ReplyForm {
     #[must_use]
     pub fn reply(self, event: &Event, verdict: &Verdict) -> Option<Value> {
         match self {
-            Self::Nested => nested(event, verdict),
+            Self::Nested => nested(event, verdict, false),
+            Self::NestedAllowed => nested(event, verdict, true),
             Self::Decision => decision(event, verdict),
             Self::Explicit => Some(explicit(event, verdict)),
             Self::Permission => permission(event, verdict),
@@ -35,16 +36,18 @@ impl ReplyForm {
     }
 }
 
-/// Returns a response in a field with the event's name.
-fn nested(event: &Event, verdict: &Verdict) -> Option<Value> {
+/// Returns a response in a field with the event's name. A changed call is allowed only if it must be: else the client
+/// asks its user about it as about any other.
+fn nested(event: &Event, verdict: &Verdict, allows: bool) -> Option<Value> {
     let mut fields = match verdict {
         Verdict::Silent => return None,
         Verdict::Line(line) => return Some(json!({ "systemMessage": line })),
         Verdict::Deny(reason) => json!({ "permissionDecision": "deny", "permissionDecisionReason": reason }),
         Verdict::Context(text) => json!({ "additionalContext": text }),
-        Verdict::Command(command) => {
+        Verdict::Command(command) if allows => {
             json!({ "permissionDecision": "allow", "updatedInput": with_command(event, command) })
         }
+        Verdict::Command(command) => json!({ "updatedInput": with_command(event, command) }),
     };
     if let Some(fields) = fields.as_object_mut() {
         fields.insert("hookEventName".to_owned(), event.name.as_str().into());
