@@ -397,6 +397,9 @@ fn guard_is_set_up_beside_own_hooks_and_removed_without_a_trace() {
         assert_eq!(kept(ws.tree()), kept(before), "{client}");
     }
     let ws = Workspace::with(&[]);
+    let call = ws.call(&["init", "codex", "--guard", "--no-server"]).env("PATH", ws.without_program());
+    let text = call.run().ok()["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("put lbx on PATH, or the client cannot run its hooks"), "{text}");
     let error = ws.lbx(&["init", "zed", "--guard"]).error("invalid_request");
     assert_eq!(error["message"], "zed has no hooks that lbx knows");
 }

@@ -48,7 +48,7 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
         let current = match change.look_at(path) {
             Ok(current) => current,
             Err(error) if error.kind() == ErrorKind::ProtectedPath => {
-                return Ok(Verdict::Deny(error.message().to_owned()));
+                return Ok(Verdict::Deny(format!("{}.\n{}", error.message(), error.suggested_action())));
             }
             // The client's tool fails as well, and says why.
             Err(_) => continue,

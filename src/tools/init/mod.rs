@@ -29,6 +29,7 @@ use crate::engine::Engine;
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::engine::workspace;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::programs;
 use crate::error::{Error, ErrorKind};
 use crate::text::jsonc::{self, Fault};
 use crate::text::{diff, escaped};
@@ -169,7 +170,7 @@ impl Tool for Init {
         let program = server.as_ref().map_or(PROGRAM, |server| &server.program);
         let (files, left) = change(engine, &setups, program, &folder, &request)?;
         let shown = setups.iter().flat_map(|setup| setup.left_to_the_user(engine, &request));
-        let text: String = shown.chain(left).collect();
+        let text: String = shown.chain(left).chain(without_program(engine, &request)).collect();
         let (text, server) = (Some(text).filter(|text| !text.is_empty()), server.map(|server| server.said));
         Ok(Response { files, text, server, clients: Vec::new() })
     }
@@ -208,6 +209,13 @@ fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
     arguments.extend(request.tools.iter().flat_map(|tools| ["--tools", tools.as_str()]));
     arguments.extend(request.confirm.then_some("--confirm"));
     Ok(arguments.into_iter().map(str::to_owned).collect())
+}
+
+/// Returns a warning if the client will not find the program of its hooks; starting the server shows that as well.
+fn without_program(engine: &Engine, request: &Request) -> Option<String> {
+    let why = programs::find(PROGRAM, &[engine.workspace.root()]).err();
+    let why = why.filter(|_| request.no_server && !request.remove)?;
+    Some(format!("{why}: put lbx on PATH, or the client cannot run its hooks.\n"))
 }
 
 /// Result of starting the server as the client will.
