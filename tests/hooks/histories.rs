@@ -158,13 +158,17 @@ impl History<'_> {
     fn check(&self) {
         assert_eq!(files_of(self.ws), self.files);
         let log = self.ws.git(&["log", "--format=@%B", "-p", "--no-renames", "lbx-snapshots"]);
-        let mut owner = String::new();
+        let (mut owner, mut is_move) = (String::new(), false);
         for line in log.lines() {
+            if let Some(subject) = line.strip_prefix('@').filter(|rest| !rest.starts_with('@')) {
+                // A move takes a text along, whoever wrote it.
+                is_move = subject.contains("mv '");
+            }
             if let Some(session) = line.strip_prefix("Lbx-Session: ") {
                 session.trim_start_matches("agent-").clone_into(&mut owner);
             }
             if let Some(tool) = line.strip_prefix("Lbx-Tool: ")
-                && ["undo", "redo", "external", "baseline"].contains(&tool)
+                && (is_move || ["undo", "redo", "external", "baseline"].contains(&tool))
             {
                 owner.clear();
             }
