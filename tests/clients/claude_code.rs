@@ -23,6 +23,7 @@ fn claude(clients: &Clients, ws: &Workspace) -> Option<Command> {
         .env("PATH", path)
         .env("HOME", ws.outside.join("home"))
         .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .env("LBX_GUARD_TIMEOUT_MS", "60000")
         .env("ANTHROPIC_API_KEY", "none")
         .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
         .env("DISABLE_AUTOUPDATER", "1")

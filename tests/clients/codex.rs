@@ -47,6 +47,7 @@ fn codex(program: &Path, ws: &Workspace, port: &str) -> Command {
         .env("HOME", ws.outside.join("home"))
         .env("CODEX_HOME", home)
         .env("LBX_STATE_ID", crate::common::STATE_ID)
+        .env("LBX_GUARD_TIMEOUT_MS", "60000")
         .env("FAKE_KEY", "none");
     command
 }

@@ -14,10 +14,6 @@ const FILES: usize = 3;
 #[test]
 fn sixteen_agents_at_once_own_exactly_their_own_changes() {
     let ws = Workspace::with(&[("shared.txt", "first\n")]);
-    // 16 wait for one another; the limit is not what is tested.
-    ws.write(".lbx/config.toml", "[guard]\ntimeout_ms = 10000\n");
-    ws.git(&["add", "-A"]);
-    ws.git(&["commit", "-qm", "policy"]);
     thread::scope(|scope| {
         for number in 0..AGENTS {
             let mut agent = Player::new(&ws, &format!("agent-{number}"));

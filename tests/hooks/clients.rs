@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
-use crate::player::write;
+use crate::player::{PATIENCE, write};
 
 /// Events of one client around a call of a file tool that is denied, one that is not, and a command.
 struct Fixture {
@@ -184,7 +184,7 @@ fn fixtures(ws: &Workspace) -> Vec<Fixture> {
 
 /// Sends an event; returns the response, or null.
 fn send(ws: &Workspace, client: &str, (name, event): &(Option<&str>, Value)) -> Value {
-    let words: Vec<&str> = ["hook", client].into_iter().chain(*name).collect();
+    let words: Vec<&str> = ["hook", client].into_iter().chain(*name).chain(PATIENCE).collect();
     // Some clients begin with a byte order mark.
     let mark = if client == "cursor" { "\u{feff}" } else { "" };
     let answer = ws.lbx_stdin(&words, format!("{mark}{event}"));

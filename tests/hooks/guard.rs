@@ -296,6 +296,7 @@ fn failing_hook_never_blocks_unless_the_policy_says_so() {
     agent.read("a.txt");
     let answer = ws.lbx_stdin(&["hook", "claude-code"], "no JSON");
     assert_eq!((answer.status(), answer.stdout_text()), (0, String::new()));
+    agent.is_hasty = true;
     // The lock is held for longer than a hook waits.
     let lock = std::fs::File::open(ws.path(".lbx/lock")).unwrap();
     fs2::FileExt::lock_exclusive(&lock).unwrap();

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::common::{Answer, Workspace};
 
+/// Flags of a hook that waits longer than a client would: a busy machine is not what is tested.
+pub const PATIENCE: [&str; 2] = ["--set", "guard.timeout_ms=60000"];
+
 /// One agent of Claude Code.
 pub struct Player<'w> {
     /// Workspace.
@@ -18,12 +21,14 @@ pub struct Player<'w> {
     turn: String,
     /// Number of calls so far.
     calls: usize,
+    /// True if its hooks wait as long as the policy says.
+    pub is_hasty: bool,
 }
 
 impl<'w> Player<'w> {
     /// Returns an agent.
     pub fn new(ws: &'w Workspace, session: &str) -> Self {
-        Self { ws, session: session.to_owned(), turn: String::new(), calls: 0 }
+        Self { ws, session: session.to_owned(), turn: String::new(), calls: 0, is_hasty: false }
     }
 
     /// Sends an event; returns the client's JSON, or null.
@@ -40,7 +45,9 @@ impl<'w> Player<'w> {
             "hook_event_name": name, "session_id": "conversation", "prompt_id": self.turn, "cwd": self.ws.root,
         });
         event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        self.ws.lbx_stdin(&["hook", "claude-code", "--session", &self.session], event.to_string())
+        let mut words = vec!["hook", "claude-code", "--session", &self.session];
+        words.extend(if self.is_hasty { &[][..] } else { &PATIENCE });
+        self.ws.lbx_stdin(&words, event.to_string())
     }
 
     /// Begins a turn.

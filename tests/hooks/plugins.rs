@@ -15,6 +15,7 @@ fn node(ws: &Workspace, program: &str) -> Option<Value> {
     let mut command = Command::new("node");
     ws.surround(&mut command);
     let path = format!("{}:{}:{PATH_FIXED}", ws.with_program().display(), std::env::var("PATH").unwrap());
+    command.env("LBX_GUARD_TIMEOUT_MS", "60000");
     command.env("PATH", path).args(["--input-type=module", "-e", program]).stdin(Stdio::null());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

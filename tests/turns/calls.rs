@@ -9,7 +9,7 @@ const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
 /// Sends an event of a client's hooks.
 fn event(ws: &Workspace, session: &str, event: &Value) {
-    let hook = ["hook", "claude-code", "--session", session];
+    let hook = ["hook", "claude-code", "--session", session, "--set", "guard.timeout_ms=60000"];
     assert_eq!(ws.lbx_stdin(&hook, event.to_string()).status(), 0);
 }
 

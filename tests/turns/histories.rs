@@ -218,7 +218,7 @@ impl History {
         let event =
             json!({ "hook_event_name": name, "session_id": "x", "prompt_id": self.turns.to_string() });
         self.story.push(format!("{name} {}", SESSIONS[session]));
-        let hook = ["hook", "claude-code", "--session", SESSIONS[session]];
+        let hook = ["hook", "claude-code", "--session", SESSIONS[session], "--set", "guard.timeout_ms=60000"];
         assert_eq!(self.ws.lbx_stdin(&hook, event.to_string()).status(), 0);
         self.sessions[session].turn = begins.then_some(self.turns);
     }
