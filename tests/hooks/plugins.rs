@@ -109,5 +109,9 @@ fn pi_extension_gates_and_records() {
     assert_eq!(said["denied"]["block"], true, "{said}");
     assert_eq!(said["allowed"], Value::Null, "{said}");
     assert!(said["line"].as_str().unwrap().starts_with("1 file, +1 -1; undo: "), "{said}");
-    assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["tool"], "edit");
+    let log = ws.lbx(&["log"]).ok();
+    assert_eq!(log["snapshots"][0]["tool"], "edit");
+    // A server of lbx in that process has the same session.
+    let plugin = std::fs::read_to_string(ws.path(".pi/extensions/lbx.js")).unwrap();
+    assert!(plugin.contains("[\"hook\", \"pi\", \"--session\", \"pi@parent\"]"), "{plugin}");
 }

@@ -8,14 +8,15 @@ use super::purpose::For;
 pub fn opencode(whom: For<'_>) -> String {
     let (head, body) = if whom.guard { (CALL, OPENCODE_GUARD) } else { (COMPACT, OPENCODE) };
     let removal = "// Written by lbx init; `lbx init --client opencode --remove` removes it.\n";
-    format!("{removal}{head}{body}").replace("NAME", "opencode")
+    format!("{removal}{head}{body}").replace("WORDS", "\"opencode\"").replace("NAME", "opencode")
 }
 
 /// Returns the extension for pi.
 pub fn pi(whom: For<'_>) -> String {
     let removal = "// Written by lbx init; `lbx init --client pi --remove` removes it.\n";
     let text = if whom.guard { format!("{removal}{CALL}{PI_GUARD}") } else { format!("{removal}{PI}") };
-    text.replace("NAME", "pi")
+    // One process has one conversation, whose session a server of lbx shares.
+    text.replace("WORDS", "\"NAME\", \"--session\", \"NAME@parent\"").replace("NAME", "pi")
 }
 
 /// Tells lbx that a context was compacted.
@@ -68,7 +69,7 @@ import { spawn } from \"node:child_process\"
 
 const hook = (event, fields) =>
   new Promise((done) => {
-    const child = spawn(\"lbx\", [\"hook\", \"NAME\"], { stdio: [\"pipe\", \"pipe\", \"ignore\"] })
+    const child = spawn(\"lbx\", [\"hook\", WORDS], { stdio: [\"pipe\", \"pipe\", \"ignore\"] })
     let out = \"\"
     child.stdout.on(\"data\", (part) => (out += part))
     child.on(\"error\", () => done({}))
