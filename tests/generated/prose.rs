@@ -142,7 +142,7 @@ docs/hooks/reference.md; antigravity.google/docs/hooks; cursor.com/docs/hooks; g
 microsoft/vscode-docs hooks.md; the packages of Qwen Code 0.24, OpenCode 1.18 and pi 1.6.
 
 The event is the client's JSON on stdin; EVENT names it for clients whose JSON does not (Copilot CLI, Antigravity). The
-response is the client's JSON on stdout, or nothing, and the exit status is 0 even if lbx fails: with a decision in it
+response is the client's JSON on stdout, or nothing, and the exit status is 0 even if lbx fails (not if the event is no UTF-8): with a decision in it
 only where a call is denied or changed. An event or a tool that lbx does not know is let through.
 
     Claude Code   .claude/settings.json           Cursor        .cursor/hooks.json

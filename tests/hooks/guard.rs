@@ -196,6 +196,25 @@ fn event_without_the_one_before_it_is_recorded_from_the_snapshots() {
     assert_eq!(log(&ws).len(), 2);
     ws.lbx(&["undo", "--session", "s"]).ok();
     ws.holds("n.txt", "1\n");
+    // Nobody knows if a file was there that no snapshot has: an undo leaves it alone.
+    write(&ws.path(".env"), "SECRET=2\n");
+    let fields =
+        json!({ "tool_name": "Write", "tool_input": { "file_path": ws.path(".env") }, "tool_use_id": "!" });
+    agent.event("PostToolUse", &fields);
+    ws.lbx(&["undo", "--session", "s"]).warned("not restored, because no copy exists: .env");
+    ws.holds(".env", "SECRET=2\n");
+}
+
+#[test]
+fn empty_file_counts_as_read_after_a_read() {
+    let ws = Workspace::with(&[("empty.txt", "")]);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.write("empty.txt", "new\n").unwrap_err();
+    agent.read("empty.txt");
+    agent.write("empty.txt", "new\n").unwrap();
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    ws.holds("empty.txt", "");
 }
 
 #[test]
@@ -474,4 +493,25 @@ fn gc_removes_calls_of_clients_that_never_came_back() {
     shell(&ws.root, &format!("touch -d '40 days ago' {}/*", folder.display()));
     ws.lbx(&["gc"]).ok();
     assert_eq!(count(), 0);
+}
+
+#[test]
+fn relative_path_counts_from_the_folder_of_the_client() {
+    let ws = Workspace::with(&FILES);
+    let folder = ws.path("d");
+    let event = |name: &str| {
+        let input = json!({ "file_path": "new.txt" });
+        json!({ "hook_event_name": name, "session_id": "c", "prompt_id": "p", "cwd": folder, "tool_name": "Write",
+            "tool_use_id": "1", "tool_input": input })
+    };
+    let send = |name: &str| {
+        let call = ws.call(&["hook", "claude-code", "--session", "s"]).in_folder(&folder);
+        assert_eq!(call.stdin(event(name).to_string()).run().status(), 0);
+    };
+    send("PreToolUse");
+    write(&folder.join("new.txt"), "new\n");
+    send("PostToolUse");
+    assert_eq!(log(&ws), [("Write".to_owned(), "s".to_owned())]);
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    assert!(!folder.join("new.txt").exists());
 }

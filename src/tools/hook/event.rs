@@ -28,6 +28,8 @@ const INPUT: &[&str] = &["tool_input", "toolInput", "tool_args", "toolArgs", "ar
 /// Names of the field with the result of the tool.
 const OUTPUT: &[&str] =
     &["tool_response", "toolResponse", "tool_result", "toolResult", "tool_output", "output"];
+/// Names of the field with the client's current folder.
+const FOLDER: &[&str] = &["cwd"];
 /// Names of the field with the prompt.
 const PROMPT: &[&str] = &["prompt", "user_prompt", "userPrompt", "initialPrompt"];
 /// Names of an argument with a path.
@@ -73,6 +75,8 @@ pub struct Event {
     pub output: Value,
     /// Prompt of the turn.
     pub prompt: Option<String>,
+    /// Folder from which the client's relative paths count.
+    folder: PathBuf,
 }
 
 impl Event {
@@ -114,6 +118,11 @@ impl Event {
             input,
             output: found(&fields, OUTPUT).map_or(Value::Null, decoded),
             prompt: word(&fields, PROMPT),
+            folder: word(&fields, FOLDER)
+                .map(PathBuf::from)
+                .filter(|folder| folder.is_absolute())
+                .or_else(|| std::env::current_dir().ok())
+                .unwrap_or_default(),
             name,
         })
     }
@@ -135,8 +144,10 @@ impl Event {
             PATCHED.iter().find_map(named).map(|(path, is_whole)| (path.to_owned(), is_whole))
         });
         for (path, is_whole) in named.chain(several).map(|path| (path, is_whole)).chain(patched) {
-            let path = PathBuf::from(path.strip_prefix("file://").unwrap_or(&path));
-            if !path.as_os_str().is_empty() && !paths.iter().any(|(known, _)| *known == path) {
+            let path = path.strip_prefix("file://").unwrap_or(&path);
+            let is_named = !path.is_empty();
+            let path = self.folder.join(path);
+            if is_named && !paths.iter().any(|(known, _)| *known == path) {
                 paths.push((path, is_whole));
             }
         }

@@ -89,12 +89,12 @@ pub fn after(engine: &mut Engine, event: &Event) -> Result<(), Error> {
     let session = engine.session().to_string();
     let change = engine.begin(&event.tool, &[], false)?;
     let Some(state) = change.state() else { return Ok(()) };
-    let call = match ClientCall::find(state, &session, &event.call())? {
-        Some(call) => call,
+    let (call, lost) = match ClientCall::find(state, &session, &event.call())? {
+        Some(call) => (call, Vec::new()),
         None => unannounced(&change, event)?,
     };
     ClientCall::forget(state, &session, &event.call())?;
-    record(change, &call, event.kind == ToolKind::Write)
+    record(change, &call, lost, event.kind == ToolKind::Write)
 }
 
 /// Records the changes of calls of the session whose end was never reported: the client was killed, or its hook.
@@ -108,7 +108,7 @@ pub fn settle(engine: &mut Engine) -> Result<(), Error> {
         if call.session == session && call.commands.is_none() {
             let change = engine.begin(&call.tool, &[], false)?;
             ClientCall::forget(&state, &session, &name)?;
-            record(change, &call, false)?;
+            record(change, &call, Vec::new(), false)?;
         }
     }
     Ok(())
@@ -179,34 +179,42 @@ fn folder_at(change: &Change<'_>, path: &WorkspacePath) -> Option<Stat> {
     place.stat().copied().filter(fs::is_folder)
 }
 
-/// Returns the call of an event that nothing came before: the newest snapshot has the old versions.
-fn unannounced(change: &Change<'_>, event: &Event) -> Result<ClientCall, Error> {
-    let mut call = ClientCall { session: change.engine_ref().session().to_string(), ..ClientCall::default() };
-    call.tool.clone_from(&event.tool);
-    let Some(state) = change.state() else { return Ok(call) };
-    call = ClientCall::begin(state, &call.session, &call.tool)?;
-    let Some(store) = record::find(change.engine_ref())? else { return Ok(call) };
-    let Some(tip) = store.newest()? else { return Ok(call) };
-    for (path, _) in inside(change.engine_ref(), event) {
-        let Ok(place) = change.workspace().resolve(&path) else { continue };
+/// Returns the call of an event that nothing came before, and its files without a known old version. The newest
+/// snapshot has the others; nobody knows if a file that it does not have is new.
+fn unannounced(change: &Change<'_>, event: &Event) -> Result<(ClientCall, Vec<WorkspacePath>), Error> {
+    let engine = change.engine_ref();
+    let Some(state) = change.state() else { return Ok(Default::default()) };
+    let mut call = ClientCall::begin(state, engine.session().as_str(), &event.tool)?;
+    let mut lost = Vec::new();
+    let store = record::find(engine)?;
+    let tip = store.as_ref().map(|store| store.newest()).transpose()?.flatten();
+    for (path, _) in inside(engine, event) {
+        let Ok(place) = engine.workspace.resolve(&path) else { continue };
         let Some(stat) = place.stat() else { continue };
-        let bytes = store.file_at(&tip, place.path().as_bytes())?;
-        let version = bytes.map(|bytes| Version {
-            sha256: Sha256::of(&bytes),
-            size: bytes.len() as u64,
-            mode: fs::recorded_mode(stat),
-            identity: None,
-        });
+        let known = store.as_ref().zip(tip.as_ref());
+        let known = known.map(|(store, tip)| store.file_at(tip, place.path().as_bytes())).transpose()?;
+        let Some(bytes) = known.flatten() else {
+            lost.push(place.path().clone());
+            continue;
+        };
+        let (sha256, size) = (Sha256::of(&bytes), bytes.len() as u64);
+        let version = Some(Version { sha256, size, mode: fs::recorded_mode(stat), identity: None });
         call.files.push(FileBefore { path: place.path().clone(), version });
     }
-    Ok(call)
+    Ok((call, lost))
 }
 
-/// Records the changes of a call; `is_whole` is true if the client wrote all of the files.
-fn record(change: Change<'_>, call: &ClientCall, is_whole: bool) -> Result<(), Error> {
+/// Records the changes of a call, and those files that it changed without a known old version; `is_whole` is true if
+/// the client wrote all of the files.
+fn record(
+    change: Change<'_>,
+    call: &ClientCall,
+    mut lost: Vec<WorkspacePath>,
+    is_whole: bool,
+) -> Result<(), Error> {
     let Some(state) = change.state() else { return Ok(()) };
     let theirs = ConcurrentChanges::of(call.heads.since(state)?);
-    let (mut files, mut lost) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
     for FileBefore { path, version } in &call.files {
         // What others recorded meanwhile is theirs.
         let before = theirs.files.get(path).map_or(version, |(_, last)| last);
@@ -258,6 +266,9 @@ fn lines_shown(event: &Event, bytes: &[u8]) -> Option<(u64, u64)> {
     let last =
         last_named.unwrap_or_else(|| first.saturating_add(count.unwrap_or(LINES_SHOWN)).saturating_sub(1));
     let last = last.min(total);
+    if total == 0 {
+        return Some((1, 0)); // all of an empty file
+    }
     if first > last {
         return None;
     }
