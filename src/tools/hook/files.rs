@@ -17,6 +17,7 @@ use crate::engine::history::concurrent_changes::ConcurrentChanges;
 use crate::engine::history::replay::same;
 use crate::engine::journal::{FolderEntry, Version};
 use crate::engine::policy::settings::Key;
+use crate::engine::snapshot::Store;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -187,7 +188,7 @@ fn unannounced(change: &Change<'_>, event: &Event) -> Result<(ClientCall, Vec<Wo
     let mut call = ClientCall::begin(state, engine.session().as_str(), &event.tool)?;
     let mut lost = Vec::new();
     let store = record::find(engine)?;
-    let tip = store.as_ref().map(|store| store.newest()).transpose()?.flatten();
+    let tip = store.as_ref().map(Store::newest).transpose()?.flatten();
     for (path, _) in inside(engine, event) {
         let Ok(place) = engine.workspace.resolve(&path) else { continue };
         let Some(stat) = place.stat() else { continue };
