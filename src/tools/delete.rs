@@ -172,14 +172,13 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     }
     change.must_have_sha256(&place, request.expected_sha256)?;
     let session = change.engine().session().as_str().to_owned();
-    let mut entry = TrashEntry::new(place.path().clone(), &session, seconds_now(), is_folder);
+    let entry = TrashEntry::new(place.path().clone(), &session, seconds_now(), is_folder);
     let content = entry.content(change.state());
     let sum = change.move_whole(place.path(), &content)?;
-    (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
     let trash_id = (!request.options.dry_run).then(|| entry.id.clone());
     let answer =
         Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes, already_applied: false };
-    change.describe(entry);
+    change.describe(entry, sum);
     Ok((answer, place))
 }
 

@@ -232,6 +232,33 @@ fn removed_folder_of_a_killed_write_is_recreated() {
     ws.holds("d/n", "new\n");
 }
 
+/// The trash takes what was deleted, and nothing that others wrote after the call died.
+#[test]
+fn killed_delete_takes_nothing_that_came_later() {
+    if !can_trace() {
+        return;
+    }
+    let cases: [(&str, &[&str], &str, &[u8]); 4] = [
+        ("d", &["delete", "d", "--recursive"], "d/theirs", FOREIGN),
+        ("d", &["delete", "d", "--recursive"], "d/in", FOREIGN),
+        ("f", &["delete", "f"], "f", FOREIGN),
+        // Two things, of which one is in the trash already.
+        ("d", &["delete", "f", "d", "--recursive"], "d/theirs", FOREIGN),
+    ];
+    for (deleted, call, path, bytes) in cases {
+        let ws = Workspace::with(&[("d/in", "in\n"), ("f", "f\n"), ("other.txt", "other\n")]);
+        let ws = killed_before(&ws, call, |ws| ws.path(deleted).exists());
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(ws.path(path)).unwrap();
+        std::io::Write::write_all(&mut file, bytes).unwrap();
+        let before = ws.tree();
+        ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();
+        assert_eq!(fs::read(ws.path(path)).unwrap(), before[Path::new(path)].2, "{call:?}");
+        ws.holds("f", if path == "f" { "f\nsomeone else's\n" } else { "f\n" });
+        must_be_tidy(&ws).unwrap();
+        assert_eq!(ws.lbx(&["trash"]).success()["data"]["entries"], serde_json::json!([]), "{call:?}");
+    }
+}
+
 #[test]
 fn repository_at_a_killed_move_target_blocks_no_call() {
     if !can_trace() {
@@ -547,6 +574,25 @@ fn delete_records_a_change_that_precedes_it_narrowly() {
     assert!(!ws.git(&["ls-tree", "--name-only", "lbx-snapshots"]).contains("b.txt"));
     ws.lbx(&["undo"]).ok();
     ws.holds("b.txt", "theirs\n");
+}
+
+/// A folder moves whole, with whatever came into it since it was looked at: the trash says what it took.
+#[test]
+fn delete_describes_a_file_that_came_narrowly() {
+    if !can_trace() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("d/in", "in\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "first\n"]).ok();
+    let output =
+        run_delayed_at_sync(&ws, &["delete", "d", "--recursive"], || ws.write("d/theirs", "theirs\n"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(!ws.path("d").exists());
+    let entry = ws.lbx(&["trash"]).success()["data"]["entries"][0].take();
+    assert_eq!((&entry["files"], &entry["bytes"]), (&2.into(), &10.into()), "{entry}");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("d/theirs", "theirs\n");
+    ws.holds("d/in", "in\n");
 }
 
 /// A program that logs may add lines between the last check of the file and the write of this call.

@@ -82,7 +82,7 @@ impl Change<'_> {
         let marks = self.marks_after(&state);
         self.carry_out(&state)?;
         self.note_changed();
-        self.correct_digests(&state, &prepared.about_to_move);
+        self.correct_descriptions(&state);
         // If this fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
         self.finish(&state, marks, published, &prepared)
@@ -251,7 +251,7 @@ impl Change<'_> {
             return Ok(());
         }
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
-        for (number, entry) in self.described.iter().enumerate() {
+        for (number, (entry, _)) in self.described.iter().enumerate() {
             let bytes = entry.to_bytes()?;
             let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
             let (at, size, mode) =

@@ -31,6 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use moves::Sum;
 use plan::{After, Move, Origin, Planned};
 
 use super::Engine;
@@ -92,7 +93,7 @@ pub struct Change<'e> {
     /// Other bytes to back up.
     kept: Vec<Vec<u8>>,
     /// Descriptions of the new trash entries.
-    described: Vec<TrashEntry>,
+    described: Vec<(TrashEntry, Option<Sha256>)>,
     /// Finds paths that belong to git or lbx.
     protection: Protection,
     /// Files and folders to which protected names lead, found on first use.
@@ -422,9 +423,10 @@ impl Change<'_> {
         self.kept.push(bytes);
     }
 
-    /// Adds the description of a new trash entry.
-    pub fn describe(&mut self, entry: TrashEntry) {
-        self.described.push(entry);
+    /// Adds the description of a new trash entry, with the totals of its content.
+    pub fn describe(&mut self, mut entry: TrashEntry, sum: Sum) {
+        (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
+        self.described.push((entry, sum.looks));
     }
 
     /// Notes a file that an undo cannot restore.

@@ -24,6 +24,7 @@ use crate::engine::workspace::protect::{is_protected, is_repository, is_state};
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
 
 /// Most files of a moved folder in its snapshot, if some of its files are moved separately; the next full scan adds the
 /// rest.
@@ -62,6 +63,18 @@ pub struct Sum {
     pub bytes: u64,
     /// Digest of the contents, if they move to or from the trash.
     pub digest: Option<Digest>,
+    /// Digest of their stat data, likewise.
+    pub looks: Option<Sha256>,
+}
+
+impl Sum {
+    /// Counts a file or symlink.
+    pub fn add(&mut self, stat: &Stat) {
+        if !fs::is_folder(stat) {
+            self.files += 1;
+            self.bytes += if fs::is_regular(stat) { fs::size_of(stat) } else { 0 };
+        }
+    }
 }
 
 impl Change<'_> {
@@ -98,13 +111,11 @@ impl Change<'_> {
             if things.is_empty() || !goes_whole {
                 things.push(found.part());
             }
-            if !fs::is_folder(found.stat) {
-                sum.files += 1;
-                sum.bytes += if fs::is_regular(found.stat) { fs::size_of(found.stat) } else { 0 };
-            }
+            sum.add(found.stat);
             Ok(())
         })?;
-        sum.digest = contents.map(|contents| contents.digest());
+        sum.digest = contents.as_ref().map(Contents::digest);
+        sum.looks = contents.as_ref().map(Contents::by_looks);
         if !goes_whole {
             self.make_way(&to.parent().unwrap_or_default())?;
         }

@@ -11,6 +11,7 @@ use super::executor::{Executor, Seen};
 use super::folders::not_closed;
 use super::moves::{self, ForSnapshot};
 use super::record::{self, StandingChange};
+use super::trash::must_be_as_described;
 use crate::engine::Engine;
 use crate::engine::history::replay::{Direction, Kind};
 use crate::engine::journal::progress::{self, Observed, Progress, progress};
@@ -213,9 +214,16 @@ fn check(engine: &Engine, entry: &JournalEntry, steps: &[Step]) -> Result<(), Er
     Ok(())
 }
 
-/// Fails for a moved folder that by now contains something that must not move.
-fn check_contents(executor: Executor<'_>, steps: &[Step]) -> Result<(), Error> {
+/// Fails if, by now, a moved folder contains something that must not move, or the trash would take something else than
+/// its description says.
+fn check_contents(
+    executor: Executor<'_>,
+    entry: &JournalEntry,
+    steps: &[Step],
+    direction: Direction,
+) -> Result<(), Error> {
     for step in steps {
+        must_be_as_described((executor.workspace, executor.state), entry, step, direction)?;
         if let Step::Rename { from, to, thing, .. } = step
             && thing.is_folder
         {
@@ -233,7 +241,7 @@ fn check_contents(executor: Executor<'_>, steps: &[Step]) -> Result<(), Error> {
 /// Takes the steps of an entry after the first `done`.
 fn go_on(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
-    check_contents(executor, rest)?;
+    check_contents(executor, entry, rest, Direction::Redo)?;
     executor.carry_out_entry(entry, done, &Seen::default())?;
     executor.sync(&entry.steps, None, None)
 }
@@ -265,7 +273,7 @@ pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool
 /// Takes back the first `done` steps of an entry, last first, and removes the entry.
 pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
-    check_contents(executor, steps)?;
+    check_contents(executor, entry, steps, Direction::Undo)?;
     let _ = executor.open_up(entry, done);
     if let Some(next) = entry.steps.get(done) {
         executor.repair(next, &entry.id, done)?;

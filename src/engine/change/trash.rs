@@ -1,13 +1,13 @@
 //! Checks of the trash: an entry must leave it just as it was deleted, and an undo or redo must put just that back.
 
 use std::collections::BTreeSet;
-
-use rustix::fs::Stat;
+use std::os::fd::AsFd as _;
 
 use super::Change;
-use super::moves::{kind, walk};
-use crate::engine::history::replay::{Live, ReplayResult};
-use crate::engine::journal::{FolderEntry, Version};
+use super::moves::{Sum, kind, walk};
+use crate::engine::history::replay::{Direction, Live, ReplayResult};
+use crate::engine::journal::steps::{Location, Step};
+use crate::engine::journal::{FolderEntry, JournalEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::store::trash::{self, Description, TrashEntry};
 use crate::engine::workspace::digest::{Contents, Digest};
@@ -51,20 +51,26 @@ impl Change<'_> {
         version.zip(bytes).map(Some).ok_or_else(|| self.spoiled(entry))
     }
 
-    /// Corrects the digest of an entry if another program changed the file between the check and the move to the trash.
-    pub(super) fn correct_digests(&self, state: &State, looked: &[(WorkspacePath, Stat)]) {
-        for entry in &self.described {
-            let Some((_, then)) = looked.iter().find(|(path, _)| *path == entry.path) else { continue };
+    /// Corrects the descriptions of entries whose content another program changed between the check and the move to the
+    /// trash.
+    pub(super) fn correct_descriptions(&self, state: &State) {
+        for (entry, then) in &self.described {
             let content = entry.content(Some(state));
-            let now = self.engine.workspace.place_of(&content).ok().and_then(|place| place.stat().copied());
-            let looks = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-            if now.is_none_or(|now| looks(&now) == looks(then)) {
+            let mut now = Contents::unread();
+            let mut sum = Sum::default();
+            let seen = walk(&self.engine.workspace, &content, &mut |found| {
+                found.add_to(&mut now, &content);
+                sum.add(found.stat);
+                Ok(())
+            });
+            if seen.is_err() || now.is_empty() || Some(now.by_looks()) == *then {
                 continue;
             }
             let digest = entry.digest.and_then(|known| self.contents_of(&content, known).ok());
-            let mut described = entry.clone();
-            described.digest = digest.map(|contents| contents.digest());
             // Without a digest the content of the entry is taken as it is.
+            let digest = digest.map(|contents| contents.digest());
+            let mut described = entry.clone();
+            (described.files, described.bytes, described.digest) = (sum.files, sum.bytes, digest);
             let _ = trash::describe(state, &described);
         }
     }
@@ -99,14 +105,7 @@ impl Change<'_> {
     /// # Errors
     /// Returns the OS error.
     fn contents_of(&self, top: &WorkspacePath, known: Digest) -> Result<Contents, Error> {
-        let mut contents = empty_for(known);
-        if kind(&self.engine.workspace, top)?.is_some() {
-            walk(&self.engine.workspace, top, &mut |found| {
-                found.add_to(&mut contents, top);
-                Ok(())
-            })?;
-        }
-        Ok(contents)
+        contents_of(&self.engine.workspace, top, known)
     }
 
     /// Fails if an outcome would put anything but the deleted content into a trash entry, or take anything else out of
@@ -243,6 +242,61 @@ impl Change<'_> {
     }
 }
 
+/// Fails if a step would move something to the trash that others have changed since its description was written.
+///
+/// # Errors
+/// Returns `stale_file`, or the OS error.
+pub fn must_be_as_described(
+    (workspace, state): (&Workspace, &State),
+    entry: &JournalEntry,
+    step: &Step,
+    direction: Direction,
+) -> Result<(), Error> {
+    let Step::Rename { from, to, copy_of: None, .. } = step else { return Ok(()) };
+    let [from, to] = [from, to].map(|at| at.from_root(state.path()));
+    let (source, target) = if matches!(direction, Direction::Redo) { (from, to) } else { (to, from) };
+    let id = trash::content_of(state, &target).filter(|content| *content == target);
+    let Some(id) = id.and_then(|content| trash::id_of(state, &content)) else { return Ok(()) };
+    // Other steps move parts of it: what it holds in between is in no description.
+    let is_inside = |at: &Location| {
+        let at = at.from_root(state.path());
+        [&source, &target].into_iter().any(|top| at != *top && at.is_within(top))
+    };
+    if entry.steps.iter().flat_map(Step::locations).any(is_inside) {
+        return Ok(());
+    }
+    let known = description_of((workspace, state), entry, &id)?.and_then(|description| description.digest);
+    match known {
+        Some(known) if !contents_of(workspace, &source, known)?.is(known) => {
+            let shown = workspace.shown(&source);
+            Err(Error::new(ErrorKind::StaleFile, format!("{shown} has changed since")).at(shown))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the description of the trash entry `id`, in place or still staged.
+///
+/// # Errors
+/// Returns the OS error.
+fn description_of(
+    (workspace, state): (&Workspace, &State),
+    entry: &JournalEntry,
+    id: &str,
+) -> Result<Option<TrashEntry>, Error> {
+    if let Some(found) = trash::described(state, id)?.entry() {
+        return Ok(Some(found));
+    }
+    let place = state.path_of(trash::FOLDER).join(id.as_ref()).join(trash::DESCRIPTION.as_ref());
+    let is_it = |step: &&Step| step.locations().any(|at| at.from_root(state.path()) == place);
+    let staged = entry.steps.iter().find(is_it).and_then(Step::staged);
+    let Some(staged) = staged.map(|at| at.from_root(state.path())) else { return Ok(None) };
+    let folder = workspace.open_folder(&staged.parent().unwrap_or_default())?;
+    let name = staged.name().unwrap_or_default();
+    let bytes = fs::read_at(folder.as_fd(), name, trash::DESCRIPTION_BYTES_MAX).ok().flatten();
+    Ok(bytes.and_then(|bytes| trash::described_by(&bytes, id).entry()))
+}
+
 /// Returns the error for a trash entry whose description is damaged: nothing tells if its content is unchanged.
 #[must_use]
 pub fn damaged_entry(state: &State, id: &str) -> Error {
@@ -255,6 +309,21 @@ pub fn damaged_entry(state: &State, id: &str) -> Error {
 /// Returns true if there is anything at a path.
 fn stands_at(workspace: &Workspace, path: &WorkspacePath) -> bool {
     kind(workspace, path).is_ok_and(|kind| kind.is_some())
+}
+
+/// Returns everything at or below a path; reads as much as `known` needs.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn contents_of(workspace: &Workspace, top: &WorkspacePath, known: Digest) -> Result<Contents, Error> {
+    let mut contents = empty_for(known);
+    if kind(workspace, top)?.is_some() {
+        walk(workspace, top, &mut |found| {
+            found.add_to(&mut contents, top);
+            Ok(())
+        })?;
+    }
+    Ok(contents)
 }
 
 /// Returns empty contents, which read as much as a digest needs.

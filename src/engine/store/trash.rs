@@ -29,7 +29,7 @@ pub const DESCRIPTION: &str = "entry.lbx";
 /// Prefix of entries that are being removed for good.
 const PURGED_PREFIX: &str = ".purged-";
 /// Largest description, in bytes.
-const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
+pub const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Version of a description that this code writes.
 const VERSION: u32 = 2;
 /// First version that ends with its digest.
@@ -223,18 +223,24 @@ fn entry(trash: &OwnedFd, id: &str) -> Description {
 
 /// Reads the description of the entry `id`.
 fn description(folder: &OwnedFd, id: &str) -> Description {
+    let bytes = match fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Description::Missing,
+        Err(_) => return Description::Damaged,
+    };
+    described_by(&bytes, id)
+}
+
+/// Parses the description of the entry `id`.
+#[must_use]
+pub fn described_by(bytes: &[u8], id: &str) -> Description {
     /// The only field that all versions share.
     #[derive(Deserialize)]
     struct Versioned {
         /// Version of the format.
         version: u32,
     }
-    let bytes = match fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Description::Missing,
-        Err(_) => return Description::Damaged,
-    };
-    let (json, seal) = split_seal(&bytes);
+    let (json, seal) = split_seal(bytes);
     let version = serde_json::from_slice(json).map_or(0, |Versioned { version }| version);
     if version > VERSION {
         return Description::Newer;

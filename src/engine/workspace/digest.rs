@@ -128,14 +128,16 @@ pub enum Digest {
 }
 
 /// Everything at or below a path, by relative path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Contents {
     /// Entries by path.
     things: BTreeMap<Vec<u8>, Thing>,
     /// Number of bytes in the files that were read.
     bytes: u64,
-    /// True to read all bytes, however many there are.
-    is_exact: bool,
+    /// Most bytes that are read.
+    bytes_max: u64,
+    /// Number of entries from which no bytes are read.
+    entries_max: usize,
 }
 
 /// One entry.
@@ -149,11 +151,23 @@ struct Thing {
     looks: [i64; 6],
 }
 
+impl Default for Contents {
+    fn default() -> Self {
+        Self { things: BTreeMap::new(), bytes: 0, bytes_max: BYTES_MAX, entries_max: FILES_MAX }
+    }
+}
+
 impl Contents {
     /// Returns empty contents that read all bytes, however many there are.
     #[must_use]
     pub fn exact() -> Self {
-        Self { is_exact: true, ..Self::default() }
+        Self { bytes_max: u64::MAX, entries_max: usize::MAX, ..Self::default() }
+    }
+
+    /// Returns empty contents that read no bytes, for [`Self::by_looks`].
+    #[must_use]
+    pub fn unread() -> Self {
+        Self { bytes_max: 0, entries_max: 0, ..Self::default() }
     }
 
     /// Adds the entry at the relative path `path`, which is `name` in `folder`.
@@ -184,7 +198,7 @@ impl Contents {
             return Some(Sha256::of(b""));
         }
         self.bytes = self.bytes.saturating_add(fs::size_of(stat));
-        if !self.is_exact && (self.bytes > BYTES_MAX || self.things.len() >= FILES_MAX) {
+        if self.bytes > self.bytes_max || self.things.len() >= self.entries_max {
             return None;
         }
         let opened = fs::open_at(folder, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK).ok()?;
@@ -265,8 +279,9 @@ impl Contents {
         Some(hasher.finish())
     }
 
-    /// Returns the digest of names, modes and stat data.
-    fn by_looks(&self) -> Sha256 {
+    /// Returns the digest of names, modes and stat data: equal for the same files after a rename.
+    #[must_use]
+    pub fn by_looks(&self) -> Sha256 {
         let mut hasher = Hasher::default();
         for (path, thing) in &self.things {
             head(&mut hasher, path, thing);

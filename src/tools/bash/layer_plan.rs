@@ -226,11 +226,10 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         &mut self,
         from: &WorkspacePath,
         to: &WorkspacePath,
-        mut entry: TrashEntry,
+        entry: TrashEntry,
     ) -> Result<(), Error> {
         let sum = self.change.move_whole(from, to)?;
-        (entry.files, entry.bytes, entry.digest) = (sum.files, sum.bytes, sum.digest);
-        self.change.describe(entry);
+        self.change.describe(entry, sum);
         Ok(())
     }
 
