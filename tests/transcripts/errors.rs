@@ -127,6 +127,32 @@ fn not_found_after_a_move_suggests_the_new_path() {
     assert_eq!(none["suggested_action"], "Did you mean new/b.txt?");
 }
 
+/// The walk for files of the same name is short; the index of git knows the rest of a large tree.
+#[test]
+fn missing_path_names_a_tracked_file_behind_thousands_of_others() {
+    let ws = Workspace::with(&[("b.txt", "b\n")]);
+    for folder in ["a", "z"] {
+        for number in 0..2_100 {
+            ws.write(&format!("{folder}/{number}"), "");
+        }
+    }
+    ws.write("z/deep/Lost.rs", "found\n");
+    ws.write("a/gone/lost.rs", "gone\n");
+    ws.git(&["add", "-A"]);
+    ws.write("a/new", "new\n");
+    std::fs::remove_file(ws.path("a/gone/lost.rs")).unwrap();
+    // An entry that is only announced makes it version 3.
+    for announced in [&["status"][..], &["add", "-N", "a/new"]] {
+        ws.git(announced);
+        let error = ws.lbx(&["read", "lost.rs"]).error("not_found");
+        assert_eq!(error["details"]["near"], serde_json::json!(["z/deep/Lost.rs"]), "{error:#}");
+    }
+    // Version 4 has no whole paths: the walk may find it.
+    ws.git(&["update-index", "--index-version", "4"]);
+    let error = ws.lbx(&["read", "lost.rs"]).error("not_found");
+    assert_ne!(error["details"]["near"][0], "a/gone/lost.rs", "{error:#}");
+}
+
 #[test]
 fn not_found_omits_moves_that_are_not_the_cause() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("c.txt", "c\n"), ("d.txt", "d\n"), ("e.txt", "e\n")]);

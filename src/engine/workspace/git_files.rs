@@ -25,6 +25,8 @@ const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Largest `.git` file or `commondir`, in bytes: one path.
 pub const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
+/// Bytes of an entry of an index before its object id.
+const STAT_BYTES: usize = 40;
 /// Mode of a symlink in the bytes of an index.
 const SYMLINK_ENTRY: [u8; 4] = [0, 0, 0xa0, 0];
 
@@ -51,13 +53,70 @@ impl Index {
             .map_err(|error| error.to_string())
     }
 
-    /// Returns false if no tracked file is a symlink. Reads the index without decoding it, which takes a tenth
-    /// of the time.
-    fn may_have_symlinks(&self) -> bool {
-        let Some(file) = &self.file else { return false };
+    /// Reads the index without decoding it, which takes a tenth of the time.
+    fn read(&self) -> Option<Vec<u8>> {
+        let file = self.file.as_ref()?;
         let size = file.metadata().map_or(0, |metadata| metadata.len());
-        fs::read_to_end(file, size, INDEX_BYTES_MAX)
-            .map_or(true, |bytes| memmem::find(&bytes, &SYMLINK_ENTRY).is_some())
+        fs::read_to_end(file, size, INDEX_BYTES_MAX).ok()
+    }
+
+    /// Returns false if no tracked file is a symlink.
+    fn may_have_symlinks(&self) -> bool {
+        self.file.is_some() && self.read().is_none_or(|bytes| memmem::find(&bytes, &SYMLINK_ENTRY).is_some())
+    }
+}
+
+/// Returns the tracked files below `root` whose last component is `name`, with ASCII case ignored; `None` if that is
+/// unknown.
+#[must_use]
+pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
+    let (work_tree, index) = find(root)?;
+    let below = root.strip_prefix(work_tree).ok()?;
+    let index = index.ok()?;
+    let bytes = index.read()?;
+    let is_it = |path: &&[u8]| {
+        let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        last.eq_ignore_ascii_case(name.as_bytes())
+    };
+    let found =
+        EntryPaths::of(&bytes, index.hash)?.filter(is_it).map(|path| Path::new(OsStr::from_bytes(path)));
+    Some(found.filter_map(|path| WorkspacePath::new(path.strip_prefix(below).ok()?)).collect())
+}
+
+/// Paths in the bytes of an index, as gitformat-index(5) describes them. Ends early if the bytes are damaged.
+struct EntryPaths<'b> {
+    /// Bytes from the next entry on.
+    rest: &'b [u8],
+    /// Number of entries that are left.
+    left: u32,
+    /// Bytes of an entry before its flags.
+    head: usize,
+}
+
+impl<'b> EntryPaths<'b> {
+    /// Begins with the first entry; `None` for the versions that do not have whole paths.
+    fn of(bytes: &'b [u8], hash: gix::hash::Kind) -> Option<Self> {
+        let (header, rest) = bytes.split_first_chunk::<12>()?;
+        let number = |at: usize| {
+            header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
+        };
+        let is_whole = header.starts_with(b"DIRC") && matches!(number(4), Some(2 | 3));
+        is_whole.then_some(Self { rest, left: number(8)?, head: STAT_BYTES + hash.len_in_bytes() })
+    }
+}
+
+impl<'b> Iterator for EntryPaths<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let is_extended = self.rest.get(self.head)? & 0x40 != 0;
+        let begin = self.head + if is_extended { 4 } else { 2 };
+        let path = self.rest.get(begin..)?;
+        let path = path.get(..memchr::memchr(0, path)?)?;
+        // At least one NUL byte ends the path; together they fill eight bytes.
+        self.rest = self.rest.get((begin + path.len() + 8) & !7..)?;
+        Some(path)
     }
 }
 
