@@ -87,13 +87,63 @@ impl WalkEntry {
     }
 }
 
-/// Counts of entries that the walk skipped.
-#[derive(Debug, Clone, Copy, Default)]
+/// Reason why an entry is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// An ignore rule hides it.
+    Ignored,
+    /// Its name begins with a dot.
+    Hidden,
+}
+
+/// An entry that the walk skipped.
+#[derive(Debug, Clone)]
+pub struct SkippedEntry {
+    /// Reason.
+    pub why: Why,
+    /// Path from the workspace root.
+    pub path: Vec<u8>,
+    /// Type.
+    pub kind: Kind,
+    /// Length of the path of the root of the walk.
+    pub root_length: usize,
+    /// Levels of its folder below that root.
+    pub depth: usize,
+    /// True if its folder lies in `.git` or `.lbx`, because the caller named a path there.
+    pub in_state: bool,
+}
+
+/// Most skipped entries that are listed.
+const LISTED_MAX: usize = 5_000;
+
+/// Entries that the walk skipped.
+#[derive(Debug, Default)]
 pub struct LeftOut {
-    /// Ignored entries; nothing below an ignored folder is counted.
+    /// Number of ignored entries; nothing below an ignored folder is counted.
     pub ignored: u64,
-    /// Entries whose name begins with a dot, counted likewise.
+    /// Number of entries whose name begins with a dot, counted likewise.
     pub hidden: u64,
+    /// First of these entries.
+    pub listed: Vec<SkippedEntry>,
+}
+
+impl LeftOut {
+    /// Adds an entry.
+    pub fn add(&mut self, why: Why, entry: impl FnOnce() -> SkippedEntry) {
+        match why {
+            Why::Ignored => self.ignored += 1,
+            Why::Hidden => self.hidden += 1,
+        }
+        if self.listed.len() < LISTED_MAX {
+            self.listed.push(entry());
+        }
+    }
+
+    /// Returns true if all entries are listed.
+    #[must_use]
+    pub fn is_listed_whole(&self) -> bool {
+        self.ignored + self.hidden == self.listed.len() as u64
+    }
 }
 
 /// A path to walk, with its type.

@@ -40,29 +40,6 @@ pub struct Selection {
     pub glob: Option<PathGlob>,
     /// Types of entries to find.
     pub kinds: Kinds,
-    /// Set to find only entries that are normally skipped, for this reason.
-    pub only_left_out: Option<Why>,
-}
-
-/// Reason why an entry is skipped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// An ignore rule hides it.
-    Ignored,
-    /// Its name begins with a dot.
-    Hidden,
-}
-
-impl Admission {
-    /// Returns the reason why the entry is skipped, if it has one of its own.
-    #[must_use]
-    pub fn why(self) -> Option<Why> {
-        match self {
-            Self::Ignored | Self::GitIgnored => Some(Why::Ignored),
-            Self::Hidden => Some(Why::Hidden),
-            Self::Wanted | Self::Tracked | Self::LeftOut => None,
-        }
-    }
 }
 
 /// Set of entry types.
@@ -133,7 +110,6 @@ impl Selection {
             depth: None,
             glob: None,
             kinds,
-            only_left_out: None,
         }
     }
 
@@ -141,6 +117,14 @@ impl Selection {
     #[must_use]
     pub fn goes_below(&self, depth: usize) -> bool {
         depth < self.depth.map_or(DEPTH_MAX, |levels| levels.saturating_sub(1))
+    }
+
+    /// Returns false if the glob matches neither this path, relative to the root of the walk, nor anything below it.
+    #[must_use]
+    pub fn may_find(&self, relative: &[u8], kind: Kind) -> bool {
+        let is_folder = kind == Kind::Dir;
+        let glob = self.glob.as_ref();
+        glob.is_none_or(|glob| glob.matches(relative) || is_folder && glob.may_lie_below(relative))
     }
 
     /// Decides about the entry at `path`, which is relative to the workspace root.
@@ -191,16 +175,6 @@ impl Selection {
             return Admission::Hidden;
         }
         Admission::Wanted
-    }
-
-    /// Decides about an entry that the ignore rules hide and git tracks.
-    #[must_use]
-    pub fn admit_tracked(&self, name: &[u8], kind: Kind) -> Admission {
-        match kind {
-            _ if name.first() == Some(&b'.') && !self.hidden => Admission::Hidden,
-            Kind::Dir => Admission::Tracked,
-            Kind::File | Kind::Symlink | Kind::Other => Admission::Wanted,
-        }
     }
 }
 

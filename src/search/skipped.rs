@@ -5,8 +5,8 @@
 
 use crate::control::Control;
 use crate::engine::workspace::{Workspace, fs};
-use crate::search::entry::{LeftOut, Root, WalkEntry};
-use crate::search::selection::{Selection, Why};
+use crate::search::entry::{LeftOut, Root, WalkEntry, Why};
+use crate::search::selection::Selection;
 use crate::search::walk::Walk;
 use crate::text::plural::plural;
 
@@ -25,7 +25,7 @@ pub struct Empty<'w> {
     pub selection: Selection,
     /// Cancellation and deadline.
     pub control: Control,
-    /// Counts of skipped entries.
+    /// Entries that it skipped.
     pub left_out: LeftOut,
 }
 
@@ -37,7 +37,7 @@ impl Empty<'_> {
         &self,
         mut count: impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
     ) -> Option<String> {
-        let LeftOut { ignored, hidden } = self.left_out;
+        let LeftOut { ignored, hidden, .. } = self.left_out;
         let parts = [
             (Why::Ignored, ignored, "file", "hidden by ignore rules (no_ignore shows them)"),
             (Why::Hidden, hidden, "file", "with names that begin with a dot (hidden shows them)"),
@@ -68,10 +68,10 @@ impl Empty<'_> {
         why: Why,
         count: &mut impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
     ) -> Explained {
-        let selection = Selection { only_left_out: Some(why), ..self.selection.clone() };
-        let mut walk = Walk::new(self.workspace, self.roots.clone(), selection, self.control.clone());
-        walk.left_out_left = ENTRIES_MAX;
-        let mut is_whole = true;
+        let skipped = self.left_out.listed.iter().filter(|entry| entry.why == why).rev().cloned().collect();
+        let (selection, control) = (self.selection.clone(), self.control.clone());
+        let mut walk = Walk::of_skipped(self.workspace, skipped, selection, control, ENTRIES_MAX);
+        let mut is_whole = self.left_out.is_listed_whole();
         let mut looked_at = std::iter::from_fn(|| {
             if self.control.should_stop() {
                 is_whole = false;

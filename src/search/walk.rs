@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use step::{Enter, Entering, Frame, Naming, Step, TakenEntry, is_state, naming};
 
-use super::entry::{LeftOut, Root, WalkEntry, WalkFolder};
+use super::entry::{LeftOut, Root, SkippedEntry, WalkEntry, WalkFolder, Why};
 use super::rules::{RuleFolder, Rules, Verdict};
 use super::selection::{Admission, Selection};
 use crate::control::Control;
@@ -29,6 +29,8 @@ use crate::search::selection::Tracked;
 
 /// Most folders kept open on the way down; the others are opened again when needed.
 const FOLDERS_OPEN_MAX: usize = 64;
+/// Most matching folders that are kept if only other entries are wanted.
+const FOLDERS_NAMED_MAX: usize = 3;
 
 /// A walk.
 pub struct Walk<'w> {
@@ -52,10 +54,14 @@ pub struct Walk<'w> {
     top_rules: Option<Arc<Rules>>,
     /// Tracked files, once they are needed; `None` inside if unknown.
     tracked: OnceCell<Option<Tracked>>,
-    /// Counts of skipped entries so far.
+    /// Entries that were skipped so far.
     pub left_out: LeftOut,
-    /// Number of entries below skipped ones that may still be visited, if only skipped entries are wanted.
+    /// Entries that an earlier walk skipped, left to walk.
+    skipped: Vec<SkippedEntry>,
+    /// Number of entries at and below these that may still be visited.
     pub left_out_left: u64,
+    /// First folders that match, if folders are not wanted.
+    pub folders: Vec<WorkspacePath>,
     /// Warnings on folders that could not be read.
     pub notes: SearchWarnings,
     /// Ignored folders, collected if someone wants them.
@@ -96,11 +102,28 @@ impl<'w> Walk<'w> {
             top_rules: None,
             tracked: OnceCell::new(),
             left_out: LeftOut::default(),
+            skipped: Vec::new(),
             left_out_left: u64::MAX,
+            folders: Vec::new(),
             notes: SearchWarnings::default(),
             ignored_folders: None,
             ahead: None,
         }
+    }
+
+    /// Returns a walk of entries that an earlier walk skipped, and of at most `entries_max` entries in all. Neither rules
+    /// nor dots count there.
+    #[must_use]
+    pub fn of_skipped(
+        workspace: &'w Workspace,
+        skipped: Vec<SkippedEntry>,
+        selection: Selection,
+        control: Control,
+        entries_max: u64,
+    ) -> Self {
+        let selection = Selection { no_ignore: true, ..selection };
+        let walk = Self::new(workspace, Vec::new(), selection, control);
+        Self { skipped, left_out_left: entries_max, ..walk }
     }
 
     /// Enables readahead in a second thread.
@@ -190,6 +213,28 @@ impl<'w> Walk<'w> {
                 None
             }
         }
+    }
+
+    /// Returns or enters an entry that an earlier walk skipped.
+    fn enter_skipped(&mut self, skipped: SkippedEntry) -> Step {
+        let SkippedEntry { path, kind, root_length, depth, in_state, .. } = skipped;
+        self.path = path;
+        let path_length = memchr::memrchr(b'/', &self.path).map_or(0, |slash| slash + 1);
+        self.frames.push(Frame {
+            folder: None,
+            listing: Listing::default(),
+            next: 0,
+            rules: Rules::none(),
+            path_length,
+            root_length,
+            depth,
+            only_named: false,
+            only_tracked: false,
+            in_state,
+            is_left_out: true,
+        });
+        let entry = self.judge(kind);
+        entry.map_or(Step::On, |entry| self.take(entry))
     }
 
     /// Reads the folder whose path is in the buffer and pushes it.
@@ -290,6 +335,9 @@ impl<'w> Walk<'w> {
     /// Handles the next name; `None` at the end of the walk.
     fn step(&mut self) -> Option<Step> {
         let Some(frame) = self.frames.last_mut() else {
+            if let Some(skipped) = self.skipped.pop() {
+                return Some(self.enter_skipped(skipped));
+            }
             let root = self.roots.pop()?;
             return Some(self.start(&root).map_or(Step::On, Step::Found));
         };
@@ -316,30 +364,32 @@ impl<'w> Walk<'w> {
         if naming == Naming::No && (frame.only_named || in_state && !frame.in_state) {
             return None;
         }
-        let mut is_left_out = frame.is_left_out;
-        if is_left_out {
+        if frame.is_left_out {
             self.left_out_left = self.left_out_left.checked_sub(1)?;
         }
-        let mut admission = self.admission(kind, naming);
-        if self.selection.only_left_out.is_some() && admission.why() == self.selection.only_left_out {
-            is_left_out = true;
-            admission = self.admission_left_out(kind);
-        }
-        let enter = match admission {
+        let enter = match self.admission(kind, naming) {
             Admission::Wanted => Enter::All,
             Admission::Tracked => Enter::OnlyTracked,
             _ if naming == Naming::Above => Enter::OnlyNamed,
             Admission::Ignored | Admission::GitIgnored => {
-                self.left_out.ignored += 1;
+                self.skip(Why::Ignored, kind);
                 (kind == Kind::Dir && self.ignored_folders.is_some()).then_some(Enter::Report)?
             }
             Admission::Hidden => {
-                self.left_out.hidden += 1;
+                self.skip(Why::Hidden, kind);
                 return None;
             }
             Admission::LeftOut => return None,
         };
-        self.entry(kind, naming, enter, in_state, is_left_out)
+        self.entry(kind, naming, enter, in_state)
+    }
+
+    /// Notes that the entry whose path is in the buffer is skipped.
+    fn skip(&mut self, why: Why, kind: Kind) {
+        let Some(&Frame { root_length, depth, in_state, .. }) = self.frames.last() else { return };
+        let path = &self.path;
+        let entry = || SkippedEntry { why, path: path.clone(), kind, root_length, depth, in_state };
+        self.left_out.add(why, entry);
     }
 
     /// Applies the selection to the entry whose path is in the buffer.
@@ -362,11 +412,23 @@ impl<'w> Walk<'w> {
         if admission != Admission::GitIgnored || !self.selection.tracked {
             return admission;
         }
+        // `ls` counts by git's index; for a pattern the dot is reason enough.
+        if self.selection.glob.is_some() && name.first() == Some(&b'.') && !self.selection.hidden {
+            return Admission::Hidden;
+        }
+        let relative = self.path.get(frame.root_length..).unwrap_or_default();
+        if !self.selection.may_find(relative, kind) {
+            return admission;
+        }
+        // Only now: to decode the index takes as long as to walk a thousand folders.
         let (workspace, notes) = (self.workspace, &mut self.notes);
         let tracked = self.tracked.get_or_init(|| Tracked::round(workspace.root(), notes));
         match tracked {
-            Some(tracked) if tracked.has(&self.path, kind) => self.selection.admit_tracked(name, kind),
-            _ => Admission::GitIgnored,
+            Some(tracked) if !tracked.has(&self.path, kind) => admission,
+            Some(_) if name.first() == Some(&b'.') && !self.selection.hidden => Admission::Hidden,
+            Some(_) if kind == Kind::Dir => Admission::Tracked,
+            Some(_) => Admission::Wanted,
+            None => admission,
         }
     }
 
@@ -378,30 +440,27 @@ impl<'w> Walk<'w> {
     }
 
     /// Returns the entry whose path is in the buffer, unless it is neither found nor entered.
-    fn entry(
-        &self,
-        kind: Kind,
-        naming: Naming,
-        enter: Enter,
-        in_state: bool,
-        is_left_out: bool,
-    ) -> Option<TakenEntry> {
+    fn entry(&mut self, kind: Kind, naming: Naming, enter: Enter, in_state: bool) -> Option<TakenEntry> {
         let frame = self.frames.last()?;
         let relative = self.path.get(frame.root_length..)?;
         let glob = self.selection.glob.as_ref();
-        let shown = matches!(enter, Enter::All | Enter::OnlyTracked)
-            && (is_left_out || self.selection.only_left_out.is_none());
+        let is_shown = matches!(enter, Enter::All | Enter::OnlyTracked);
+        let matches = is_shown && glob.is_none_or(|glob| glob.matches(relative));
+        let is_of_kind = self.selection.kinds.has(kind);
+        if matches && !is_of_kind && kind == Kind::Dir && self.folders.len() < FOLDERS_NAMED_MAX {
+            self.folders.extend(WorkspacePath::new(Path::new(OsStr::from_bytes(&self.path))));
+        }
         let entry = TakenEntry {
             kind,
             enter,
-            wanted: shown && self.selection.kinds.has(kind) && glob.is_none_or(|glob| glob.matches(relative)),
+            wanted: matches && is_of_kind,
             below: kind == Kind::Dir
                 && enter != Enter::Report
                 && self.selection.goes_below(frame.depth)
                 && glob.is_none_or(|glob| glob.may_lie_below(relative)),
             only_named: frame.only_named && naming != Naming::Itself || enter == Enter::OnlyNamed,
             in_state,
-            is_left_out,
+            is_left_out: frame.is_left_out,
             named: naming == Naming::Itself,
         };
         (entry.wanted || entry.below || enter == Enter::Report).then_some(entry)

@@ -1,7 +1,6 @@
 //! `glob`: paths that match a pattern.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +11,7 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
+use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::{ShownPath, WorkspacePath};
 use crate::error::{Error, ErrorKind};
 use crate::search::dir_sizes::{self, Order};
@@ -21,11 +21,6 @@ use crate::search::selection::{Kinds, Selection};
 use crate::search::skipped::Empty;
 use crate::search::walk::Walk;
 use crate::text::plural::plural;
-
-/// Largest number of folders in a note.
-const FOLDERS_NAMED_MAX: usize = 3;
-/// Time limit of the search for these folders.
-const FOLDERS_TIME: Duration = Duration::from_secs(2);
 
 /// Find files by name
 ///
@@ -143,13 +138,13 @@ impl Tool for Glob {
         if control.should_stop() {
             return Err(ran_out(page.seen()));
         }
-        let (left_out, mut notes) = (walk.left_out, std::mem::take(&mut walk.notes));
+        let (left_out, mut notes) = (std::mem::take(&mut walk.left_out), std::mem::take(&mut walk.notes));
         let (total, next_offset) = (page.seen(), page.next_offset());
         let paths = page.into_entries();
         if total == 0 {
             let empty = Empty { workspace, roots, selection, control, left_out };
             notes.extend(empty.advice(|found| found.count() as u64));
-            notes.extend(request.r#type.is_none().then(|| folders(&empty)).flatten());
+            notes.extend(request.r#type.is_none().then(|| folders(workspace, &walk.folders)).flatten());
         }
         let is_lossy = paths.iter().any(ShownPath::is_lossy);
         warn_of_search(engine, notes, is_lossy);
@@ -214,12 +209,8 @@ impl Request {
 }
 
 /// Returns a note about folders with this name, if the search skipped folders and found nothing.
-fn folders(empty: &Empty<'_>) -> Option<String> {
-    let selection = Selection { kinds: Kinds::FOLDERS, ..empty.selection.clone() };
-    let control = empty.control.clone().within(FOLDERS_TIME);
-    let walk = Walk::new(empty.workspace, empty.roots.clone(), selection, control);
-    let named: Vec<String> =
-        walk.take(FOLDERS_NAMED_MAX).map(|found| empty.workspace.shown(&found.path())).collect();
+fn folders(workspace: &Workspace, found: &[WorkspacePath]) -> Option<String> {
+    let named: Vec<String> = found.iter().map(|path| workspace.shown(path)).collect();
     (!named.is_empty())
         .then(|| format!("no file matches, but a folder does ({}); type dir finds folders", named.join(", ")))
 }

@@ -102,7 +102,7 @@ impl Tool for Grep {
         if !outcome.complete {
             return Err(ran_out(&control, &outcome));
         }
-        let (left_out, mut notes) = (walk.left_out, std::mem::take(&mut walk.notes));
+        let (left_out, mut notes) = (std::mem::take(&mut walk.left_out), std::mem::take(&mut walk.notes));
         notes.append(std::mem::take(&mut outcome.notes));
         if outcome.matched == 0 {
             let workspace = &engine.workspace;
