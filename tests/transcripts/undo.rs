@@ -867,6 +867,24 @@ fn redo_makes_no_file_again_that_its_undo_found_removed() {
     ws.lbx(&["undo", "--steps", "2", "--session", "s4"]).ok();
     ws.lbx(&["redo", "--session", "s4"]).ok();
     ws.holds("g", "g\n");
+    // A later move of the folder does not hide what is missing.
+    for gone in [&["h/in", "h/more"][..], &["h/in"]] {
+        let ws = Workspace::with(&[]);
+        for path in gone {
+            ws.lbx(&["write", path, "--content", "in\n", "--session", "s5"]).ok();
+        }
+        ws.lbx(&["delete", "h", "--recursive", "--session", "s2"]).ok();
+        ws.lbx(&["write", "h/theirs", "--content", "theirs\n", "--session", "s2"]).ok();
+        ws.lbx(&["write", "h/own", "--content", "own\n", "--session", "s5"]).ok();
+        ws.lbx(&["move", "h", "i", "--session", "s5"]).ok();
+        let (moved, steps) = (ws.tree(), (gone.len() + 2).to_string());
+        ws.lbx(&["undo", "--steps", &steps, "--session", "s5"]).ok();
+        ws.holds("h/theirs", "theirs\n");
+        assert!(!ws.path("h/own").exists());
+        let redo = ["redo", "--steps", &steps, "--session", "s5"];
+        ws.lbx(&redo).warned("#1 makes nothing again: its undo found the files removed");
+        assert_eq!(ws.tree(), moved);
+    }
 }
 
 #[test]

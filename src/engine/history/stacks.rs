@@ -298,27 +298,41 @@ impl History {
 /// Removes from undone changes the new files that their undo found missing, and the folders made for these: a redo must
 /// not make what someone else removed.
 ///
-/// With moves the names of one change are not those of another, so that nothing is removed.
+/// ```text
+///   change 1   write g/h         someone else removes g/h
+///   change 2   move g to d
+///   undo both  g is back         a redo has only the move to do again
+/// ```
 fn forget_unundone(undone: &mut [JournalEntry], undo: &JournalEntry) {
-    if !undo.moves.is_empty() || undone.iter().any(|change| !change.moves.is_empty()) {
-        return;
-    }
     let touched: BTreeSet<&WorkspacePath> = undo.files.iter().map(|file| &file.path).collect();
     let removed: BTreeSet<&WorkspacePath> = undo.removed.iter().map(|folder| &folder.path).collect();
+    let moves: Vec<Vec<MoveEntry>> = undone.iter().map(|change| change.moves.clone()).collect();
+    // The newest change is the first: the name of a path when the undo began is that after all changes before it here.
+    let name_at_undo = |path: &WorkspacePath, index: usize| {
+        let later = moves.get(..index).unwrap_or_default().iter().rev();
+        later.fold(path.clone(), |now, moves| moved_to(&now, moves).unwrap_or(now))
+    };
     let mut changes_of: BTreeMap<WorkspacePath, usize> = BTreeMap::new();
-    for file in undone.iter().flat_map(|change| &change.files) {
-        *changes_of.entry(file.path.clone()).or_default() += 1;
+    for (index, change) in undone.iter().enumerate() {
+        for file in &change.files {
+            *changes_of.entry(name_at_undo(&file.path, index)).or_default() += 1;
+        }
     }
-    for change in undone {
+    for (index, change) in undone.iter_mut().enumerate() {
         let all = change.files.len();
         // Of a file that several of the changes made and removed, the undo has only the net effect.
         change.files.retain(|file| {
-            file.before.is_some() || touched.contains(&file.path) || changes_of.get(&file.path) > Some(&1)
+            let name = name_at_undo(&file.path, index);
+            file.before.is_some() || touched.contains(&name) || changes_of.get(&name) > Some(&1)
         });
         if change.files.len() < all {
             let JournalEntry { files, folders, .. } = change;
             let is_used = |folder: &WorkspacePath| files.iter().any(|file| file.path.is_within(folder));
-            folders.retain(|folder| removed.contains(folder) || is_used(folder));
+            folders.retain(|folder| {
+                let name = name_at_undo(folder, index);
+                let after = moved_to(&name, &undo.moves).unwrap_or_else(|| name.clone());
+                removed.contains(&name) || removed.contains(&after) || is_used(folder)
+            });
         }
     }
 }
