@@ -65,7 +65,6 @@ enum Mode {
 
 /// One read operation.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Operation {
     /// How to read
     mode: Mode,
@@ -87,7 +86,6 @@ struct Operation {
 
 /// Reads files, lists directories, searches for a text, or shows images; several at once.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["summary"]))]
 struct FsReadRequest {
     /// Operations
@@ -199,7 +197,6 @@ enum Command {
 
 /// Creates and edits files. Read an existing file first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct FsWriteRequest {
     /// Operation
     command: Command,

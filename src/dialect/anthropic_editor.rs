@@ -80,7 +80,6 @@ enum Command {
 /// occur exactly once, with `new_str`. `create` writes a file. `insert` puts `insert_text` after line `insert_line`.
 /// View a file before you change it.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct EditorRequest {
     /// Operation
     command: Command,

@@ -91,7 +91,6 @@ enum Command {
 
 /// Views and changes the memory: files and directories below /memories.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct MemoryRequest {
     /// Operation
     command: Command,

@@ -91,7 +91,6 @@ const LS_LIMIT: u64 = 1000;
 /// of the result begins with its number and a tab. A file must be read before it is edited or
 /// overwritten.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ReadRequest {
     /// The absolute path of the file to read
     file_path: String,
@@ -100,7 +99,6 @@ struct ReadRequest {
     /// The number of lines to read
     limit: Option<u64>,
     /// Show the whole range, however large, including long lines
-    #[serde(default)]
     allow_large: bool,
     /// Page range of a PDF file; PDF files are not supported
     #[schemars(extend("x-hidden" = true))]
@@ -153,7 +151,6 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
 ///
 /// Overwrites the file at the path if there is one. An existing file must be read first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct WriteRequest {
     /// The absolute path of the file to write
     file_path: String,
@@ -182,7 +179,6 @@ fn written(path: &str, created: bool) -> ToolOutput {
 /// Read the file first. The edit fails if `old_string` is not unique in the file: give more context, or
 /// use `replace_all`. Keep the exact indentation as it appears after the line number and tab.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct EditRequest {
     /// The absolute path of the file to modify
     file_path: String,
@@ -191,7 +187,6 @@ struct EditRequest {
     /// The text to replace it with; must differ from `old_string`
     new_string: String,
     /// Replace all occurrences of `old_string`
-    #[serde(default)]
     replace_all: bool,
 }
 
@@ -216,7 +211,6 @@ fn edit(lbx: &mut LbxClient<'_>, request: EditRequest) -> Result<ToolOutput, Err
 
 /// Makes several edits to one file, all or none. Each edit applies to the result of the previous one.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct MultiEditRequest {
     /// The absolute path of the file to modify
     file_path: String,
@@ -226,14 +220,12 @@ struct MultiEditRequest {
 
 /// One edit of several.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct MultiEditItem {
     /// The text to replace
     old_string: String,
     /// The text to replace it with
     new_string: String,
     /// Replace all occurrences of `old_string`
-    #[serde(default)]
     replace_all: bool,
 }
 
@@ -260,7 +252,6 @@ fn multi_edit(lbx: &mut LbxClient<'_>, request: MultiEditRequest) -> Result<Tool
 
 /// Finds files by name with a glob pattern such as "**/*.js", the newest first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GlobRequest {
     /// The glob pattern to match files against
     pattern: String,
@@ -302,7 +293,6 @@ enum GrepMode {
 
 /// Searches file contents with a regular expression, in ripgrep's syntax.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GrepRequest {
     /// The regular expression to search for
     pattern: String,
@@ -420,7 +410,6 @@ fn counts(data: &Value) -> String {
 
 /// Lists files and directories in a directory.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct LsRequest {
     /// The absolute path of the directory to list
     path: String,

@@ -59,7 +59,6 @@ const GREP_LIMIT_MAX: u64 = 2000;
 ///
 /// The patch applies whole or not at all. Paths are relative to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ApplyPatchRequest {
     /// The whole patch, from `*** Begin Patch` to `*** End Patch`
     input: String,
@@ -83,7 +82,6 @@ enum ReadMode {
 
 /// Block to read.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["max_levels", "include_siblings", "include_header"]))]
 struct Indentation {
     /// A line of the block, from 1
@@ -96,7 +94,6 @@ struct Indentation {
 
 /// Reads a local file with line numbers, from 1.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ReadFileRequest {
     /// The absolute path of the file
     file_path: String,
@@ -145,7 +142,6 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
 
 /// Lists a local directory, with types; entries are numbered from 1.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ListDirRequest {
     /// The absolute path of the directory
     dir_path: String,
@@ -186,7 +182,6 @@ fn list_dir(lbx: &mut LbxClient<'_>, request: ListDirRequest) -> Result<ToolOutp
 
 /// Finds files whose contents match a pattern, the newest first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GrepFilesRequest {
     /// The regular expression to search for
     pattern: String,
@@ -219,7 +214,6 @@ fn grep_files(lbx: &mut LbxClient<'_>, request: GrepFilesRequest) -> Result<Tool
 
 /// Shows a local image.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["detail"]))]
 struct ViewImageRequest {
     /// The path of the image

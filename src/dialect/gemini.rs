@@ -84,7 +84,6 @@ const HEADING_BYTES: usize = 16;
 
 /// Reads a file. A long file is cut, and the result says where to continue.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ReadFileRequest {
     /// The path of the file to read
     #[serde(alias = "absolute_path")]
@@ -149,7 +148,6 @@ fn part_shown(shown: &LinesShown) -> Option<String> {
 
 /// Ignore files to respect.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["respect_gemini_ignore"]))]
 struct Filtering {
     /// Skip files in .gitignore
@@ -158,7 +156,6 @@ struct Filtering {
 
 /// Reads several files by path or glob, and shows each under its path.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["recursive", "useDefaultExcludes"]))]
 struct ReadManyRequest {
     /// Paths or globs to read
@@ -247,7 +244,6 @@ fn block(file: &Value) -> String {
 
 /// Writes a file. An existing file must be read first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["modified_by_user", "ai_proposed_content"]))]
 struct WriteFileRequest {
     /// The path of the file to write
@@ -270,7 +266,6 @@ fn write_file(lbx: &mut LbxClient<'_>, request: WriteFileRequest) -> Result<Tool
 
 /// Replaces text in a file. By default exactly one occurrence of `old_string`; read the file first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ReplaceRequest {
     /// The path of the file to modify
     file_path: String,
@@ -310,7 +305,6 @@ fn replace(lbx: &mut LbxClient<'_>, request: ReplaceRequest) -> Result<ToolOutpu
 
 /// Searches file contents with a regular expression.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GrepSearchRequest {
     /// The regular expression to search for
     pattern: String,
@@ -399,7 +393,6 @@ fn by_file(matches: &[Value]) -> String {
 
 /// Finds files by a glob pattern, the newest first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["respect_gemini_ignore"]))]
 struct GlobRequest {
     /// The glob pattern to match
@@ -445,7 +438,6 @@ fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Err
 
 /// Lists the files and directories directly within a directory.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ListDirectoryRequest {
     /// The directory to list
     #[serde(alias = "path")]

@@ -27,7 +27,6 @@ const FORMAT: u64 = 4;
 ///
 /// Read the notebook first: it shows the id of each cell.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct NotebookEditRequest {
     /// The absolute path of the notebook
     notebook_path: String,

@@ -79,7 +79,6 @@ const LIMIT: u64 = 100;
 
 /// Reads a file or lists a directory. Each line of the result begins with its number and a colon.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ReadRequest {
     /// The absolute path of the file to read
     #[serde(rename = "filePath")]
@@ -150,7 +149,6 @@ fn framed(path: &str, kind: &str, tag: &str, content: &str) -> ToolOutput {
 
 /// Writes a file. An existing file must be read first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct WriteRequest {
     /// The content to write
     content: String,
@@ -167,7 +165,6 @@ fn write(lbx: &mut LbxClient<'_>, request: WriteRequest) -> Result<ToolOutput, E
 
 /// Replaces exact text in a file, which must be read first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct EditRequest {
     /// The absolute path of the file to modify
     #[serde(rename = "filePath")]
@@ -199,7 +196,6 @@ fn edit(lbx: &mut LbxClient<'_>, request: EditRequest) -> Result<ToolOutput, Err
 
 /// Edits files with a patch in the `*** Begin Patch` format, whole or not at all.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ApplyPatchRequest {
     /// The whole patch
     #[serde(rename = "patchText")]
@@ -213,7 +209,6 @@ fn apply_patch(lbx: &mut LbxClient<'_>, request: ApplyPatchRequest) -> Result<To
 
 /// Searches file contents with a regular expression, the newest files first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GrepRequest {
     /// The regular expression to search for
     pattern: String,
@@ -258,7 +253,6 @@ fn lines_by_file(matches: &[Value]) -> String {
 
 /// Finds files by a glob pattern, the newest first.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct GlobRequest {
     /// The glob pattern to match
     pattern: String,
@@ -286,7 +280,6 @@ fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Err
 
 /// Lists files and directories as a tree.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct ListRequest {
     /// The absolute path of the directory to list
     path: Option<String>,

@@ -104,7 +104,6 @@ fn start(
 /// The working directory is the workspace at the start of each command. There is no network unless the
 /// user allows it.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["dangerouslyDisableSandbox"]))]
 pub struct BashRequest {
     /// The command to run
@@ -114,7 +113,6 @@ pub struct BashRequest {
     /// Purpose, in a few words
     description: Option<String>,
     /// Start the command and return at once; `BashOutput` shows its output
-    #[serde(default)]
     run_in_background: bool,
 }
 
@@ -147,7 +145,6 @@ fn bash(lbx: &mut LbxClient<'_>, request: BashRequest) -> Result<ToolOutput, Err
 
 /// Shows the state of a background command and the end of its output.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct BashOutputRequest {
     /// The ID from Bash
     bash_id: String,
@@ -201,7 +198,6 @@ fn matching(output: &str, filter: Option<&str>) -> Result<String, Error> {
 
 /// Ends a background command, with all its processes.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct KillShellRequest {
     /// The ID from Bash
     shell_id: String,
@@ -220,7 +216,6 @@ fn kill_shell(lbx: &mut LbxClient<'_>, request: KillShellRequest) -> Result<Tool
 
 /// Parameters of both shells of the `codex` family: the command is a list of words, or a script.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["login", "with_escalated_permissions", "sandbox_permissions", "prefix_rule"]))]
 pub struct ShellRequest<Command> {
     /// The command to run
@@ -292,7 +287,6 @@ fn shell_command(lbx: &mut LbxClient<'_>, request: ShellRequest<String>) -> Resu
 
 /// Runs a command to its end and returns its output, confined to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["shell", "tty", "yield_time_ms", "max_output_tokens", "justification", "login", "with_escalated_permissions", "sandbox_permissions", "prefix_rule"]))]
 pub struct ExecCommandRequest {
     /// The command to run
@@ -319,7 +313,6 @@ fn exec_command(lbx: &mut LbxClient<'_>, request: ExecCommandRequest) -> Result<
 
 /// Runs a shell command as `bash -c`, confined to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[schemars(extend("x-ignored" = ["delay_ms"]))]
 pub struct RunShellCommandRequest {
     /// The command to run
@@ -330,7 +323,6 @@ pub struct RunShellCommandRequest {
     #[schemars(extend("x-aliases" = ["directory"]))]
     dir_path: Option<String>,
     /// Start the command and return at once
-    #[serde(default)]
     is_background: bool,
 }
 
@@ -360,7 +352,6 @@ fn run_shell_command(lbx: &mut LbxClient<'_>, request: RunShellCommandRequest) -
 
 /// Runs a shell command, confined to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct OpenCodeBashRequest {
     /// The command to run
     command: String,
@@ -396,7 +387,6 @@ fn bash_of_opencode(lbx: &mut LbxClient<'_>, request: OpenCodeBashRequest) -> Re
 
 /// Runs a bash command, confined to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct ExecuteBashRequest {
     /// The command to run
     command: String,

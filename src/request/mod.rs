@@ -5,7 +5,6 @@
 //! read from strings, a single item becomes a list, and nulls are dropped.
 
 mod field_error;
-mod field_value;
 mod schema;
 
 use std::any::TypeId;
@@ -20,7 +19,6 @@ use crate::error::Error;
 use crate::text::shell_words;
 use field_error::{cut, describe, joined, not_among, unknown_field, wrong_type};
 pub use field_error::{flag_error, number_of, quoted, read_json, shortened};
-use field_value::{FieldError, FieldValue};
 use schema::{IGNORED, NOT_ZERO, VALUES, WORDS, field_for};
 pub use schema::{advertised, aliases, answer_schema_of, field_of, plausible, schema_of, snake_case};
 
@@ -33,7 +31,7 @@ pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 /// Returns `invalid_request` that names the field and the expected value.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T, Error> {
     let value = in_known_form(value, TypeId::of::<T>(), schema_of::<T>)?;
-    T::deserialize(FieldValue(value)).map_err(unfit)
+    serde_path_to_error::deserialize(value).map_err(unfit)
 }
 
 /// Converts a request to the form of its type's schema.
@@ -43,9 +41,10 @@ fn in_known_form(value: Value, id: TypeId, schema: fn() -> Value) -> Result<Valu
 
 /// Returns the error for a field that its type rejects.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn unfit(error: FieldError) -> Error {
-    let field = error.path();
-    Error::invalid(format!("field `{field}`: {}", cut(&error.to_string(), 1_000))).detail("field", field)
+fn unfit(error: serde_path_to_error::Error<serde_json::Error>) -> Error {
+    let field = error.path().to_string();
+    Error::invalid(format!("field `{field}`: {}", cut(&error.inner().to_string(), 1_000)))
+        .detail("field", field)
 }
 
 /// Returns the schema of a type, generated once per process: a server parses thousands of requests, and generating the
@@ -193,6 +192,11 @@ fn object_in_form(
                 .detail("expected", describe(fields.get(name).unwrap_or(&Value::Null))));
         }
     }
+    for (name, field) in fields {
+        if let Some(default) = field.get("default").filter(|_| !known.contains_key(name)) {
+            known.insert(name.clone(), default.clone());
+        }
+    }
     Ok(known)
 }
 
@@ -249,4 +253,60 @@ fn within_range(number: Value, schema: &Value, path: &str) -> Result<Value, Erro
         return Err(wrong_type(&number, schema, path));
     }
     Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Request with every kind of step to a value. The schema of a list of pairs and of the type itself says nothing
+    /// about what is inside, so these errors are serde's.
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only read")]
+    struct Request {
+        /// List of pairs.
+        pairs: Vec<(u8, bool)>,
+        /// Numbers by name.
+        #[serde(default)]
+        numbers: BTreeMap<String, u8>,
+        /// Nested request.
+        inner: Option<Box<Self>>,
+    }
+
+    #[test]
+    fn field_error_names_the_field_and_the_expected_value() {
+        let cases = [
+            (json!([]), "the request must be a JSON object, got []"),
+            (json!({}), "field `pairs` is missing"),
+            (json!({ "pairs": null }), "field `pairs` is missing"),
+            (json!({ "pairs": [[1, true], 2] }), "field `pairs[1]`: expected a list, got 2"),
+            (
+                json!({ "pairs": [[1, true, 3]] }),
+                "field `pairs[0]`: invalid length 3, expected fewer elements in array",
+            ),
+            (
+                json!({ "pairs": [[1, "x"]] }),
+                "field `pairs[0][1]`: invalid type: string \"x\", expected a boolean",
+            ),
+            (
+                json!({ "pairs": [], "numbers": { "a": 1, "b": 300 } }),
+                "field `numbers.b`: expected a whole number from 0 to 255, got 300",
+            ),
+            (
+                json!({ "pairs": [], "inner": { "pairs": [], "inner": {} } }),
+                "field `inner.inner`: missing field `pairs`",
+            ),
+            (
+                json!({ "pairs": [], "inner": { "pears": 1 } }),
+                "unknown field `inner.pears`, did you mean `pairs`? (accepted: inner, numbers, pairs)",
+            ),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(parse::<Request>(value).unwrap_err().message(), expected);
+        }
+    }
 }

@@ -53,11 +53,38 @@ impl Described {
 /// Works as [`schema_of`], without the type parameter.
 fn request_schema(of: Described) -> Value {
     let mut schema = generate(SchemaSettings::draft2020_12(), of);
-    // serde cannot express this for a type with flattened fields; here it always applies.
-    if let Some(object) = schema.as_object_mut() {
-        object.insert("additionalProperties".to_owned(), Value::Bool(false));
-    }
+    complete(&mut schema);
     schema
+}
+
+/// Closes each object of the schema of a request to other fields, and makes its booleans optional: they are false by
+/// default. So no type says either.
+fn complete(schema: &mut Value) {
+    if let Some(object) = schema.as_object_mut() {
+        complete_object(object);
+    }
+    match schema {
+        Value::Object(object) => object.values_mut().for_each(complete),
+        Value::Array(list) => list.iter_mut().for_each(complete),
+        _ => {}
+    }
+}
+
+/// Applies [`complete`] to one object of a schema.
+fn complete_object(object: &mut Map<String, Value>) {
+    let mut required = object.remove("required");
+    let names = required.as_mut().and_then(Value::as_array_mut);
+    if let Some(Value::Object(fields)) = object.get_mut("properties") {
+        let mut is_optional = |name: &Value| {
+            let field = name.as_str().and_then(|name| fields.get_mut(name)).and_then(Value::as_object_mut);
+            let switch = field.filter(|field| field.get("type").is_some_and(|kind| kind == "boolean"));
+            switch.map(|field| field.insert("default".to_owned(), false.into())).is_some()
+        };
+        names.into_iter().for_each(|names| names.retain(|name| !is_optional(name)));
+        object.insert("additionalProperties".to_owned(), false.into());
+    }
+    let required = required.filter(|names| names.as_array().is_none_or(|names| !names.is_empty()));
+    object.extend(required.map(|names| ("required".to_owned(), names)));
 }
 
 /// Generates a tidy schema.

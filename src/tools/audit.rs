@@ -32,7 +32,6 @@ const ID_DIGITS: usize = 10;
 ///
 /// verify names the first record that was altered or removed. Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Only calls that concern this file or folder
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
@@ -45,7 +44,6 @@ pub struct Request {
     pub offset: Option<usize>,
     /// Check the chain of all records
     #[arg(long)]
-    #[serde(default)]
     pub verify: bool,
     /// Maximum bytes of records; 0 for no limit
     #[arg(long, value_name = "BYTES")]
@@ -216,7 +214,6 @@ const OK: &str = "ok";
 /// Counts the calls in a workspace that has a state, which begins with the first read or change. Counts all sessions,
 /// unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct StatsRequest {}
 
 /// Sums over the calls.

@@ -40,7 +40,6 @@ const DEVELOPER: &str = "developer";
 /// Lines that no agent touched belong to the developer: those from before the first snapshot, and those changed without
 /// lbx. Follows the file through renames. Ignores line endings.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// File to explain
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]

@@ -113,7 +113,6 @@ pub(super) fn amount_text(insertions: Option<usize>, deletions: Option<usize>) -
 pub struct ChangeOptions {
     /// Show what would change without changing anything
     #[arg(long)]
-    #[serde(default)]
     pub dry_run: bool,
     /// Reason for the change, recorded in the snapshot
     #[arg(long, value_name = "TEXT")]
@@ -134,7 +133,6 @@ pub struct ContentOptions {
     pub encoding: Option<Charset>,
     /// Include the diff in the response
     #[arg(long)]
-    #[serde(default)]
     pub diff: bool,
     /// Maximum bytes of diff per file; 0 for no limit, also on the list of files
     #[arg(long, value_name = "BYTES")]

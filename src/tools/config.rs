@@ -21,7 +21,6 @@ use crate::text::similarity;
 /// The policy is .lbx/config.toml in the workspace over lbx/config.toml in the user's configuration folder, under
 /// environment variables and --set. An error in it is reported with its file and line.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Settings or tables to show, such as gate or limits; all by default
     #[arg(value_name = "KEY")]
@@ -29,11 +28,9 @@ pub struct Request {
     pub keys: Vec<String>,
     /// Also show the purpose, values and variable of each setting
     #[arg(long)]
-    #[serde(default)]
     pub explain: bool,
     /// Print a policy file with every setting, its default and an explanation
     #[arg(long)]
-    #[serde(default)]
     pub example: bool,
 }
 

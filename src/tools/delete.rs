@@ -34,7 +34,6 @@ pub struct Request {
     pub path: Vec<PathBuf>,
     /// Delete folders with their contents
     #[arg(long, short = 'r')]
-    #[serde(default)]
     pub recursive: bool,
     /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]

@@ -25,11 +25,9 @@ const FAILED_NAMED: usize = 3;
 /// younger change needs, trash entries, and files left by killed calls. This cannot be undone; the snapshots in git
 /// stay. `dry_run` shows how much would be removed.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Show what would change without changing anything
     #[arg(long)]
-    #[serde(default)]
     pub dry_run: bool,
     /// Number of days to keep everything, 30 unless the policy says otherwise
     #[arg(long, value_name = "DAYS")]

@@ -30,7 +30,6 @@ use crate::text::plural::plural;
 /// Skips files that git ignores and hidden files, even if the pattern names them. If `truncated` is true, continue at
 /// `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Glob for paths, relative to `path`
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "file_pattern"]))]
@@ -52,16 +51,13 @@ pub struct Request {
     pub r#type: Option<FoundType>,
     /// Ignore case
     #[arg(long, short = 'i')]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["-i", "case_insensitive"]))]
     pub ignore_case: bool,
     /// Include hidden files
     #[arg(long)]
-    #[serde(default)]
     pub hidden: bool,
     /// Include files that git ignores
     #[arg(long)]
-    #[serde(default)]
     pub no_ignore: bool,
     /// Maximum number of paths, 1000 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]

@@ -40,7 +40,6 @@ const PERSON_LIMIT: usize = 1000;
 /// session's first change. Given a snapshot instead of a path, the list begins with it. With turns, lists the turns of the
 /// sessions: the changes that answer one prompt. Any of their numbers names a turn to `undo` and `rewind`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Only snapshots that changed this file or folder
     #[arg(value_name = "PATH")]
@@ -62,15 +61,12 @@ pub struct Request {
     pub grep: Option<String>,
     /// List the files of each snapshot, with lines added and removed
     #[arg(long)]
-    #[serde(default)]
     pub stat: bool,
     /// List turns instead of snapshots; a change that answers no prompt is a turn of its own
     #[arg(long, conflicts_with_all = ["path", "since", "grep", "stat", "graph"])]
-    #[serde(default)]
     pub turns: bool,
     /// Draw a column for each session (with --text)
     #[arg(long)]
-    #[serde(default)]
     pub graph: bool,
     /// Maximum bytes of the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]

@@ -35,7 +35,6 @@ const COUNTED_DEEP_MAX: u64 = 50_000;
 ///
 /// Hidden files are skipped too. Entries are ordered by path. If `truncated` is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 // `-h` is needed as a flag of `ls -lah`.
 #[command(disable_help_flag = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
@@ -46,7 +45,6 @@ pub struct Request {
     pub path: Vec<PathBuf>,
     /// List folders recursively
     #[arg(long, short = 'R')]
-    #[serde(default)]
     pub recursive: bool,
     /// Maximum depth: 1 lists the folder itself only
     #[arg(long, value_name = "LEVELS")]
@@ -57,20 +55,16 @@ pub struct Request {
     pub sort: Option<Sort>,
     /// Show size, mode and time of each entry
     #[arg(long, short = 'l')]
-    #[serde(default)]
     pub long: bool,
     /// Show how many files each folder holds at any depth, and their total size
     #[arg(long)]
-    #[serde(default)]
     pub sums: bool,
     /// Include hidden files
     #[arg(long, short = 'a', short_alias = 'A', alias = "all", overrides_with = "hidden")]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["all", "show_hidden"]))]
     pub hidden: bool,
     /// Include files that git ignores
     #[arg(long)]
-    #[serde(default)]
     pub no_ignore: bool,
     /// Maximum number of entries, 1000 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]

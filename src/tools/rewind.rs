@@ -41,11 +41,9 @@ pub struct Request {
     pub turn: Option<u64>,
     /// Undo the changes instead of only listing them
     #[arg(long, short = 'y')]
-    #[serde(default)]
     pub yes: bool,
     /// Keep what others have changed in the same files since
     #[arg(long)]
-    #[serde(default)]
     pub merge: bool,
     /// Maximum bytes of the list in the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]

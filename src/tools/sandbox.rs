@@ -18,7 +18,6 @@ use crate::text::escaped;
 /// A sandbox is a folder of this machine, or the files of a running container: then all tools work in the container,
 /// absolute paths are the container's, and bash runs there. remove forgets the name and deletes no file.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Action
     #[arg(value_name = "ACTION", value_enum, default_value_t)]

@@ -49,7 +49,6 @@ pub struct Request {
     pub content: String,
     /// Add the text at the end of the section instead
     #[arg(long)]
-    #[serde(default)]
     pub append: bool,
     /// Include subsections; false leaves them unchanged
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
@@ -57,7 +56,6 @@ pub struct Request {
     pub include_subsections: bool,
     /// Create the section if it is missing: at the end, or under the path's parent
     #[arg(long)]
-    #[serde(default)]
     pub create: bool,
     /// Level of the header, 1 to 6: selects among headers, and is the level of a new one
     #[arg(long, value_name = "LEVEL")]
@@ -69,7 +67,6 @@ pub struct Request {
     pub occurrence: Option<usize>,
     /// Allow a line that replaces omitted text, such as `... existing code ...`
     #[arg(long)]
-    #[serde(default)]
     pub allow_omission: bool,
     /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]

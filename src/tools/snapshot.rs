@@ -23,7 +23,6 @@ use crate::text::plural::plural;
 /// nothing has changed since the newest. The changes it finds were not made through lbx and belong to no session:
 /// `external`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Message of the snapshot; its first line becomes the subject
     #[arg(value_name = "MESSAGE")]
@@ -157,7 +156,6 @@ const BRANCHES: &str = "lbx/";
 /// committed again. HEAD, index and work tree stay as they are: `git reset BRANCH` then sets your own branch to that
 /// branch's state, and keeps the files. Runs no hooks.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct SquashRequest {
     /// Commit message; its first line is the subject
     #[arg(long, short = 'm', value_name = "TEXT")]
@@ -168,7 +166,6 @@ pub struct SquashRequest {
     pub onto: Option<String>,
     /// Commit on the branch that is checked out, and update the index for the files committed
     #[arg(long)]
-    #[serde(default)]
     pub checked_out: bool,
     /// Only these files and folders
     #[arg(value_name = "PATH")]
@@ -181,15 +178,12 @@ pub struct SquashRequest {
     pub co_author: Option<String>,
     /// Make one commit per file
     #[arg(long)]
-    #[serde(default)]
     pub per_file: bool,
     /// Keep each change as a commit, and join them to the branch by a merge commit with the message
     #[arg(long, conflicts_with = "per_file")]
-    #[serde(default)]
     pub keep_history: bool,
     /// Show what would be committed without committing anything
     #[arg(long)]
-    #[serde(default)]
     pub dry_run: bool,
 }
 

@@ -34,7 +34,6 @@ const ENTRIES: usize = 100;
 /// cannot be undone; it keeps entries younger than `gc.keep_days` in the user's own policy file, unless loosen there
 /// lists that.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Action
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
@@ -55,7 +54,6 @@ pub struct Request {
     pub max_bytes: Option<usize>,
     /// Show what would change without changing anything
     #[arg(long)]
-    #[serde(default)]
     pub dry_run: bool,
 }
 

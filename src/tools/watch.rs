@@ -23,14 +23,12 @@ const TIME_OF_DAY: std::ops::Range<usize> = 11..19;
 /// object per line for programs. A request as JSON returns at once with the calls since the cursor `after`, and the
 /// next cursor. Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Only calls after this cursor from an earlier response; without it, only new calls
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
     /// Begin with the oldest call that the log has
     #[arg(long)]
-    #[serde(default)]
     pub all: bool,
 }
 

@@ -44,11 +44,9 @@ pub struct Request {
     pub expected_sha256: Option<Sha256>,
     /// Fail if the file exists
     #[arg(long)]
-    #[serde(default)]
     pub create_only: bool,
     /// Allow a line that replaces omitted text, such as `... existing code ...`
     #[arg(long)]
-    #[serde(default)]
     pub allow_omission: bool,
     /// Permission bits, octal such as 0755
     #[arg(long, value_name = "OCTAL")]

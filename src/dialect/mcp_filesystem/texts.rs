@@ -271,7 +271,6 @@ fn applied(before: &str, diff: &str) -> String {
 
 /// File or directory, for tools with no other parameter.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct PathRequest {
     /// The path
     pub path: String,

@@ -24,7 +24,6 @@ fn whole(lbx: &mut LbxClient<'_>, path: &str) -> Result<String, Error> {
 
 /// Reads a text file, all of it or its first or last lines.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct ReadTextRequest {
     /// The file to read
     path: String,
@@ -72,7 +71,6 @@ pub fn read_media_file(
 
 /// Reads several files; one that cannot be read does not stop the others.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct ReadMultipleRequest {
     /// The files to read
     paths: Vec<String>,
@@ -138,7 +136,7 @@ pub enum SortBy {
 
 /// Lists a directory with sizes and totals.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct ListWithSizesRequest {
     /// The directory to list
     path: String,
@@ -181,7 +179,7 @@ pub fn list_directory_with_sizes(
 
 /// Shows a directory and its content as JSON.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct TreeRequest {
     /// The directory to show
     path: String,
@@ -210,7 +208,7 @@ pub fn directory_tree(lbx: &mut LbxClient<'_>, request: TreeRequest) -> Result<T
 
 /// Finds files and directories by a glob that their path below the directory must match.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct SearchRequest {
     /// The directory to search
     path: String,
@@ -251,7 +249,6 @@ pub fn get_file_info(lbx: &mut LbxClient<'_>, request: PathRequest) -> Result<To
 
 /// Lists the directories that these tools may use.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct AllowedRequest {}
 
 /// Runs `list_allowed_directories`.
@@ -265,7 +262,6 @@ pub fn list_allowed_directories(
 
 /// Creates a file, or replaces the content of one that was read.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct WriteRequest {
     /// The file to write
     path: String,
@@ -286,7 +282,7 @@ pub fn write_file(
 
 /// One edit of several.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct EditOperation {
     /// Text to search for - must match exactly
     old_text: String,
@@ -296,14 +292,13 @@ pub struct EditOperation {
 
 /// Replaces texts in a file that was read, in order, all or none. Returns a diff.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct EditRequest {
     /// The file to edit
     path: String,
     /// The edits
     edits: Vec<EditOperation>,
     /// Preview changes using git-style diff format
-    #[serde(default)]
     dry_run: bool,
 }
 
@@ -349,7 +344,6 @@ pub fn create_directory(
 
 /// Moves or renames a file or directory; never overwrites.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct MoveRequest {
     /// The file or directory to move
     source: String,

@@ -28,7 +28,6 @@ use compare::{Compared, SessionDiff, Window, compared};
 /// is shown. The diff has git's format, for `git apply` and `patch`. Instead of a path: a snapshot shows its changes,
 /// another commit the changes since, A..B or A B the differences between two.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Only this file, or files below this folder
     #[arg(value_name = "PATH")]
@@ -53,15 +52,12 @@ pub struct Request {
     pub of: Option<String>,
     /// Include the content of binary files, for git apply; otherwise only note that they differ
     #[arg(long)]
-    #[serde(default)]
     pub binary: bool,
     /// Show only line counts for each file
     #[arg(long)]
-    #[serde(default)]
     pub stat: bool,
     /// Changes of each session in turn; the default at a terminal without other options
     #[arg(long, conflicts_with_all = ["from", "to", "of"])]
-    #[serde(default)]
     pub by_session: bool,
     /// Lines of the diff to skip, or files with `stat`
     #[arg(long, value_name = "COUNT", default_value_t)]

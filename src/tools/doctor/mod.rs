@@ -18,11 +18,9 @@ use crate::text::plural::plural;
 /// finishes changes that a killed call left half done, sets a damaged session file aside, and sets a damaged snapshot
 /// branch to its newest whole commit.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Make the repairs that can lose nothing
     #[arg(long)]
-    #[serde(default)]
     pub fix: bool,
 }
 

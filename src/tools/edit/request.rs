@@ -44,11 +44,9 @@ pub struct Request {
     pub new_string: Option<String>,
     /// Replace whole words only
     #[arg(long)]
-    #[serde(default)]
     pub word: bool,
     /// Replace all matches
     #[arg(long)]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["allow_multiple"]))]
     pub replace_all: bool,
     /// Replace all matches; fail unless there are exactly COUNT
@@ -94,18 +92,15 @@ pub struct Request {
     pub sketch: Option<String>,
     /// Allow a line that replaces omitted text, such as `... existing code ...`
     #[arg(long)]
-    #[serde(default)]
     pub allow_omission: bool,
     /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Allow new lines that repeat the line just before or after the range
     #[arg(long)]
-    #[serde(default)]
     pub allow_repeat: bool,
     /// Apply even if other lines have changed since the read
     #[arg(long)]
-    #[serde(default)]
     pub rebase: bool,
     /// Options of the change.
     #[command(flatten)]

@@ -134,7 +134,6 @@ impl EditStep {
 
 /// One of several edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct EditItem {
     /// Text to find
     #[schemars(extend("x-aliases" = ["old_str", "old_text", "before", "search"]))]
@@ -143,10 +142,8 @@ pub struct EditItem {
     #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replace", "replacement"]))]
     pub new_string: String,
     /// Replace whole words only
-    #[serde(default)]
     pub word: bool,
     /// Replace all matches
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["allow_multiple"]))]
     pub replace_all: bool,
     /// Replace all matches; fail unless there are exactly COUNT

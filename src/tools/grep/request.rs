@@ -26,7 +26,6 @@ const CONTEXT_LINES_MAX: usize = 10_000;
 /// Skips files that git ignores, hidden files and binary files. Matches are ordered by path, then line; if `truncated`
 /// is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
     /// Regular expression to find
@@ -59,40 +58,32 @@ pub struct Request {
     pub type_not: Vec<String>,
     /// Treat the pattern as a literal string
     #[arg(long, short = 'F', aliases = ["fixed-strings"])]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["fixed_strings", "literal_text", "-F"]))]
     pub literal: bool,
     /// Ignore case
     #[arg(long, short = 'i')]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["-i", "case_insensitive", "insensitive"]))]
     pub ignore_case: bool,
     /// Ignore case, unless the pattern has an upper-case letter
     #[arg(long, short = 'S')]
-    #[serde(default)]
     pub smart_case: bool,
     /// Match whole words only
     #[arg(long, short = 'w', aliases = ["word-regexp"])]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["word_regexp", "whole_word", "-w"]))]
     pub word: bool,
     /// Match whole lines only
     #[arg(long, short = 'x', aliases = ["line-regexp"])]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["line_regexp", "-x"]))]
     pub whole_line: bool,
     /// Let matches span lines
     #[arg(long, short = 'U')]
-    #[serde(default)]
     pub multiline: bool,
     /// Show lines that do not match
     #[arg(long, short = 'v', aliases = ["invert-match"])]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["invert_match", "-v"]))]
     pub invert: bool,
     /// Show only the matching part of each line
     #[arg(long, short = 'o')]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["-o"]))]
     pub only_matching: bool,
     /// Lines to show before each match
@@ -128,15 +119,12 @@ pub struct Request {
     pub depth: Option<usize>,
     /// Include hidden files
     #[arg(long, short = '.')]
-    #[serde(default)]
     pub hidden: bool,
     /// Include files that git ignores
     #[arg(long)]
-    #[serde(default)]
     pub no_ignore: bool,
     /// Include binary files (with NUL bytes), searched as text
     #[arg(long, short = 'a')]
-    #[serde(default)]
     pub binary: bool,
     /// Maximum bytes of a line, around the match, 500 by default; 0 for no limit
     #[arg(long, short = 'M', value_name = "BYTES")]
@@ -146,18 +134,15 @@ pub struct Request {
     pub max_bytes: Option<u64>,
     /// Count all matches, also those after the last one shown
     #[arg(long)]
-    #[serde(default)]
     pub total: bool,
     /// Order of the files: path, or mtime with the newest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
     /// Group matches by file
     #[arg(long)]
-    #[serde(default)]
     pub group: bool,
     /// Return each file's sha256 and mark the lines shown as read, so that they can be edited
     #[arg(long)]
-    #[serde(default)]
     pub mark: bool,
     /// Time limit in milliseconds, 30000 by default; 0 for no limit
     #[arg(long, value_name = "MS")]
@@ -171,7 +156,6 @@ pub struct Request {
         "no-messages", "heading", "no-heading", "column", "no-column", "line-buffered", "block-buffered", "mmap",
         "no-mmap", "no-config", "crlf", "no-stats", "no-ignore-messages", "perl-regexp", "pcre2",
     ])]
-    #[serde(default)]
     #[schemars(extend("x-hidden" = true, "x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
     pub line_number: bool,
     /// Another pattern; any of them may match

@@ -61,19 +61,15 @@ pub struct Request {
     pub plugin: Option<PathBuf>,
     /// Remove what init added
     #[arg(long)]
-    #[serde(default)]
     pub remove: bool,
     /// Switch off the client's own file and shell tools too, if it has a setting
     #[arg(long)]
-    #[serde(default)]
     pub exclusive: bool,
     /// Guard the client's own file and shell tools by its hooks too: gated, recorded and undoable by turn
     #[arg(long)]
-    #[serde(default)]
     pub guard: bool,
     /// With guard, leave the MCP server out
     #[arg(long, requires = "guard", conflicts_with = "exclusive")]
-    #[serde(default)]
     pub no_server: bool,
     /// Serve only these tools: core, read-only, or names separated by commas
     #[arg(long, value_name = "WHICH")]
@@ -84,7 +80,6 @@ pub struct Request {
     pub results: String,
     /// Ask a person at the client about each change
     #[arg(long)]
-    #[serde(default)]
     pub confirm: bool,
     /// Tools of a model family instead of lbx's
     #[arg(long, value_name = "NAME")]

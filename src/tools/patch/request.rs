@@ -53,15 +53,12 @@ pub struct Request {
     pub fuzz: usize,
     /// Require exact line numbers, counts and whitespace
     #[arg(long)]
-    #[serde(default)]
     pub strict: bool,
     /// Apply the patch in reverse
     #[arg(long, short = 'R')]
-    #[serde(default)]
     pub reverse: bool,
     /// Allow new lines that repeat the line just before or after those that they replace
     #[arg(long)]
-    #[serde(default)]
     pub allow_repeat: bool,
     /// Options of the change.
     #[command(flatten)]

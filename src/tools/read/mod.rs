@@ -37,7 +37,6 @@ use render::{one_as_text, several_as_text};
 /// response has the text with the file's own line endings, and the sha256 of all its bytes. A long file comes in parts:
 /// if `truncated` is true, continue at `next_offset`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// File to read
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
@@ -74,11 +73,9 @@ pub struct Request {
     pub column: Option<usize>,
     /// Prefix each line with its number and a tab
     #[arg(long, short = 'n')]
-    #[serde(default)]
     pub line_numbers: bool,
     /// Make trailing blanks, tabs, CR and look-alike characters visible
     #[arg(long)]
-    #[serde(default)]
     pub show_whitespace: bool,
     /// Show a cell of a notebook, from 1, with its outputs shortened; 0 for all cells
     #[arg(long, value_name = "NUMBER")]

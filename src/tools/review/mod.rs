@@ -23,14 +23,12 @@ pub use story::taken_back;
 /// it (for one hunk add --hunk NUMBER). Without --session, the session of the caller, else the last one that changed
 /// something. With --html, one page for a browser, which needs no other file.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Write the whole story to this file as an HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Leave the diffs out
     #[arg(long)]
-    #[serde(default)]
     pub stat: bool,
     /// Changes to skip
     #[arg(long, value_name = "COUNT", default_value_t)]

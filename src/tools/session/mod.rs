@@ -29,7 +29,6 @@ use items::{Items, PathStatus, ReadState as ItemState};
 /// counts as unread; call it after your context was compacted. forget: the same for these paths. list: every session.
 /// end: start over; undo still reaches back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Action to take
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
@@ -48,7 +47,6 @@ pub struct Request {
     pub max_bytes: Option<usize>,
     /// Show what would be forgotten without forgetting it
     #[arg(long)]
-    #[serde(default)]
     pub dry_run: bool,
 }
 

@@ -65,7 +65,6 @@ pub struct Steps {
     pub path: Option<PathBuf>,
     /// Merge if a file has changed since
     #[arg(long)]
-    #[serde(default)]
     pub merge: bool,
     /// All changes of one turn: of the last one, or of the one that holds the change with this number; 0 for the last
     #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "0")]
