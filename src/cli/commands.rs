@@ -30,7 +30,6 @@ pub enum Named {
 
 impl Named {
     /// Returns the name for the response.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Tool(tool) => tool.name,
@@ -43,13 +42,11 @@ impl Named {
 }
 
 /// Returns true if a link of this name calls a tool.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     find(name).is_some() || dialect::owner_of(name).is_some()
 }
 
 /// Returns the command that the arguments name, without parsing them, so that only its part of the tree is built.
-#[must_use]
 pub fn named(arguments: &[OsString]) -> Named {
     match normalize_args::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
         Some("batch") => Named::Batch,
@@ -88,7 +85,6 @@ pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Returns the tree for parsing: all of it, or only the named part.
-#[must_use]
 pub fn command_for(named: &Named) -> Command {
     match named {
         Named::Tool(tool) => parser_of(tool),
@@ -107,7 +103,6 @@ fn parser_of(tool: &ToolEntry) -> Command {
 }
 
 /// Returns the whole tree, as help, man pages and completions show it.
-#[must_use]
 pub fn tree() -> Command {
     let root = root();
     let tools: Vec<Command> = TOOLS.iter().map(|tool| of_tool(tool, &root)).collect();
@@ -145,7 +140,6 @@ fn of_tool(tool: &ToolEntry, root: &Command) -> Command {
 }
 
 /// Returns the positional arguments of a command for its usage line: without brackets if one is required.
-#[must_use]
 pub fn positionals(command: &Command) -> Vec<String> {
     let tool = find(command.get_name());
     // A tool with a required field needs its first argument; no single argument of the parser says so.
@@ -222,7 +216,6 @@ fn mcp() -> Command {
 }
 
 /// Returns true if any argument of the tool itself was given; `parser` has parsed them.
-#[must_use]
 pub fn has_tool_arguments(tool: &ToolEntry, parser: &Command, matches: &ArgMatches) -> bool {
     let own = parser.find_subcommand(tool.name).into_iter().flat_map(Command::get_arguments);
     own.filter(|argument| !argument.is_global_set())
@@ -271,7 +264,6 @@ pub enum Asked {
 }
 
 /// Treats `lbx help TOOL` as `lbx TOOL --help`, and `lbx help agents` as a page.
-#[must_use]
 pub fn understood(mut arguments: Vec<OsString>) -> Asked {
     let asks = |index: &usize| arguments.get(*index).is_some_and(|word| word == "help");
     let Some(index) = normalize_args::tool_index(&arguments).filter(asks) else {

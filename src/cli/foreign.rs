@@ -17,7 +17,6 @@ use crate::request;
 use crate::text::plural::plural;
 
 /// Makes the call and prints its response; returns the exit status.
-#[must_use]
 pub fn run(
     dialect: &'static Dialect,
     tool: &'static DialectTool,
@@ -55,7 +54,6 @@ pub fn run(
 }
 
 /// Returns the error for an argument that a tool of a model family does not take.
-#[must_use]
 pub fn argument(tool: &DialectTool, error: &clap::Error) -> Error {
     let Some(clap::error::ContextValue::String(given)) = error.get(clap::error::ContextKind::InvalidArg)
     else {

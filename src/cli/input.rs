@@ -109,7 +109,6 @@ pub fn text_in_file(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// Runs every line of stdin; returns 0, or the status of the first failure.
-#[must_use]
 pub fn run(options: &Options) -> u8 {
     let options = &options.clone().for_many_calls();
     let mut stdin = std::io::stdin().lock();

@@ -37,7 +37,6 @@ pub type Serve = fn(&Options, &Settings) -> Result<(), Error>;
 
 /// Runs the program with its arguments, the first of which is its own name; `serve` runs `lbx mcp`. Returns the exit
 /// status.
-#[must_use]
 pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     let internal = crate::engine::sandbox::run_internal(&arguments)
         .or_else(|| crate::engine::store::container::run_tied(&arguments))

@@ -24,7 +24,6 @@ const WITH_VALUE: [&str; 6] = ["--workspace", "--session", "--sandbox", "--set",
 const COLORS: [&str; 4] = ["never", "auto", "always", "ansi"];
 
 /// Returns the index of the tool name in the arguments.
-#[must_use]
 pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
     let mut words = arguments.iter().enumerate().skip(1);
     while let Some((index, word)) = words.next() {

@@ -27,7 +27,6 @@ use crate::tools::{Answered, Effect, Reader, Reply, Text, ToolEntry};
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Prints the response of a call and counts the call; returns the exit status.
-#[must_use]
 pub fn answer(tool: &str, options: &Options, called: CallResult) -> u8 {
     let CallResult { answered, outcome, tally } = called;
     let status = print_answer(tool, options, &answered, &outcome);
@@ -50,13 +49,11 @@ fn print_answer(tool: &str, options: &Options, answered: &Answered, outcome: &Ca
 }
 
 /// Prints an error from before the call; returns the exit status.
-#[must_use]
 pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
     refuse_with(tool, options, error, &CallNotes::default())
 }
 
 /// Prints bytes on stdout; returns a failure status if that fails.
-#[must_use]
 pub fn print(bytes: &[u8]) -> u8 {
     let mut stdout = Counted(std::io::stdout().lock());
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
@@ -91,7 +88,6 @@ pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
 static PRINTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of bytes printed since the last call of this function.
-#[must_use]
 pub fn take_printed() -> usize {
     PRINTED.swap(0, Ordering::Relaxed)
 }
@@ -127,7 +123,6 @@ fn forget<W: Write>(writer: BufWriter<W>) {
 }
 
 /// Prints one response as a line; returns the exit status as [`print()`] does.
-#[must_use]
 pub fn print_line(json: &[u8]) -> u8 {
     print(&[json, b"\n"].concat())
 }
@@ -145,7 +140,6 @@ fn status(reply: &dyn Reply, options: &Options) -> u8 {
 }
 
 /// Returns the first exit status that means failure.
-#[must_use]
 pub fn first_of(one: u8, other: u8) -> u8 {
     if one == 0 { other } else { one }
 }
@@ -209,7 +203,6 @@ pub fn say(line: &str) {
 const LESS: &str = "FRX";
 
 /// Returns true if a person reads the output.
-#[must_use]
 pub fn has_person(options: &Options) -> bool {
     let wants_json = options.json.is_some() || options.json_output || options.pretty;
     may_have_person(options)
@@ -219,7 +212,6 @@ pub fn has_person(options: &Options) -> bool {
 }
 
 /// Returns true if a person may be at the terminal: agents name their session in the environment.
-#[must_use]
 pub fn may_have_person(options: &Options) -> bool {
     let is_session_of_environment = options.session.is_some() && !options.is_session_named;
     let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
@@ -227,7 +219,6 @@ pub fn may_have_person(options: &Options) -> bool {
 }
 
 /// Returns the reader of the output.
-#[must_use]
 pub fn reader(options: &Options) -> Reader {
     if has_person(options) {
         Reader::Person { color: variable("NO_COLOR").is_none() }
@@ -237,7 +228,6 @@ pub fn reader(options: &Options) -> Reader {
 }
 
 /// Shows a text in the user's pager; returns false, and shows nothing, if there is no pager.
-#[must_use]
 pub fn page(text: &[u8]) -> bool {
     let pager = variable("LBX_PAGER").or_else(|| variable("PAGER")).unwrap_or_else(|| "less".to_owned());
     if pager == "cat" {
@@ -291,7 +281,6 @@ struct Line {
 
 impl ProgressLine {
     /// Returns a line for a call of `tool`, if a person waits at a terminal.
-    #[must_use]
     pub fn of(tool: &'static str, options: &Options) -> Option<Self> {
         let is_watched = std::io::stderr().is_terminal() && may_have_person(options);
         is_watched
@@ -299,7 +288,6 @@ impl ProgressLine {
     }
 
     /// Returns a control that reports to this line.
-    #[must_use]
     pub fn control(&self) -> Control {
         let line = Arc::clone(&self.0);
         Control::default().reporting_to(Arc::new(move |progress, words| {
@@ -345,7 +333,6 @@ fn text(tool: &str, progress: Progress, words: &str) -> String {
 const NAP: Duration = Duration::from_millis(150);
 
 /// Follows a tool until it is interrupted or nobody reads the output; returns the exit status.
-#[must_use]
 pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u8 {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -385,7 +372,6 @@ pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u
 }
 
 /// Returns the first request, from the flags of the tool.
-#[must_use]
 pub fn request_of(matches: &ArgMatches) -> Value {
     let after = matches.try_get_one::<String>("after").ok().flatten();
     let all = matches.try_get_one::<bool>("all").is_ok_and(|all| all == Some(&true));

@@ -34,7 +34,6 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
 ];
 
 /// Returns the error for arguments that clap rejects: an unknown flag, an extra argument, a missing value.
-#[must_use]
 pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
     if error.kind() != clap::error::ErrorKind::UnknownArgument {
         let told = without_value(tool, error).or_else(|| bad_value(tool, error));
@@ -153,7 +152,6 @@ fn shown(field: &Arg) -> String {
 }
 
 /// Returns the error for a flag that the tool does not have.
-#[must_use]
 pub fn flag(tool: &ToolEntry, given: &str) -> Error {
     let text_elsewhere = bulk_advice(tool, given);
     let given = given.split_once('=').map_or(given, |(name, _)| name);
@@ -202,7 +200,6 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
 }
 
 /// Returns a field's name as a flag.
-#[must_use]
 pub fn kebab(field: &str) -> String {
     field.replace('_', "-")
 }

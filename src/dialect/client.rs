@@ -64,7 +64,6 @@ pub struct LbxClient<'a> {
 
 impl<'a> LbxClient<'a> {
     /// Returns a client for the session of the options.
-    #[must_use]
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
         let (outcome, tallies, images) = (CallNotes::default(), Vec::new(), Vec::new());
         Self { open, options, control, outcome, tallies, images, ask: None }

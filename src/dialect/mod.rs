@@ -50,13 +50,11 @@ pub fn chosen(name: Option<&str>) -> Result<Option<&'static Dialect>, Error> {
 }
 
 /// Returns the dialect of this name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name)
 }
 
 /// Returns the only dialect with a tool of this name, and the tool: among the model families first, then among all.
-#[must_use]
 pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static DialectTool)> {
     let only = |is_wanted: fn(&Dialect) -> bool| {
         let dialects = DIALECTS.iter().filter(|dialect| is_wanted(dialect));

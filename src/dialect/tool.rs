@@ -48,7 +48,6 @@ impl Dialect {
     }
 
     /// Returns the names of the family for a call of one of its tools.
-    #[must_use]
     pub fn vocabulary(&'static self, tool: &'static DialectTool) -> Vocabulary {
         Vocabulary::new(|| {
             let mut names = BTreeMap::new();
@@ -60,7 +59,6 @@ impl Dialect {
     }
 
     /// Returns an error with the family's text. Such a text repeats parts of the request, which can be very long.
-    #[must_use]
     pub fn words_of(&self, error: &Error, request: &Value) -> String {
         let own = error.details().get(SAID).and_then(Value::as_str);
         let listed = self.error_texts.iter().find(|(kind, _)| *kind == error.kind());
@@ -72,7 +70,6 @@ impl Dialect {
     }
 
     /// Returns the tool of this name.
-    #[must_use]
     pub fn tool(&self, name: &str) -> Option<&'static DialectTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
@@ -174,7 +171,6 @@ pub enum MediaKind {
 
 impl Media {
     /// Returns the kind of block for the file.
-    #[must_use]
     pub fn kind(&self) -> MediaKind {
         match self.mime.split('/').next() {
             Some("image") => MediaKind::Image,
@@ -184,7 +180,6 @@ impl Media {
     }
 
     /// Returns the file as an MCP block: an image, a sound, or a resource.
-    #[must_use]
     pub fn as_block(&self) -> Value {
         let Self { mime, base64, uri } = self;
         match self.kind() {
@@ -272,7 +267,6 @@ impl DialectTool {
     }
 
     /// Returns the JSON Schema of the request, with its description.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let mut schema = (self.request_schema)();
         if let (Some(about), Some(schema)) = (self.about, schema.as_object_mut()) {

@@ -47,7 +47,6 @@ pub enum Target {
 
 impl Target {
     /// Returns the name of the tool.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native(tool) => tool.name,
@@ -77,7 +76,6 @@ pub struct ToolCall<'a> {
 
 impl ToolCall<'_> {
     /// Makes the call. A cancelled call stops at its next check.
-    #[must_use]
     pub fn run(self) -> ToolResult {
         match self.target {
             Target::Native(tool) => {
@@ -211,7 +209,6 @@ impl Reporter {
 }
 
 /// Returns a control for a call of a client that wants its progress.
-#[must_use]
 pub fn reporting(control: Control, connection: &Arc<Connection>, token: Value) -> Control {
     let reporter = Mutex::new(Reporter { count: Count::default(), next: Instant::now() });
     let connection = Arc::clone(connection);
@@ -314,7 +311,6 @@ impl ToolResult {
 
     /// Returns the result of an error: its text is the error as JSON with the suggested action first, or as plain text. It
     /// has no structured content, which would have to fit the output schema of the tool.
-    #[must_use]
     pub fn refused(error: &Error, outcome: &CallNotes, results: Results) -> Self {
         /// Error with its fields in a good order for a model.
         #[derive(Serialize)]
@@ -390,7 +386,6 @@ impl ToolResult {
     }
 
     /// Returns the result in MCP's form.
-    #[must_use]
     pub fn into_value(self) -> Value {
         let content = Value::Array(self.content);
         let mut fields =

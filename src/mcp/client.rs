@@ -47,7 +47,6 @@ pub struct Caller {
 
 impl Caller {
     /// Returns true if the revision has no handshake, and no requests of the server.
-    #[must_use]
     pub fn is_stateless(&self) -> bool {
         self.revision.as_str() >= STATELESS
     }
@@ -128,7 +127,6 @@ impl ChosenRoot {
 
 impl Root {
     /// Creates a root from the workspace found at the start.
-    #[must_use]
     pub fn new(own: PathBuf, is_named: bool) -> Self {
         Self { own, is_named, chosen: Mutex::default(), has_changed: AtomicBool::new(false) }
     }
@@ -168,7 +166,6 @@ impl Root {
     }
 
     /// Returns the folder that calls worked in last.
-    #[must_use]
     pub fn last(&self) -> PathBuf {
         self.chosen().as_ref().map_or_else(|| self.own.clone(), |chosen| chosen.path.clone())
     }
@@ -245,7 +242,6 @@ pub struct Person<'a> {
 
 impl<'a> Person<'a> {
     /// Returns the person at the client that makes a call with these parameters.
-    #[must_use]
     pub fn at(client: &'a Client<'a>, params: &Map<String, Value>, questions: &'a AtomicUsize) -> Self {
         let answer = params.get("inputResponses").and_then(|given| given.get(QUESTION)).cloned();
         let state = params.get("requestState").and_then(Value::as_str).map(str::to_owned);
@@ -254,7 +250,6 @@ impl<'a> Person<'a> {
     }
 
     /// Returns the question that replaces the result of the call, if there is one.
-    #[must_use]
     pub fn question(self) -> Option<Value> {
         self.question.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -29,7 +29,6 @@ const TEXT: &str = "text/plain";
 const FILE_BYTES_MAX: usize = 1_700_000;
 
 /// Returns the resources without arguments.
-#[must_use]
 pub fn resources() -> Value {
     json!([
         { "uri": SESSION, "name": "session", "mimeType": "application/json",
@@ -40,7 +39,6 @@ pub fn resources() -> Value {
 }
 
 /// Returns the resources with arguments.
-#[must_use]
 pub fn templates() -> Value {
     json!([
         { "uriTemplate": format!("{FILE}{{path}}"), "name": "file",
@@ -51,7 +49,6 @@ pub fn templates() -> Value {
 }
 
 /// Returns the prompts.
-#[must_use]
 pub fn prompts() -> Value {
     let from = json!({
         "name": "from", "required": false,
@@ -190,7 +187,6 @@ pub enum Reference {
 }
 
 /// Returns true if there is such a prompt or resource, with such an argument.
-#[must_use]
 pub fn takes(reference: &Reference, argument: &str) -> bool {
     let (known, field, wanted) = match reference {
         Reference::Prompt { name } => (prompts(), "name", name),
@@ -204,7 +200,6 @@ pub fn takes(reference: &Reference, argument: &str) -> bool {
 }
 
 /// Returns the values of a resource's argument that begin with `begun`.
-#[must_use]
 pub fn completions(lbx: &mut LbxClient<'_>, argument: &str, begun: &str) -> Value {
     /// Largest number of values in a response, by the protocol.
     const VALUES_MAX: usize = 100;
@@ -254,7 +249,6 @@ fn decoded(text: &str) -> String {
 }
 
 /// Returns the path of a `file:` URI on this machine.
-#[must_use]
 pub fn file_path(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);

@@ -117,7 +117,6 @@ pub struct RpcError {
 
 impl RpcError {
     /// Returns an error.
-    #[must_use]
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
@@ -140,27 +139,23 @@ pub struct Refusal {
 
 impl Refusal {
     /// Returns the response to a message that is not a valid request.
-    #[must_use]
     pub fn new(id: Option<Id>, message: impl Into<String>) -> Self {
         Self { id, error: RpcError::new(INVALID_REQUEST, message) }
     }
 
     /// Returns the response to a rejected batch.
-    #[must_use]
     pub fn of_batch(why: &str) -> Self {
         Self::new(None, format!("{why}: send each message by itself"))
     }
 
     /// Returns the response to a request with the id of an unanswered one: two responses with one id could not be told
     /// apart.
-    #[must_use]
     pub fn of_id_in_use(id: Id) -> Self {
         let message = format!("the id {id} belongs to a request that is not answered yet");
         Self::new(Some(id), message)
     }
 
     /// Returns the response as a line.
-    #[must_use]
     pub fn line(&self) -> Vec<u8> {
         line_of(&Outgoing { id: self.id.as_ref(), error: Some(&self.error), ..Outgoing::default() })
     }
@@ -206,14 +201,12 @@ fn line_of(message: &Outgoing<'_>) -> Vec<u8> {
 }
 
 /// Returns the response to a request as a line.
-#[must_use]
 pub fn response_line(id: &Id, answer: &Result<Value, RpcError>) -> Vec<u8> {
     let (result, error) = (answer.as_ref().ok(), answer.as_ref().err());
     line_of(&Outgoing { id: Some(id), result, error, ..Outgoing::default() })
 }
 
 /// Returns a request as a line, or without an id a notification.
-#[must_use]
 pub fn request_line(id: Option<&Id>, method: &str, params: Option<&Value>) -> Vec<u8> {
     line_of(&Outgoing { id, method: Some(method), params, ..Outgoing::default() })
 }

@@ -46,7 +46,6 @@ pub enum Turn {
 
 impl Turn {
     /// Returns the ordering rule for a tool call with these parameters; `of_tool` has the rule for each tool.
-    #[must_use]
     pub fn of_call(params: &Map<String, Value>, of_tool: impl Fn(&str) -> Self) -> Self {
         let Some(name) = params.get("name").and_then(Value::as_str) else { return Self::Any };
         // Files in a container are changed there, which may take long.
@@ -55,7 +54,6 @@ impl Turn {
     }
 
     /// Returns true if this call must wait for the end of an earlier one.
-    #[must_use]
     pub const fn waits_for(self, earlier: Self) -> bool {
         matches!(
             (self, earlier),
@@ -106,32 +104,27 @@ pub struct Queue {
 
 impl Queue {
     /// Creates a queue from which at most `running_max` calls run at once.
-    #[must_use]
     pub const fn new(running_max: usize) -> Self {
         Self { held: VecDeque::new(), running: Vec::new(), running_max, number: 0 }
     }
 
     /// Returns true if another message may be read.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
         self.held.len() < HELD_MAX && bytes < HELD_BYTES_MAX
     }
 
     /// Returns true if calls are queued.
-    #[must_use]
     pub fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Returns true if calls are running.
-    #[must_use]
     pub fn has_running(&self) -> bool {
         !self.running.is_empty()
     }
 
     /// Returns true if a request with that id is queued or running.
-    #[must_use]
     pub fn is_in_use(&self, id: &Id) -> bool {
         let is_running = self.running.iter().any(|call| call.id.as_ref() == Some(id));
         is_running || self.held.iter().any(|call| call.request.id == *id)
@@ -145,7 +138,6 @@ impl Queue {
     }
 
     /// Returns the next call if there is room: the first one whose turn it is.
-    #[must_use]
     pub fn next(&mut self) -> Option<Call> {
         let at = (0..self.held.len()).find(|at| self.is_its_turn(*at))?;
         let bytes = self.held.get(at)?.bytes;

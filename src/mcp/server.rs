@@ -132,7 +132,6 @@ pub struct Server {
 
 impl Server {
     /// Creates a server for one workspace.
-    #[must_use]
     pub fn new(root: Root, options: Options, settings: Settings, tools: ToolSet) -> Self {
         let (questions, log_level) = (AtomicUsize::new(0), Mutex::default());
         let lifecycle = Mutex::new(Lifecycle::Unopened);

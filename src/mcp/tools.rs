@@ -105,7 +105,6 @@ impl ToolSet {
     }
 
     /// Returns a tool by name, or one of lbx's own by an alias.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<Target> {
         let found = match self.dialect {
             Some(dialect) => Target::Foreign(dialect, dialect.tool(name)?),
@@ -115,7 +114,6 @@ impl ToolSet {
     }
 
     /// Returns the ordering rule for calls of a tool.
-    #[must_use]
     pub fn turn_of(&self, name: &str) -> Turn {
         let (effect, runs_commands, reads_files) = match self.find(name) {
             Some(Target::Native(tool)) => (tool.effect, tool.name == Bash::NAME, tool.name == Read::NAME),
@@ -131,13 +129,11 @@ impl ToolSet {
     }
 
     /// Returns the names of all tools.
-    #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.all().map(Target::name).collect()
     }
 
     /// Returns the response to `tools/list`.
-    #[must_use]
     pub fn declared(&self, results: Results) -> Value {
         let declare = |tool| match tool {
             Target::Native(tool) => declare(tool, results),

@@ -10,7 +10,6 @@ use super::schema::{HIDDEN, plausible_fields};
 use crate::error::Error;
 
 /// Converts a clap error to an lbx error. Drops the suggestions of clap: they compare spellings and ignore the meaning.
-#[must_use]
 pub fn flag_error(error: &clap::Error) -> Error {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -73,7 +72,6 @@ pub(super) fn wrong_type(value: &Value, schema: &Value, path: &str) -> Error {
 }
 
 /// Returns a description of the values that a field takes, if its schema takes whole numbers.
-#[must_use]
 pub fn number_of(field: &str, schema: &Value) -> Option<String> {
     let schema = schema.get("properties")?.get(field)?;
     schema.get("type").is_some_and(|kind| kind == "integer").then(|| describe(schema))
@@ -108,14 +106,12 @@ pub(super) fn describe(schema: &Value) -> String {
 }
 
 /// Returns a value for a message, cut if it is long.
-#[must_use]
 pub fn shortened(value: &Value) -> String {
     const CHARACTERS_MAX: usize = 60;
     cut(&value.to_string(), CHARACTERS_MAX).into_owned()
 }
 
 /// Returns the caller's text for a message, cut if it is long.
-#[must_use]
 pub fn quoted(text: &str) -> Cow<'_, str> {
     const CHARACTERS_MAX: usize = 200;
     cut(text, CHARACTERS_MAX)

@@ -23,13 +23,11 @@ pub(super) const WORDS: &str = "x-words";
 pub(super) const NOT_ZERO: &str = "x-not-zero";
 
 /// Returns the schema of a request, without references and without parts that a reader does not need.
-#[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
     request_schema(Described::of::<T>())
 }
 
 /// Returns the schema of a response, in which a field that may be omitted is not required.
-#[must_use]
 pub fn answer_schema_of<T: JsonSchema>() -> Value {
     generate(SchemaSettings::draft2020_12().for_serialize(), Described::of::<T>())
 }
@@ -105,7 +103,6 @@ fn generate(settings: SchemaSettings, of: Described) -> Value {
 
 /// Returns a schema as callers see it: without aliases and hidden fields and values, and with one type per field, since
 /// some model APIs accept no more. The hidden forms are still accepted.
-#[must_use]
 pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -241,7 +238,6 @@ fn find_field<'a>(fields: &'a Map<String, Value>, is: &dyn Fn(&str) -> bool) -> 
 }
 
 /// Converts `camelCase` and `kebab-case` to `snake_case`.
-#[must_use]
 pub fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     for character in name.chars() {
@@ -258,7 +254,6 @@ pub fn snake_case(name: &str) -> String {
 }
 
 /// Returns the field for a name or an alias in the requests of this schema.
-#[must_use]
 pub fn field_of(given: &str, schema: &Value) -> Option<String> {
     let fields = schema.get("properties")?.as_object()?;
     let own = field_named(&snake_case(given), fields);
@@ -281,7 +276,6 @@ const SYNONYMS: [(&str, &str); 10] = [
 
 /// Returns the fields that an unknown name may mean, the most likely first: they share a word with it, or nearly all
 /// letters.
-#[must_use]
 pub fn plausible(given: &str, schema: &Value) -> Vec<String> {
     let fields = schema.get("properties").and_then(Value::as_object);
     fields.map(|fields| plausible_fields(given, fields)).unwrap_or_default()

@@ -125,7 +125,6 @@ impl<'a> Collector<'a> {
     }
 
     /// Returns the matches that were not passed on yet.
-    #[must_use]
     pub fn gathered(self) -> Gathered {
         Gathered { matches: self.packer.finish(), counted: self.counted }
     }
@@ -359,7 +358,6 @@ impl Sink for Collector<'_> {
 }
 
 /// Returns the placeholder for bytes that are not shown.
-#[must_use]
 pub fn more_bytes(count: usize) -> String {
     format!("[… {}]", plural(count as u64, "more byte"))
 }
@@ -384,7 +382,6 @@ pub struct Clip<'l> {
 }
 
 /// Cuts `line` to at most `bytes_max` bytes around `match_start`, between characters; 0 cuts nothing.
-#[must_use]
 pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip<'_> {
     if bytes_max == 0 || line.len() <= bytes_max {
         return Clip { text: String::from_utf8_lossy(line), column: 1, clipped: false };

@@ -362,7 +362,6 @@ pub struct Turn<'l, 'a, B, D> {
 
 impl<B: Send, D: Send> Turn<'_, '_, B, D> {
     /// Waits for this batch's turn and passes on a part of its result; `false` if no more is wanted.
-    #[must_use]
     pub fn flush(&self, part: D) -> bool {
         let line = self.line;
         let mut order = lock(&line.order);
@@ -377,7 +376,6 @@ impl<B: Send, D: Send> Turn<'_, '_, B, D> {
     }
 
     /// Returns true if no more results are wanted.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.line.is_stopped()
     }

@@ -54,7 +54,6 @@ pub struct Below(BTreeMap<PathBuf, FolderTotals>);
 
 impl Below {
     /// Sums up `files`, which come folder by folder.
-    #[must_use]
     pub fn of(files: impl Iterator<Item = WalkEntry>) -> Self {
         let mut below = Self::default();
         let mut at_hand: Option<(WorkspacePath, FolderTotals)> = None;
@@ -71,7 +70,6 @@ impl Below {
     }
 
     /// Returns the totals of the folder at `path`.
-    #[must_use]
     pub fn at(&self, path: &Path) -> FolderTotals {
         self.0.get(path).copied().unwrap_or_default()
     }
@@ -91,7 +89,6 @@ impl Below {
 }
 
 /// Returns the folders with the most entries, largest first.
-#[must_use]
 pub fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
     folders.sort_unstable_by(|one, other| {
         other.entries.cmp(&one.entries).then_with(|| one.path.cmp(&other.path))
@@ -131,7 +128,6 @@ impl Sums {
     }
 
     /// Returns the folders with the most entries, without those above the point where the tree forks.
-    #[must_use]
     pub fn largest(mut self, workspace: &Workspace) -> Vec<FolderSum> {
         self.put_down();
         let levels = self.entries.keys().map(|path| path.components().count()).min().unwrap_or(0) + 1;

@@ -46,19 +46,16 @@ impl AsFd for WalkFolder {
 
 impl WalkEntry {
     /// Returns its path from the workspace root.
-    #[must_use]
     pub fn path(&self) -> WorkspacePath {
         self.folder.path.join(&self.name)
     }
 
     /// Returns the folder that contains it.
-    #[must_use]
     pub fn folder(&self) -> &Arc<WalkFolder> {
         &self.folder
     }
 
     /// Returns its name.
-    #[must_use]
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -80,7 +77,6 @@ impl WalkEntry {
     }
 
     /// Returns the target of a symlink, as written.
-    #[must_use]
     pub fn target(&self) -> Option<OsString> {
         let target = rustix::fs::readlinkat(&self.folder.fd, &self.name, Vec::new()).ok()?;
         Some(OsStr::from_bytes(target.as_bytes()).to_owned())
@@ -171,7 +167,6 @@ pub enum Kind {
 
 impl Kind {
     /// Converts the OS's file type.
-    #[must_use]
     pub fn of(file_type: FileType) -> Self {
         match file_type {
             FileType::RegularFile => Self::File,
@@ -201,13 +196,11 @@ impl RuleFiles {
     pub const UNKNOWN: Self = Self { rgignore: true, ignore: true, gitignore: true, repository: true };
 
     /// Returns true if there is any rule file.
-    #[must_use]
     pub fn any(self) -> bool {
         self.rgignore || self.ignore || self.gitignore || self.repository
     }
 
     /// Returns the rule files in a listing.
-    #[must_use]
     pub fn of(listing: &Listing) -> Self {
         let mut files = Self::default();
         for entry in listing.iter().filter(|entry| entry.name.first() == Some(&b'.')) {
@@ -273,13 +266,11 @@ impl SearchWarnings {
     }
 
     /// Returns true if there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
     /// Returns the notes; a last one gives the number of those not shown.
-    #[must_use]
     pub fn into_lines(self) -> Vec<String> {
         let mut lines = self.kept;
         if self.more > 0 {

@@ -90,7 +90,6 @@ pub struct Listener<'a> {
 
 impl<'m> FileSearcher<'m> {
     /// Returns a new searcher.
-    #[must_use]
     pub fn new(manner: &'m Manner) -> Self {
         Self {
             manner,

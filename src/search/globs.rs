@@ -76,13 +76,11 @@ impl PathGlob {
     }
 
     /// Returns true if the path, relative to the start of the search, matches.
-    #[must_use]
     pub fn matches(&self, path: &[u8]) -> bool {
         self.set.is_match_candidate(&Candidate::new(Path::new(OsStr::from_bytes(path))))
     }
 
     /// Returns true if something below the folder at this path may match.
-    #[must_use]
     pub fn may_lie_below(&self, folder: &[u8]) -> bool {
         let mut components = 0;
         for (index, component) in folder.split(|&byte| byte == b'/').enumerate() {
@@ -112,7 +110,6 @@ fn components_max(pattern: &str) -> Option<usize> {
 }
 
 /// Splits a list of globs, as some clients' tools take them: at commas and blanks outside braces.
-#[must_use]
 pub fn split(text: &str) -> Vec<String> {
     let (mut globs, mut glob, mut depth) = (Vec::new(), String::new(), 0_u32);
     for character in text.chars() {
@@ -134,7 +131,6 @@ pub fn split(text: &str) -> Vec<String> {
 
 /// Returns a glob with its brackets escaped if they belong to an existing name, as in `[id]/page.tsx`: a pattern that
 /// is a path means that path.
-#[must_use]
 pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g str) -> Cow<'g, str> {
     if !glob.contains('[') {
         return Cow::Borrowed(glob);
@@ -157,7 +153,6 @@ pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g s
 }
 
 /// Applies [`with_names`] to several globs, relative to the caller's folder.
-#[must_use]
 pub fn all_with_names(workspace: &Workspace, globs: &[String]) -> Vec<String> {
     globs.iter().map(|glob| with_names(workspace, workspace.base(), glob).into_owned()).collect()
 }
@@ -339,7 +334,6 @@ fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root
 }
 
 /// Returns the schema of a field that takes one string or several.
-#[must_use]
 pub fn one_or_many(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["string", "array"], "items": { "type": "string" } })
 }

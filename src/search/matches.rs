@@ -54,13 +54,11 @@ pub struct Packer {
 
 impl Packer {
     /// Returns the number of packed bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Returns true if nothing is packed.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -102,7 +100,6 @@ impl Packer {
     }
 
     /// Removes and returns all entries but the last, which may still get lines.
-    #[must_use]
     pub fn take_all_but_last(&mut self) -> Piece {
         let rest = self.bytes.split_off(self.last);
         self.last = 0;
@@ -110,7 +107,6 @@ impl Packer {
     }
 
     /// Returns all entries.
-    #[must_use]
     pub fn finish(mut self) -> Piece {
         self.forget_open();
         self.bytes.into_boxed_slice()
@@ -159,13 +155,11 @@ pub struct Context<'p> {
 
 impl<'p> Context<'p> {
     /// Returns the number of lines.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns true if there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -206,13 +200,11 @@ pub struct Entries<'p>(&'p [u8]);
 
 impl<'p> Entries<'p> {
     /// Reads a piece from its beginning.
-    #[must_use]
     pub fn of(piece: &'p [u8]) -> Self {
         Self(piece)
     }
 
     /// Returns the number of unread bytes.
-    #[must_use]
     pub fn bytes_left(&self) -> usize {
         self.0.len()
     }
@@ -312,7 +304,6 @@ pub struct Match<'p> {
 
 impl<'p> Match<'p> {
     /// Returns the first and the last line that it shows.
-    #[must_use]
     pub fn shown_lines(&self) -> (u64, u64) {
         (self.first_line(), self.line_after().saturating_add(self.after.count()).saturating_sub(1))
     }
@@ -365,7 +356,6 @@ pub struct FileMatches {
 
 impl FileMatches {
     /// Returns a file without matches.
-    #[must_use]
     pub fn new(path: String) -> Self {
         Self { path, sha256: None, pieces: Vec::new() }
     }

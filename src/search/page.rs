@@ -46,7 +46,6 @@ pub struct Budget {
 
 impl Budget {
     /// Returns an empty budget.
-    #[must_use]
     pub fn new(window: Window) -> Self {
         Self { window, kept: 0, bytes: 0, seen: 0, truncated: false }
     }
@@ -78,7 +77,6 @@ impl Budget {
     }
 
     /// Returns the size limit of the first entry in bytes, while the page is empty and has a limit.
-    #[must_use]
     pub fn room_for_first(&self) -> Option<u64> {
         (self.kept == 0 && self.window.bytes_max > 0).then(|| self.window.bytes_max.max(ENTRY_BYTES))
     }
@@ -89,19 +87,16 @@ impl Budget {
     }
 
     /// Returns true if every further entry belongs to a later page.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.truncated
     }
 
     /// Returns the number of entries offered so far.
-    #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
     /// Returns the offset of the next page, if there is one.
-    #[must_use]
     pub fn next_offset(&self) -> Option<u64> {
         self.truncated.then(|| self.window.offset + self.kept)
     }
@@ -118,7 +113,6 @@ pub struct Page<T> {
 
 impl<T: Serialize> Page<T> {
     /// Returns an empty page.
-    #[must_use]
     pub fn new(window: Window) -> Self {
         Self { budget: Budget::new(window), kept: Vec::new() }
     }
@@ -134,32 +128,27 @@ impl<T: Serialize> Page<T> {
     }
 
     /// Returns true if every further entry belongs to a later page.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.budget.is_full()
     }
 
     /// Returns the number of entries offered so far.
-    #[must_use]
     pub fn seen(&self) -> u64 {
         self.budget.seen()
     }
 
     /// Returns the offset of the next page, if there is one.
-    #[must_use]
     pub fn next_offset(&self) -> Option<u64> {
         self.budget.next_offset()
     }
 
     /// Returns the entries.
-    #[must_use]
     pub fn into_entries(self) -> Vec<T> {
         self.kept
     }
 }
 
 /// Returns the size of `value` as JSON, without building the text.
-#[must_use]
 pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
     let mut counter = Counter(0);
     // Counting cannot fail; a value without a JSON form has no bytes either.

@@ -186,7 +186,6 @@ fn column_of(message: &str) -> Option<usize> {
 const OPERATORS: &str = "|()+?{}";
 
 /// Returns the pattern in the syntax used here; `None` if it has no operator of the basic syntax.
-#[must_use]
 pub fn as_extended(pattern: &str) -> Option<String> {
     let mut extended = String::with_capacity(pattern.len());
     let (mut found, mut in_class) = (false, false);
@@ -221,14 +220,12 @@ pub fn as_extended(pattern: &str) -> Option<String> {
 }
 
 /// Returns true if the pattern has an alternative of the basic syntax.
-#[must_use]
 pub fn has_basic_alternative(pattern: &str) -> bool {
     has_escaped(pattern, "|")
 }
 
 /// Returns true if the pattern may be meant in the basic syntax: `\(` alone is the usual way to write a plain
 /// parenthesis.
-#[must_use]
 pub fn is_likely_basic(pattern: &str) -> bool {
     has_escaped(pattern, "|+?{")
 }

@@ -69,7 +69,6 @@ struct State {
 
 impl ReadAhead {
     /// Returns an empty queue without a thread.
-    #[must_use]
     pub fn new(control: Control) -> Self {
         Self { shared: Arc::default(), control, entered: 0, thread: None }
     }

@@ -39,7 +39,6 @@ pub struct SearchResult {
 
 impl SearchResult {
     /// Returns true if a path had to be changed to be shown.
-    #[must_use]
     pub fn has_lossy_path(&self) -> bool {
         let listed = self.counts.iter().map(|count| &count.path).chain(&self.files);
         self.matches.iter().any(|file| file.path.contains(char::REPLACEMENT_CHARACTER))
@@ -95,7 +94,6 @@ struct AtHand {
 
 impl<'s, 'w> Results<'s, 'w> {
     /// Returns an empty collection.
-    #[must_use]
     pub fn new(search: &'s Search<'w>) -> Self {
         Self {
             search,
@@ -110,7 +108,6 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Returns true if the page is full.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.budget.is_full() || self.files.is_full()
     }
@@ -242,7 +239,6 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Returns the result.
-    #[must_use]
     pub fn finish(self, files_searched: u64, notes: SearchWarnings) -> SearchResult {
         let wanted = self.search.manner.style.wanted;
         let full = self.is_full();

@@ -65,7 +65,6 @@ pub struct Rules {
 
 impl Rules {
     /// Returns the rules that the folders above `root` and the user's settings define for everything in it.
-    #[must_use]
     pub fn above(root: &Path, notes: &mut SearchWarnings) -> Arc<Self> {
         let user = GitignoreBuilder::new("").build_global().0;
         let mut rules = Arc::new(Self { user: Some(user), ..Self::empty(None) });
@@ -81,7 +80,6 @@ impl Rules {
     }
 
     /// Returns empty rules.
-    #[must_use]
     pub fn none() -> Arc<Self> {
         Arc::new(Self::empty(None))
     }
@@ -105,7 +103,6 @@ impl Rules {
     }
 
     /// Returns the rules of a subfolder of `parent`'s folder, in which `files` may exist.
-    #[must_use]
     pub fn extend(
         parent: &Arc<Self>,
         place: &RuleFolder<'_>,
@@ -140,7 +137,6 @@ impl Rules {
     }
 
     /// Returns the decision about `path`, which is relative to the workspace root.
-    #[must_use]
     pub fn verdict(&self, path: &Path, is_folder: bool) -> Verdict {
         let (mut rgignore, mut ignore) = (Verdict::None, Verdict::None);
         let (mut gitignore, mut exclude, mut user) = (Verdict::None, Verdict::None, Verdict::None);

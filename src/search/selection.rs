@@ -69,7 +69,6 @@ impl Kinds {
     pub const ALL: Self = Self { files: true, folders: true, symlinks: true, others: true };
 
     /// Returns true if `kind` is in the set.
-    #[must_use]
     pub fn has(self, kind: Kind) -> bool {
         match kind {
             Kind::File => self.files,
@@ -99,7 +98,6 @@ pub enum Admission {
 
 impl Selection {
     /// Selects everything of `kinds` that is neither hidden nor ignored.
-    #[must_use]
     pub fn of(kinds: Kinds) -> Self {
         Self {
             hidden: false,
@@ -114,7 +112,6 @@ impl Selection {
     }
 
     /// Returns true if the subfolders of a folder `depth` levels below the walked path are entered.
-    #[must_use]
     pub fn goes_below(&self, depth: usize) -> bool {
         depth < self.depth.map_or(DEPTH_MAX, |levels| levels.saturating_sub(1))
     }
@@ -128,14 +125,12 @@ impl Selection {
     }
 
     /// Decides about the entry at `path`, which is relative to the workspace root.
-    #[must_use]
     pub fn admit(&self, rules: &Rules, path: &Path, name: &[u8], kind: Kind) -> Admission {
         let rules = (!self.no_ignore).then_some(rules);
         self.admit_by(rules, self.hidden, path, name, kind)
     }
 
     /// Decides about an entry below a skipped one: neither rules nor dots count there.
-    #[must_use]
     pub fn admit_left_out(&self, path: &Path, name: &[u8], kind: Kind) -> Admission {
         self.admit_by(None, true, path, name, kind)
     }
@@ -188,7 +183,6 @@ pub struct Tracked {
 
 impl Tracked {
     /// Returns the tracked files of the repository that contains `root`; `None` outside of one.
-    #[must_use]
     pub fn round(root: &Path, notes: &mut SearchWarnings) -> Option<Self> {
         let (work_tree, index) = git_files::find(root)?;
         let below = root.strip_prefix(work_tree).map_or(&[][..], |path| path.as_os_str().as_bytes());
@@ -203,7 +197,6 @@ impl Tracked {
     }
 
     /// Returns true if the file at `path`, or one below that folder, is tracked.
-    #[must_use]
     pub fn has(&self, path: &[u8], kind: Kind) -> bool {
         let path = [&self.prefix, path].concat();
         match kind {

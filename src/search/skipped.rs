@@ -32,7 +32,6 @@ pub struct Empty<'w> {
 impl Empty<'_> {
     /// Returns advice on how to include skipped entries, if they may explain the empty result. `count` returns how many
     /// of the given entries would have been in the result.
-    #[must_use]
     pub fn advice(
         &self,
         mut count: impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
@@ -57,7 +56,6 @@ impl Empty<'_> {
     }
 
     /// Repeats the walk.
-    #[must_use]
     pub fn walk(&self) -> Walk<'_> {
         Walk::new(self.workspace, self.roots.clone(), self.selection.clone(), self.control.clone())
     }
@@ -96,7 +94,6 @@ enum Explained {
 }
 
 /// Returns true if a file is small enough for the second search.
-#[must_use]
 pub fn is_small(found: &WalkEntry) -> bool {
     found.stat().is_ok_and(|stat| fs::size_of(&stat) <= FILE_BYTES_MAX)
 }

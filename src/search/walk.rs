@@ -72,7 +72,6 @@ pub struct Walk<'w> {
 
 impl<'w> Walk<'w> {
     /// Returns a walk of `roots`; a root below another one is walked once, in its place.
-    #[must_use]
     pub fn new(
         workspace: &'w Workspace,
         mut roots: Vec<Root>,

@@ -22,13 +22,11 @@ pub struct TextSize {
 
 impl TextSize {
     /// Returns the size of a text, which need not be UTF-8.
-    #[must_use]
     pub fn of(text: &[u8]) -> Self {
         Self { bytes: text.len(), growth: growth_of(text) }
     }
 
     /// Returns the size of `bytes` bytes, none of which JSON escapes.
-    #[must_use]
     pub const fn plain(bytes: usize) -> Self {
         Self { bytes, growth: 0 }
     }
@@ -40,13 +38,11 @@ impl TextSize {
     }
 
     /// Returns the bytes that they take in an answer.
-    #[must_use]
     pub const fn in_answer(self) -> usize {
         self.bytes.saturating_add(self.growth)
     }
 
     /// Returns the bytes that exceed the room.
-    #[must_use]
     pub const fn beyond(self, room: AnswerRoom) -> usize {
         self.bytes.saturating_sub(room.bytes)
     }
@@ -70,7 +66,6 @@ pub struct AnswerRoom {
 
 impl AnswerRoom {
     /// Returns room for texts of at most `bound` bytes; 0 means no bound.
-    #[must_use]
     pub const fn new(bound: usize) -> Self {
         if bound == 0 {
             return Self { bytes: usize::MAX, in_answer: usize::MAX };
@@ -81,19 +76,16 @@ impl AnswerRoom {
     }
 
     /// Returns true if texts of that size fit.
-    #[must_use]
     pub const fn holds(self, size: TextSize) -> bool {
         size.bytes <= self.bytes && size.bytes.saturating_add(size.growth) <= self.in_answer
     }
 
     /// Returns the bytes that texts may have; `usize::MAX` means no bound.
-    #[must_use]
     pub const fn bytes(self) -> usize {
         self.bytes
     }
 
     /// Returns true if there is a bound.
-    #[must_use]
     pub const fn is_bounded(self) -> bool {
         self.bytes < usize::MAX
     }
@@ -121,13 +113,11 @@ impl AnswerRoom {
     }
 
     /// Returns true if a text of `bytes` bytes fits, to which the answer adds `growth`.
-    #[must_use]
     pub const fn takes(self, bytes: usize, growth: usize) -> bool {
         self.holds(TextSize { bytes, growth })
     }
 
     /// Returns true if nothing fits.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.bytes == 0 || self.in_answer == 0
     }
@@ -151,19 +141,16 @@ impl AnswerRoom {
     }
 
     /// Returns how many bytes at the start of a text fit: whole characters, at least one.
-    #[must_use]
     pub fn prefix_of(self, text: &[u8]) -> usize {
         prefix_within(text, self.bytes, self.in_answer)
     }
 
     /// Returns how many bytes at the start of a text fit; its last character may be cut.
-    #[must_use]
     pub fn start_of(self, text: &[u8]) -> usize {
         self.length_of(text, text.iter())
     }
 
     /// Returns how many bytes at the end of a text fit; its first character may be cut.
-    #[must_use]
     pub fn end_of(self, text: &[u8]) -> usize {
         self.length_of(text, text.iter().rev())
     }
@@ -189,7 +176,6 @@ impl AnswerRoom {
 
 /// Returns the length of the longest start of a text that has at most `length_max` bytes, and at most `cost_max` in an
 /// answer: whole characters, at least one.
-#[must_use]
 pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
     let (mut length, mut cost) = (0, 0);
     let mut is_taken = |bytes: usize, growth: usize| {
@@ -217,7 +203,6 @@ pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
 }
 
 /// Returns the bytes that an answer adds to a text: JSON escapes, and replacements for invalid UTF-8.
-#[must_use]
 pub fn growth_of(text: &[u8]) -> usize {
     let escapes = escapes_of(text);
     if std::str::from_utf8(text).is_ok() {

@@ -32,13 +32,11 @@ pub struct Unencodable {
 
 impl Charset {
     /// Returns the name in the standard.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.0.name()
     }
 
     /// Returns true for UTF-8, which a file needs no name for.
-    #[must_use]
     pub fn is_utf8(self) -> bool {
         self.0 == encoding_rs::UTF_8
     }
@@ -175,7 +173,6 @@ const DOUBLE_BYTE: [(&encoding_rs::Encoding, &[std::ops::RangeInclusive<u8>]); 5
 ///
 /// Letters of Western Europe stand alone among ASCII, Cyrillic ones in whole words, and characters of two bytes begin
 /// with the bytes of frequent characters.
-#[must_use]
 pub fn likely(bytes: &[u8]) -> Option<String> {
     /// Part of the characters that must be frequent ones, as a fraction.
     const FREQUENT: (usize, usize) = (3, 4);

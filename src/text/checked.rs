@@ -77,7 +77,6 @@ pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), Fault> {
 
 impl Fault {
     /// Returns the error for the file at `shown`.
-    #[must_use]
     pub fn error(self, shown: &str) -> Error {
         match self {
             Self::OutOfRange => Error::internal(format!(

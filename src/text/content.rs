@@ -39,7 +39,6 @@ pub enum Encoding {
 
 impl Encoding {
     /// Returns the name on the wire.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "utf-8",
@@ -51,7 +50,6 @@ impl Encoding {
     }
 
     /// Returns the encoding that the caller named.
-    #[must_use]
     pub const fn charset(self) -> Option<Charset> {
         match self {
             Self::Named(charset) => Some(charset),
@@ -95,7 +93,6 @@ pub enum Start {
 
 impl Start {
     /// Reads the first bytes; 4 are enough.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.starts_with(UTF8_BOM) {
             Self::Utf8Bom
@@ -111,7 +108,6 @@ impl Start {
     }
 
     /// Returns the length of the byte-order mark in bytes.
-    #[must_use]
     pub const fn bom_bytes(self) -> usize {
         match self {
             Self::Utf8Bom => 3,
@@ -149,7 +145,6 @@ pub struct Content {
 
 impl Content {
     /// Returns the size that the file would have with the text `body`, in bytes.
-    #[must_use]
     pub fn bytes_of(&self, body: &[u8]) -> usize {
         encoded_bytes(self.encoding, self.bom, body)
     }
@@ -181,14 +176,12 @@ impl Content {
     }
 
     /// Returns the size that the file would have with `body` added to its text, in bytes.
-    #[must_use]
     pub fn bytes_with(&self, body: &[u8]) -> usize {
         let Self { encoding, bom, .. } = *self;
         encoded_bytes(encoding, bom, &self.body).saturating_add(encoded_bytes(encoding, false, body))
     }
 
     /// Returns the style of the line endings in the body.
-    #[must_use]
     pub fn line_ending(&self) -> LineEnding {
         LineEnding::of(&self.body)
     }
@@ -259,13 +252,11 @@ impl<'a> View<'a> {
     }
 
     /// Returns the size that the file would have with the text `body`, in bytes.
-    #[must_use]
     pub fn bytes_of(&self, body: &[u8]) -> usize {
         encoded_bytes(self.encoding, self.bom, body)
     }
 
     /// Returns a range of the body as it is on disk: encoded, and with the byte-order mark if it begins the file.
-    #[must_use]
     pub fn on_disk(&self, range: &Range<usize>) -> Cow<'_, [u8]> {
         let part = slice_or_empty(&self.body, range.clone());
         let is_start = range.start == 0;
@@ -310,7 +301,6 @@ fn is_utf8(bytes: &[u8]) -> bool {
 
 /// Returns true if the first bytes of a file look binary: a NUL within the first 8,000, and no byte-order mark of
 /// UTF-16.
-#[must_use]
 pub fn looks_binary(start: &[u8]) -> bool {
     if matches!(Start::of(start), Start::Utf16(_) | Start::Utf32) {
         return false;
@@ -328,7 +318,6 @@ fn is_known_binary(start: &[u8]) -> bool {
 }
 
 /// Returns the MIME type that the first bytes of a file indicate.
-#[must_use]
 pub fn mime_of(start: &[u8]) -> &'static str {
     infer::get(start).map_or("application/octet-stream", |kind| kind.mime_type())
 }

@@ -29,7 +29,6 @@ pub struct Counts {
 }
 
 /// Counts the lines added and removed from `old` to `new`; an ending is part of its line.
-#[must_use]
 pub fn counts(old: &[u8], new: &[u8]) -> Counts {
     let (old, new) = middle(old, new);
     let (old_lines, new_lines) = (lines::count(old), lines::count(new));
@@ -63,7 +62,6 @@ fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 ///
 /// Its header has `old_name` and `new_name` as they are. Bytes that are not UTF-8 are shown lossily, so it is for
 /// reading only.
-#[must_use]
 pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max: usize) -> String {
     let mut text = format!("--- {}\n+++ {}\n", escaped::name(old_name), escaped::name(new_name));
     if [old, new].iter().map(|side| lines::count(side)).sum::<u64>() > 2 * LINES_MAX as u64 {
@@ -291,7 +289,6 @@ fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
 }
 
 /// Returns true if a diff of two contents has hunks, and not only a note that they differ.
-#[must_use]
 pub fn has_hunks(old: &[u8], new: &[u8]) -> bool {
     old.len().max(new.len()) <= BYTES_MAX && !is_binary(old) && !is_binary(new)
 }

@@ -9,14 +9,12 @@ use crate::text::lines::LineEnding;
 
 /// Returns true if a character controls a terminal or the order of the text instead of being shown: controls, line
 /// separators, and direction marks.
-#[must_use]
 pub fn is_active(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns a name unchanged, or in double quotes with the escapes of git and C if it has an active character.
-#[must_use]
 pub fn name(name: &str) -> Cow<'_, str> {
     if !name.contains(is_active) {
         return Cow::Borrowed(name);
@@ -33,13 +31,11 @@ pub fn name(name: &str) -> Cow<'_, str> {
 }
 
 /// Returns a message on one line, with its active characters escaped in place.
-#[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_active)
 }
 
 /// Returns a text of several lines with its active characters escaped in place, except line feeds and tabs.
-#[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| is_active(character) && !matches!(character, '\n' | '\t'))
 }
@@ -100,20 +96,17 @@ const LOOK_ALIKES: [char; 16] = [
 /// A tab becomes `→`, a blank at the end of the line `·`, a carriage return `␍`. No-break and other odd blanks,
 /// invisible and control characters, typographic quotes and dashes become their number, such as `‹U+00A0›`, and bytes
 /// that are not UTF-8 theirs, such as `‹0xE9›`. The line feed stays.
-#[must_use]
 pub fn visible(line: &[u8]) -> String {
     marked(line, |character| is_unseen(character) || LOOK_ALIKES.contains(&character))
 }
 
 /// Returns a line as [`visible`] does, but with look-alikes unchanged.
-#[must_use]
 pub fn visible_blanks(line: &[u8]) -> String {
     marked(line, is_unseen)
 }
 
 /// Returns a line of output that cannot control a terminal: control characters become their number, except tabs and the
 /// line ending, and so do characters that change the direction of text.
-#[must_use]
 pub fn visible_controls(line: &str) -> String {
     let body = line.trim_end_matches(['\r', '\n']);
     let ending = str_or_empty(line, body.len()..);
@@ -131,7 +124,6 @@ pub fn visible_controls(line: &str) -> String {
 }
 
 /// Returns a path for a warning; a very long one is shortened to its start and end.
-#[must_use]
 pub fn short_path(path: &str) -> Cow<'_, str> {
     let length = path.chars().count();
     if length <= PATH_CHARACTERS_MAX {
@@ -204,7 +196,6 @@ pub struct OddCharacter {
 }
 
 /// Returns the characters that nobody types and that only `new` has, each with its first line; at most `count_max`.
-#[must_use]
 pub fn odd_characters(old: &[u8], new: &[u8], count_max: usize) -> Vec<OddCharacter> {
     let mut found: Vec<OddCharacter> = Vec::new();
     // Nearly every text is plain, which one pass over its bytes shows.
@@ -240,7 +231,6 @@ const fn is_odd(character: char) -> bool {
 }
 
 /// Returns a warning about the line endings of a new text, to follow the name of its file.
-#[must_use]
 pub fn odd_line_endings(old: Option<&[u8]>, new: &[u8]) -> Option<&'static str> {
     let first = new.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
     let is_script = |text: &[u8]| text.starts_with(b"#!");

@@ -27,7 +27,6 @@ pub struct Occurrences<'a> {
 
 impl<'a> Occurrences<'a> {
     /// Returns the occurrences of `needle`; an empty needle has none.
-    #[must_use]
     pub fn of(text: &'a [u8], needle: &'a [u8]) -> Self {
         let finder = Finder::new(needle);
         Self { text, needle, finder, from: 0, last: None, borders: Vec::new(), matched: 0 }

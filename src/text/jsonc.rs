@@ -183,7 +183,6 @@ pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault
 }
 
 /// Returns true if the text is an object without members and comments.
-#[must_use]
 pub fn is_empty(text: &str) -> bool {
     text.chars().filter(|character| !BLANKS.contains(character)).eq(['{', '}']) || is_blank(text)
 }
@@ -250,7 +249,6 @@ fn with_endings_of<'n>(text: &str, new: &'n str) -> Cow<'n, str> {
 }
 
 /// Returns the blanks at the start of the line that contains a byte.
-#[must_use]
 pub fn indent_at(text: &str, at: usize) -> String {
     let before = str_or_empty(text, ..at);
     let line = before.rsplit('\n').next().unwrap_or_default();

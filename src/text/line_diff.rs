@@ -31,7 +31,6 @@ pub struct LineDiff {
 }
 
 /// Compares two lists of lines as they are given; an ending that is part of a line counts.
-#[must_use]
 pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
     let (old_rest, new_rest) = (slice_or_empty(old, head..), slice_or_empty(new, head..));
@@ -216,7 +215,6 @@ fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
 const ABSENT: u32 = u32::MAX;
 
 /// Returns the differences between two lists of numbers, in order and without gaps.
-#[must_use]
 pub fn of_numbers(old: &[u32], new: &[u32]) -> Vec<DiffOp> {
     let mut found = Compact::new(Replace::new(Capture::new()), old, new);
     let Ok(()) = myers::diff(&mut found, old, 0..old.len(), new, 0..new.len());

@@ -26,7 +26,6 @@ pub enum LineEnding {
 
 impl LineEnding {
     /// Returns the style of all of `text`.
-    #[must_use]
     pub fn of(text: &[u8]) -> Self {
         let mut endings = Endings::default();
         endings.count(text);
@@ -34,7 +33,6 @@ impl LineEnding {
     }
 
     /// Returns the byte after which a file of this style is cut into lines.
-    #[must_use]
     pub const fn terminator(self) -> u8 {
         match self {
             Self::Cr => b'\r',
@@ -43,7 +41,6 @@ impl LineEnding {
     }
 
     /// Returns the bytes of a uniform style; `None` for `mixed` and `none`.
-    #[must_use]
     pub const fn bytes(self) -> Option<&'static [u8]> {
         match self {
             Self::Lf => Some(b"\n"),
@@ -92,7 +89,6 @@ impl Endings {
     }
 
     /// Returns the style that the counts indicate.
-    #[must_use]
     pub const fn style(&self) -> LineEnding {
         match (self.lf > 0, self.crlf > 0, self.cr > 0) {
             (false, false, false) => LineEnding::None,
@@ -111,7 +107,6 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns all of [`lines`] in a list, allocated once.
-#[must_use]
 pub fn all(text: &[u8]) -> Vec<&[u8]> {
     let mut all = Vec::with_capacity(usize::try_from(count(text)).unwrap_or(0));
     all.extend(lines(text));
@@ -136,14 +131,12 @@ pub(super) fn cut_after(text: &[u8], terminator: u8) -> impl Iterator<Item = &[u
 
 /// Returns the byte after which `text` is cut into lines: LF, or CR if there is no LF. It usually reads only the first
 /// line, whereas [`LineEnding::of`] reads them all.
-#[must_use]
 pub fn terminator(text: &[u8]) -> u8 {
     let is_cr = memchr::memchr(b'\n', text).is_none() && memchr::memchr(b'\r', text).is_some();
     if is_cr { b'\r' } else { b'\n' }
 }
 
 /// Returns the number of lines that [`lines`] returns.
-#[must_use]
 pub fn count(text: &[u8]) -> u64 {
     let terminator = terminator(text);
     let ended = memchr::memchr_iter(terminator, text).count() as u64;
@@ -151,14 +144,12 @@ pub fn count(text: &[u8]) -> u64 {
 }
 
 /// Returns a line without its ending.
-#[must_use]
 pub fn without_ending(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Returns the ending of a line, which may be empty.
-#[must_use]
 pub fn ending_of(line: &[u8]) -> &[u8] {
     slice_or_empty(line, without_ending(line).len()..)
 }
@@ -167,7 +158,6 @@ pub fn ending_of(line: &[u8]) -> &[u8] {
 const CHUNKS_BYTES: [usize; 3] = [4096, 32, 1];
 
 /// Returns how many bytes two texts have in common at their start.
-#[must_use]
 pub fn common_start(one: &[u8], other: &[u8]) -> usize {
     let mut same = 0;
     for size in CHUNKS_BYTES {
@@ -180,7 +170,6 @@ pub fn common_start(one: &[u8], other: &[u8]) -> usize {
 }
 
 /// Returns how many bytes two texts have in common at their end.
-#[must_use]
 pub fn common_end(one: &[u8], other: &[u8]) -> usize {
     let mut same = 0;
     for size in CHUNKS_BYTES {
@@ -205,7 +194,6 @@ pub struct Common {
 }
 
 /// Counts the lines that two texts have in common at their start, and then at their end.
-#[must_use]
 pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
     let ending = terminator(one);
     let same_start = common_start(one, other);
@@ -241,7 +229,6 @@ pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
 }
 
 /// Returns `text` with every LF, CR LF and (if there is no LF at all) CR replaced by `ending`.
-#[must_use]
 pub fn with_ending(text: &[u8], ending: &[u8]) -> Vec<u8> {
     let mut converted = Vec::with_capacity(text.len() + text.len() / 16);
     for line in lines(text) {
@@ -276,7 +263,6 @@ impl fmt::Display for LineSpan {
 /// Returns the byte range of some lines, with their endings; lines after the end of the text add nothing.
 ///
 /// Returns `None` if the first line does not exist. An empty text has no lines.
-#[must_use]
 pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
     let terminator = terminator(body);
     let start = match usize::try_from(span.first).ok()?.checked_sub(2) {
@@ -294,7 +280,6 @@ pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
 
 /// Returns a text for whole lines, with the final ending of the lines `old`. An empty text stays empty, which removes
 /// the lines.
-#[must_use]
 pub fn ending_like<'a>(new: &'a [u8], old: &[u8], style: LineEnding) -> std::borrow::Cow<'a, [u8]> {
     let (old_ends, new_ends) = (ends(old, style), ends(new, style) || new.ends_with(b"\n"));
     match (new.is_empty(), old_ends, new_ends) {
@@ -321,7 +306,6 @@ const TAB_COLUMNS: usize = 8;
 /// indented more below it, the line that closes it, and the comments and attributes right above it. A line with more
 /// indented ones below it is itself such a header. Outside of all blocks, it is the paragraph that contains the line. A
 /// blank line is part of the block that contains it.
-#[must_use]
 pub fn enclosing_block(lines: &[&[u8]], at: usize) -> (usize, usize) {
     let Some(at) = nearest_text(lines, at) else {
         return (at, at);

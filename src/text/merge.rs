@@ -178,7 +178,6 @@ pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<
 
 /// Undoes a change, from `base` to `mine`, in `theirs`: each hunk is reverted unless others changed its lines since. In
 /// that case their lines stay.
-#[must_use]
 pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
     let texts = Texts::of(mine, base, theirs);
     let (regions, _) = texts.regions(meet);
@@ -207,7 +206,6 @@ pub struct Labels<'a> {
 /// first line in `one`; at most `bytes_max` bytes, cut at a whole line.
 ///
 /// Bytes that are not UTF-8 are shown lossily, so it is for reading only.
-#[must_use]
 pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, bytes_max: usize) -> String {
     let texts = Texts::of(base, one, other);
     let (regions, is_coarse) = texts.regions(touch);
@@ -251,7 +249,6 @@ fn cut(text: String, bytes_max: usize) -> String {
 
 impl Conflict {
     /// Returns the error for a merge into the file at `shown`.
-    #[must_use]
     pub fn error(self, shown: &str) -> Error {
         match self {
             Self::SameLines => {

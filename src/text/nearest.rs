@@ -41,7 +41,6 @@ pub struct Nearest {
 }
 
 /// Returns the region of `body` most similar to `wanted`, if one is similar enough to show.
-#[must_use]
 pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
     let (file, wanted_lines) = (bare_lines(body), bare_lines(wanted));
     let region = elided(body, wanted, &file).or_else(|| {
@@ -52,7 +51,6 @@ pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
 }
 
 /// Returns the region of `body` from line `first` to line `last`, compared with `wanted`.
-#[must_use]
 pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nearest> {
     let index = |line: u64| usize::try_from(line).ok();
     compared(body, wanted, index(first)?.checked_sub(1)?..index(last)?)
@@ -433,7 +431,6 @@ pub(super) fn visible_lines(lines: &[&[u8]]) -> String {
 
 /// Returns a line with tabs, carriage returns, trailing and odd blanks, invisible characters and invalid bytes made
 /// visible. The CR of CR LF is not shown, since matching ignores it.
-#[must_use]
 pub fn visible(line: &[u8]) -> String {
     let body = line.strip_suffix(b"\n").map_or(line, |body| body.strip_suffix(b"\r").unwrap_or(body));
     let mut shown = escaped::visible_blanks(shortened(body));

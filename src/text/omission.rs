@@ -60,7 +60,6 @@ const VOCABULARY: &str = " a above all and are as attributes before below body b
     unchanged unmodified up variables with ";
 
 /// Returns how certain a marker is, if the line contains nothing else.
-#[must_use]
 pub fn marker(line: &[u8]) -> Option<Marker> {
     let line = std::str::from_utf8(line).ok()?.trim();
     if !line.contains("..") && !line.contains('…') && !line.contains('⋮') {
@@ -165,7 +164,6 @@ fn without_dots<'a>(
 }
 
 /// Returns the text before and after an omitted middle, marked by `...` or `…`; `None` if nothing is omitted there.
-#[must_use]
 pub fn around_ellipsis(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let find = |mark: &[u8]| {
         Some((memchr::memmem::find(text, mark)?, memchr::memmem::rfind(text, mark)? + mark.len()))
@@ -184,7 +182,6 @@ pub fn around_ellipsis(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Returns the first line of `new` that marks omitted text and is not in `old`: its number, from 1, and its text.
-#[must_use]
 pub fn first_omission<'a>(new: &'a [u8], old: &[u8]) -> Option<(usize, &'a [u8])> {
     let is_known = |marker: &[u8]| {
         old.split(|&byte| matches!(byte, b'\n' | b'\r')).any(|line| line.trim_ascii() == marker)

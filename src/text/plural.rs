@@ -5,7 +5,6 @@ use std::fmt::Display;
 /// Returns a count with its noun, given in the singular: `1 file`, `2 files`, `0 entries`.
 ///
 /// The last word takes the plural by the regular rules of English.
-#[must_use]
 pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str) -> String {
     if count == N::from(1) {
         return format!("{count} {singular}");
@@ -21,7 +20,6 @@ pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str
 }
 
 /// Returns the first names of a list, for a message.
-#[must_use]
 pub fn some_of(names: &[String]) -> String {
     /// Largest number of names.
     const NAMED: usize = 5;

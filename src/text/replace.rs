@@ -25,7 +25,6 @@ pub struct Flat<'a> {
 
 impl<'a> Flat<'a> {
     /// Flattens a whole file.
-    #[must_use]
     pub fn of(body: &'a [u8]) -> Self {
         if memchr::memchr(b'\r', body).is_none() {
             return Self { text: Cow::Borrowed(body), pairs: Vec::new() };
@@ -50,13 +49,11 @@ impl<'a> Flat<'a> {
     }
 
     /// Returns the original offset of a flattened one; that of the CR if an LF replaces CR LF.
-    #[must_use]
     pub fn original(&self, offset: usize) -> usize {
         offset + self.pairs.partition_point(|&pair| pair < offset)
     }
 
     /// Returns the flattened offset of an original one.
-    #[must_use]
     pub fn flattened(&self, offset: usize) -> usize {
         let (mut low, mut high) = (0, self.pairs.len());
         while low < high {
@@ -71,7 +68,6 @@ impl<'a> Flat<'a> {
 
 /// Flattens the line endings of an old or a new text as in the file `body`: CR alone is an ending only in a file that
 /// has no other.
-#[must_use]
 pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
     if memchr::memchr(b'\r', needle).is_none() {
         return Cow::Borrowed(needle);
@@ -84,7 +80,6 @@ pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
 }
 
 /// Returns true if two texts differ only in their line endings.
-#[must_use]
 pub fn same_but_for_endings(one: &[u8], other: &[u8]) -> bool {
     Flat::of(one).text == Flat::of(other).text
 }
@@ -92,7 +87,6 @@ pub fn same_but_for_endings(one: &[u8], other: &[u8]) -> bool {
 /// Returns every place of `needle` in `body`, as byte ranges. Places may overlap.
 ///
 /// With `word`, it skips places inside a longer word: letters, digits and `_` of any script, as for `grep -w`.
-#[must_use]
 pub fn places(body: &[u8], needle: &[u8], word: bool) -> Vec<Range<usize>> {
     each_place(&Flat::of(body), &flat_needle(needle, body), word).collect()
 }
@@ -146,7 +140,6 @@ fn last_character(text: &[u8]) -> Option<char> {
 }
 
 /// Returns the first and last lines, from 1, of the first `listed_max` ranges, which ascend.
-#[must_use]
 pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> Vec<(u64, u64)> {
     let terminator = lines::terminator(body);
     let count = |from: usize, to: usize| {

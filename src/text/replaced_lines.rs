@@ -20,7 +20,6 @@ pub struct ReplacedLines {
 impl ReplacedLines {
     /// Returns the lines that differ if `old`, which follow `skipped` other lines, became `new`; `None` if they are
     /// equal but for their endings. Equal lines at both ends are not replaced.
-    #[must_use]
     pub fn between(skipped: u64, old: &[&[u8]], new: &[&[u8]]) -> Option<Self> {
         let is_same =
             |(old, new): &(&&[u8], &&[u8])| lines::without_ending(old) == lines::without_ending(new);
@@ -38,7 +37,6 @@ impl ReplacedLines {
 /// outside them is unchanged.
 ///
 /// Returns `None` if the places do not tell, because the lines of the two texts end in other bytes.
-#[must_use]
 pub fn at_places(
     (old, places): (&[u8], &[Range<usize>]),
     (new, ranges): (&[u8], &[Range<usize>]),
@@ -78,7 +76,6 @@ pub fn at_places(
 }
 
 /// Compares two texts and lists the replaced lines.
-#[must_use]
 pub fn compared(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
     let Common { head, tail, one, other } = lines::common_lines(old, new);
     let (old_lines, new_lines) = (one - tail - head, other - tail - head);
@@ -124,7 +121,6 @@ struct Cluster {
 ///   new        1 2 3 4 5 6  [] 7 8 9
 ///
 /// Line 7 was line 6, next to the other: lines 5 and 6 became two lines.
-#[must_use]
 pub fn together(first: &[ReplacedLines], second: &[ReplacedLines]) -> Vec<ReplacedLines> {
     let mut parts = Vec::with_capacity(first.len() + second.len());
     let (mut lost, mut gained) = (0, 0);

@@ -6,7 +6,6 @@ const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
 const PLAIN: &[u8] = b"_-./=:,@%+";
 
 /// Joins words into one text that a shell splits into the same words.
-#[must_use]
 pub fn join(words: &[impl AsRef<str>]) -> String {
     let is_plain = |word: &str| {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || PLAIN.contains(&byte))
@@ -18,7 +17,6 @@ pub fn join(words: &[impl AsRef<str>]) -> String {
 }
 
 /// Returns the command that a list of words means: the text itself if the words call a shell with it.
-#[must_use]
 pub fn command_of(words: &[impl AsRef<str>]) -> String {
     match words {
         [shell, flag, command] if is_shell(shell.as_ref()) && is_command_flag(flag.as_ref()) => {

@@ -3,7 +3,6 @@
 use crate::text::line_diff;
 
 /// Returns the similarity of two texts by their characters, from 0 (nothing in common) to 1 (equal).
-#[must_use]
 pub fn ratio(one: &str, other: &str) -> f32 {
     let (one, other): (Vec<u32>, Vec<u32>) =
         (one.chars().map(u32::from).collect(), other.chars().map(u32::from).collect());
@@ -12,7 +11,6 @@ pub fn ratio(one: &str, other: &str) -> f32 {
 
 /// Returns the `most` candidates that are most similar to a name, each at least `least` (0 to 1), best first. Ties are
 /// sorted by name.
-#[must_use]
 pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) -> Vec<&'a str> {
     similar::get_close_matches(name, candidates, most, least)
 }

@@ -89,7 +89,6 @@ pub struct Slicer {
 
 impl Slicer {
     /// Creates a slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
-    #[must_use]
     pub fn new(wanted: &[SliceBounds], terminator: u8, charset: Option<Charset>) -> Self {
         let cutters = wanted.iter().map(|&wanted| Cutter::new(wanted, terminator)).collect();
         let endings = Endings::default();
@@ -409,7 +408,6 @@ impl Cutter {
 }
 
 /// Returns true if a line, with its ending, is too long for an answer by itself, and so long that it is clipped.
-#[must_use]
 pub fn is_very_long(line: &[u8], room: AnswerRoom) -> bool {
     is_long(line.len(), growth_of(line), room)
 }
@@ -420,7 +418,6 @@ const fn is_long(length: usize, growth: usize, room: AnswerRoom) -> bool {
 }
 
 /// Returns the bytes to keep of a very long line that is clipped: whole characters, at least one.
-#[must_use]
 pub fn clipped_bytes(line: &[u8], room: AnswerRoom) -> usize {
     let most = (room.bytes() / CLIPPED_PART).min(CLIPPED_BYTES_MAX);
     prefix_within(line, most, most)

@@ -152,7 +152,6 @@ fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: En
 }
 
 /// Converts LF in a text to the line ending of the file, if that is uniform.
-#[must_use]
 pub fn in_style_of(content: &Content, text: &[u8]) -> Vec<u8> {
     match content.line_ending().bytes() {
         Some(ending) if ending != b"\n" => lines::with_ending(text, ending),

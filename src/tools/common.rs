@@ -141,7 +141,6 @@ pub struct ContentOptions {
 
 impl ContentOptions {
     /// Returns the diff limits of the response; the policy limits diffs that were requested without one.
-    #[must_use]
     pub fn diff_wanted(&self, policy: &Policy) -> DiffWanted {
         let default = if self.diff { policy.max_bytes() } else { DIFF_BYTES };
         let is_wanted = self.diff || self.change.dry_run;
@@ -161,7 +160,6 @@ pub struct DiffWanted {
 
 impl DiffWanted {
     /// Returns the diff of one file, if requested.
-    #[must_use]
     pub fn of(self, shown: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<String> {
         let bytes_max = self.bytes_max?;
         let name = |side: &str, bytes: Option<&[u8]>| {
@@ -199,7 +197,6 @@ pub fn view(current: &Current, charset: Option<Charset>) -> Result<View<'_>, Err
 }
 
 /// Returns the error for a file whose text could not be written back unchanged.
-#[must_use]
 pub fn unsupported_encoding(shown: &str, unsupported: Unsupported) -> Error {
     let lossy = |what: &str| format!("{shown} {what}: as text it could not be written back unchanged");
     let error = |message: String| Error::new(ErrorKind::UnsupportedEncoding, message).at(shown);
@@ -261,7 +258,6 @@ pub fn must_be_encodable(encoding: Encoding, new: &[u8], (shown, old): (&str, &[
 }
 
 /// Returns the error for a character of a text that the encoding of a file does not have.
-#[must_use]
 pub fn unencodable(shown: &str, what: &str, missing: Unencodable) -> Error {
     let Unencodable { charset, character, line } = missing;
     let (name, number) = (charset.name(), u32::from(character));
@@ -298,7 +294,6 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &'static str, shown
 }
 
 /// Returns the line of a change in the snapshot log, with paths relative to the root.
-#[must_use]
 pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
     match paths {
         [path] => format!("{tool}: {path}"),
@@ -378,7 +373,6 @@ impl Refusals {
 }
 
 /// Adds the other errors to the error about files that were not read.
-#[must_use]
 pub fn also_refused(error: Error, message: Message, listed: impl Into<Value>) -> Error {
     error.add_to_message(Message::from("; also, ").then(message)).detail("refused", listed)
 }
@@ -425,20 +419,17 @@ pub fn parse_mode(text: &str) -> Result<u32, Error> {
 }
 
 /// Returns the current time, in seconds since 1970.
-#[must_use]
 pub fn time_now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
 /// Returns a time in seconds since 1970 as RFC 3339, UTC.
-#[must_use]
 pub fn time_text(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
 /// Returns the bytes of a file, to interpret a request; `None` if they cannot be read.
-#[must_use]
 pub fn bytes_at(workspace: &Workspace, place: &ResolvedPath) -> Option<Vec<u8>> {
     /// Largest file that is read.
     const BYTES_MAX: u64 = 64 << 20;

@@ -350,7 +350,6 @@ fn toml_of(value: &Json) -> String {
 }
 
 /// Returns a policy file with the default of every setting, each explained and commented out.
-#[must_use]
 pub fn example() -> String {
     let mut lines = Vec::new();
     let mut table = "";

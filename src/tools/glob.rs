@@ -212,7 +212,6 @@ fn folders(workspace: &Workspace, found: &[WorkspacePath]) -> Option<String> {
 }
 
 /// Returns the error for a walk that did not finish.
-#[must_use]
 pub fn ran_out(found: u64) -> Error {
     Error::new(
         ErrorKind::Timeout,

@@ -246,13 +246,11 @@ pub struct Text {
 
 impl Text {
     /// Returns a text for the command line, whose entries end in LF or NUL.
-    #[must_use]
     pub fn new(null: bool) -> Self {
         Self { separator: if null { 0 } else { b'\n' }, ..Self::default() }
     }
 
     /// Returns a text for a client that gives fields.
-    #[must_use]
     pub fn of_fields() -> Self {
         Self { names_fields: true, ..Self::new(false) }
     }
@@ -264,7 +262,6 @@ impl Text {
     }
 
     /// Returns true for a dry run.
-    #[must_use]
     pub const fn is_of_a_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -276,13 +273,11 @@ impl Text {
     }
 
     /// Returns true if the reader is a person at a terminal.
-    #[must_use]
     pub fn is_for_a_person(&self) -> bool {
         self.reader != Reader::Program
     }
 
     /// Returns a word, coloured if the reader wants that.
-    #[must_use]
     pub fn paint(&self, paint: Paint, word: &str) -> String {
         match self.reader {
             Reader::Person { color: true } if !word.is_empty() => {
@@ -318,13 +313,11 @@ impl Text {
     }
 
     /// Returns a field with a value, in the form of the reader's next request.
-    #[must_use]
     pub fn option(&self, field: &str, value: impl std::fmt::Display) -> String {
         format!("{} {value}", self.switch(field))
     }
 
     /// Returns a field without a value, in the form of the reader's next request.
-    #[must_use]
     pub fn switch(&self, field: &str) -> String {
         if self.names_fields { field.to_owned() } else { format!("--{}", field.replace('_', "-")) }
     }
@@ -469,7 +462,6 @@ pub struct ToolEntry {
 
 impl ToolEntry {
     /// Returns a description of the tool, for a person or a model that has only this text.
-    #[must_use]
     pub fn description(&self) -> String {
         let command = (self.command)();
         let about = command.get_long_about().or_else(|| command.get_about());
@@ -478,26 +470,22 @@ impl ToolEntry {
 
     /// Returns the first paragraphs of the description, which a model needs before it calls the tool. The rest is for
     /// help and man pages.
-    #[must_use]
     pub fn summary(&self) -> String {
         self.description().split("\n\n").take(2).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns a description of the tool in one line.
-    #[must_use]
     pub fn title(&self) -> String {
         (self.command)().get_about().map(ToString::to_string).unwrap_or_default()
     }
 }
 
 /// Returns a tool by its type, without its types.
-#[must_use]
 pub const fn entry_of<T: Tool + 'static>() -> &'static ToolEntry {
     &const { entry::<T>() }
 }
 
 /// Converts a tool to its entry without types.
-#[must_use]
 pub const fn entry<T: Tool + 'static>() -> ToolEntry {
     ToolEntry {
         name: T::NAME,
@@ -574,7 +562,6 @@ pub const COMMON_FIELDS: [CommonField; 4] = [
 
 impl CommonField {
     /// Returns true if a call to a server may give the field, for a tool with this effect.
-    #[must_use]
     pub fn is_of_call(&self, effect: Effect) -> bool {
         match self.scope {
             Scope::Process => false,
@@ -584,13 +571,11 @@ impl CommonField {
     }
 
     /// Returns true if a request on the command line may give the field, for a tool with this effect.
-    #[must_use]
     pub fn is_of(&self, effect: Effect) -> bool {
         self.scope != Scope::Change || effect != Effect::Reads
     }
 
     /// Returns the JSON Schema of the field.
-    #[must_use]
     pub fn schema(&self) -> Value {
         serde_json::json!({ "type": self.kind, "description": self.description })
     }

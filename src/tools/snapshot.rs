@@ -125,7 +125,6 @@ pub struct Stat {
 
 impl Stat {
     /// Returns the size of `snapshot`.
-    #[must_use]
     pub fn of(snapshot: &crate::engine::snapshot::Snapshot) -> Self {
         let files = &snapshot.files;
         Self {

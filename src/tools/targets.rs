@@ -17,7 +17,6 @@ use crate::text::similarity;
 pub const MOVED_TO: &str = "moved_to";
 
 /// Adds the new path to `not_found` if this session has moved the file; returns other errors unchanged.
-#[must_use]
 pub fn or_moved(engine: &Engine, error: Error) -> Error {
     let is_open = error.kind() == ErrorKind::NotFound && !error.details().contains_key(MOVED_TO);
     let Some(shown) = error.path().filter(|_| is_open).map(str::to_owned) else { return error };
@@ -39,13 +38,11 @@ fn moved_from(engine: &Engine, shown: &str) -> Option<MovedPath> {
 }
 
 /// Returns true if a path is one of these places or lies below one, or if there are no places.
-#[must_use]
 pub fn lies_in_any(path: &[u8], places: &[ResolvedPath]) -> bool {
     places.is_empty() || places.iter().any(|place| lies_in(path, place.path()))
 }
 
 /// Returns true if a path is `folder` or lies below it.
-#[must_use]
 pub fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
     let rest = path.strip_prefix(folder.as_bytes());
     folder.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -178,7 +175,6 @@ pub fn commit_named(store: &Store, name: &str, field: &str) -> Result<String, Er
 }
 
 /// Returns the error for an unknown snapshot.
-#[must_use]
 pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
     let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
     if near.is_empty() {
@@ -210,7 +206,6 @@ pub struct ChosenSession {
 }
 
 /// Returns a note if the snapshots have changes of the caller's session that are missing in lbx's state.
-#[must_use]
 pub fn lost_state(engine: &Engine) -> Option<String> {
     let session = engine.session();
     let store = record::find(engine).ok()??;

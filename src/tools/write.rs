@@ -154,7 +154,6 @@ impl Tool for Write {
 
 impl Response {
     /// Returns the response to a change of `current` to `bytes`, without the diff.
-    #[must_use]
     pub fn of(current: &Current, bytes: &[u8]) -> Self {
         let counts = diff::counts(current.bytes(), bytes);
         Self {
@@ -170,7 +169,6 @@ impl Response {
     }
 
     /// Returns the response if the file has these bytes already.
-    #[must_use]
     pub fn already_applied(current: &Current) -> Self {
         Self {
             path: current.place().shown().to_owned(),

@@ -86,7 +86,6 @@ impl Tier {
     ];
 
     /// Returns the name on the wire.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::TrailingWhitespace => "trailing_whitespace",
@@ -99,7 +98,6 @@ impl Tier {
     }
 
     /// Returns the difference, as part of a sentence.
-    #[must_use]
     pub const fn difference(self) -> &'static str {
         match self {
             Self::TrailingWhitespace => "blanks at the ends of lines",
@@ -126,7 +124,6 @@ pub struct TierMatch {
 /// Looks for `old` in `text`, both with LF line endings, within a range of its bytes.
 ///
 /// Returns the result of the first tier with a match, with `new` in the form of the file.
-#[must_use]
 pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Option<TierMatch> {
     let inside = |place: &Range<usize>| within.start <= place.start && place.end <= within.end;
     let work = Work::new();

@@ -61,7 +61,6 @@ pub struct Document<'a> {
 impl Document<'_> {
     /// Returns the part of a section that is replaced: all after the header, or only the text before the first
     /// subsection.
-    #[must_use]
     pub fn body(&self, at: usize, with_subsections: bool) -> Range<usize> {
         let start = self.headings.get(at).map_or(0, |heading| heading.span.end);
         let end = if with_subsections {
@@ -73,7 +72,6 @@ impl Document<'_> {
     }
 
     /// Returns the line, from 1, that contains a byte of the text.
-    #[must_use]
     pub fn line_of(&self, at: usize) -> u64 {
         memchr::memchr_iter(self.terminator, slice_or_empty(self.text, ..at)).count() as u64 + 1
     }
@@ -294,7 +292,6 @@ impl Document<'_> {
 }
 
 /// Returns the content without the header of the section, if it begins with that.
-#[must_use]
 pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'t [u8]> {
     let headings = outline(content);
     let first = headings.first()?;
@@ -304,7 +301,6 @@ pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'
 }
 
 /// Returns the headers in a content that would end the section.
-#[must_use]
 pub fn headers_that_end(content: &[u8], level: u8, with_subsections: bool) -> Vec<Heading> {
     let mut headings = outline(content);
     headings.retain(|heading| !with_subsections || heading.level <= level);

@@ -43,7 +43,6 @@ impl Name {
     }
 
     /// Reads a name: a header if it can be one, else a title.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         Self::of_header(text).unwrap_or_else(|| Self::of_title(text))
     }
@@ -70,7 +69,6 @@ impl Name {
 }
 
 /// Returns true if two titles look the same.
-#[must_use]
 pub fn same(one: &str, other: &str) -> bool {
     one == other || one.nfc().eq(other.nfc())
 }
@@ -79,7 +77,6 @@ pub fn same(one: &str, other: &str) -> bool {
 ///
 /// The text may be a title, a header with its marks, or a path such as `Top > Sub`. An exact match comes before one
 /// that ignores markup, and a whole path before a partial one. Several results mean that the name is ambiguous.
-#[must_use]
 pub fn find(headings: &[Heading], text: &str, level: Option<u8>) -> Vec<usize> {
     let has_level = |at: &usize| {
         level.is_none_or(|level| headings.get(*at).is_some_and(|heading| heading.level == level))
@@ -113,13 +110,11 @@ pub fn find(headings: &[Heading], text: &str, level: Option<u8>) -> Vec<usize> {
 }
 
 /// Returns the names in a path such as `Top > Sub`; a text without a separator is one name.
-#[must_use]
 pub fn path_of(text: &str) -> Vec<Name> {
     split(text).into_iter().map(Name::of).collect()
 }
 
 /// Returns the path above the last name of a path, and that name.
-#[must_use]
 pub fn parent_of(text: &str) -> Option<(String, &str)> {
     let parts = split(text);
     let (last, above) = parts.split_last()?;
@@ -154,7 +149,6 @@ fn chain(headings: &[Heading], at: usize) -> Vec<&Heading> {
 }
 
 /// Returns the path of a header, in the form that [`find`] accepts.
-#[must_use]
 pub fn path_to(headings: &[Heading], at: usize) -> String {
     chain(headings, at).iter().map(|heading| heading.source.as_str()).collect::<Vec<_>>().join(" > ")
 }
@@ -180,7 +174,6 @@ fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
 }
 
 /// Returns all headers, sorted by the similarity of their titles to `text`.
-#[must_use]
 pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     let last = split(text).pop().unwrap_or(text);
     let wanted = comparable(&Name::of(last).source);
@@ -209,7 +202,6 @@ fn comparable(title: &str) -> String {
 
 /// Returns the lines, from 1, that look like the header but are not one: they are in a code block, a list, a quotation
 /// or a comment.
-#[must_use]
 pub fn look_alikes(text: &[u8], terminator: u8, header: &str) -> Vec<u64> {
     let wanted = Name::of(header);
     let lines = text.split(|&byte| byte == terminator).zip(1_u64..);

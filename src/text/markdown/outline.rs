@@ -29,7 +29,6 @@ pub struct Heading {
 
 impl Heading {
     /// Returns the header in the form `## Title`.
-    #[must_use]
     pub fn as_written(&self) -> String {
         let marks = "#".repeat(usize::from(self.level));
         if self.source.is_empty() { marks } else { format!("{marks} {}", self.source) }
@@ -51,7 +50,6 @@ pub const PARTS_MAX: usize = 1 << 20;
 const HEADER_PARTS: usize = 4;
 
 /// Returns an upper bound of the parts of a text, which determine the size of its tree: lines, headers and marks.
-#[must_use]
 pub fn parts(text: &[u8]) -> usize {
     let is_mark = |byte: &&u8| {
         matches!(**byte, b'*' | b'_' | b'`' | b'[' | b']' | b'<' | b'&' | b'\\' | b'~' | b'|' | b'\r')
@@ -69,7 +67,6 @@ pub fn parts(text: &[u8]) -> usize {
 ///
 /// `text` may have any bytes: invalid UTF-8 bytes count as characters. Front matter at the start (between lines of
 /// `---` or `+++`) is skipped. It takes one pass, and memory of a few times the text.
-#[must_use]
 pub fn outline(text: &[u8]) -> Vec<Heading> {
     let start = front_matter(text);
     let body = slice_or_empty(text, start..);
@@ -99,7 +96,6 @@ pub fn outline(text: &[u8]) -> Vec<Heading> {
 }
 
 /// Returns the end of the section of a header: the next header of the same or a higher level, else `end`.
-#[must_use]
 pub fn end_of(headings: &[Heading], at: usize, end: usize) -> usize {
     let level = headings.get(at).map_or(0, |heading| heading.level);
     let next = headings.iter().skip(at + 1).find(|heading| heading.level <= level);
@@ -107,20 +103,17 @@ pub fn end_of(headings: &[Heading], at: usize, end: usize) -> usize {
 }
 
 /// Returns the shown form of a title: without markup, and on one line.
-#[must_use]
 pub fn title_of(source: &str) -> String {
     let line = format!("# {}\n", on_one_line(source));
     outline(line.as_bytes()).pop().map(|heading| heading.title).unwrap_or_default()
 }
 
 /// Returns a text with each run of blanks and line ends as one space, and trimmed.
-#[must_use]
 pub fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the length of the front matter at the start of a text, in bytes.
-#[must_use]
 pub fn front_matter(text: &[u8]) -> usize {
     let start = if text.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
     let body = slice_or_empty(text, start..);
@@ -283,7 +276,6 @@ fn add_parents(headings: &mut [Heading]) {
 }
 
 /// Returns the labels of link references that only the replaced text defined and that are still used.
-#[must_use]
 pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
     if memchr::memmem::find(old, b"]:").is_none() {
         return Vec::new();

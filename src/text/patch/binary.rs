@@ -74,13 +74,11 @@ impl Binary {
     }
 
     /// Returns the size of the content after the change, as the patch states it.
-    #[must_use]
     pub fn bytes_after(&self) -> usize {
         self.forward.bytes().unwrap_or_default()
     }
 
     /// Returns the reverse change; `None` if the patch does not have it.
-    #[must_use]
     pub fn reversed(&self) -> Option<Self> {
         Some(Self { forward: self.backward.clone()?, backward: Some(self.forward.clone()) })
     }
@@ -123,7 +121,6 @@ impl BinaryData {
 }
 
 /// Decodes one line of base 85, whose first letter gives the number of bytes.
-#[must_use]
 pub fn decode_line(line: &[u8]) -> Option<Vec<u8>> {
     let (first, digits) = line.split_first()?;
     let length = match first {

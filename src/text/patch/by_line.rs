@@ -308,7 +308,6 @@ fn must_agree(file: &FilePatch<'_>, of_file: &FileEdits<'_>) -> Result<(), Parse
 
 /// Returns the lines in the patch of two edits that overlap. Each edit has its first and last line; for a gap, the last
 /// is the one before the first.
-#[must_use]
 pub fn overlap(mut places: Vec<((u64, u64), usize)>) -> Option<(usize, usize)> {
     places.sort_unstable();
     let mut widest: Option<(u64, usize)> = None;

@@ -116,7 +116,6 @@ pub struct Nearest {
 
 impl Conflict {
     /// Returns a conflict with a single failure of the whole file.
-    #[must_use]
     pub fn whole(patch_line: usize, reason: Reason) -> Self {
         let fate = Fate::Fails(Failure { reason, nearest: None });
         Self { hunks: vec![HunkFate { number: 1, patch_line, fate }] }
@@ -132,7 +131,6 @@ impl Conflict {
 
     /// Returns the fault if the result is not made although every hunk has its place: it would be too large, or lbx has
     /// a bug. The patch causes neither.
-    #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.failures().find_map(|(_, failure)| match failure.reason {
             Reason::OutOfRange => Some(Fault::OutOfRange),
@@ -143,7 +141,6 @@ impl Conflict {
 
     /// Returns the hunks to report, at most `limit`, and the number of omitted ones: failing hunks first, then others,
     /// in the order of the patch.
-    #[must_use]
     pub fn foremost(&self, limit: usize) -> (Vec<&HunkFate>, usize) {
         let is_failure = |hunk: &&HunkFate| matches!(hunk.fate, Fate::Fails(_));
         let failing = self.hunks.iter().filter(is_failure);
@@ -255,7 +252,6 @@ impl fmt::Display for Reason {
 }
 
 /// Returns the start of a line, with invisible characters made visible.
-#[must_use]
 pub fn visible(text: &[u8]) -> String {
     const LETTERS_MAX: usize = 200;
     // A character has at most four bytes.

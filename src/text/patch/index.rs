@@ -27,7 +27,6 @@ impl Tier {
     pub const ALL: [Self; 4] = [Self::Exact, Self::TrailingSpace, Self::Space, Self::Typography];
 
     /// Returns the name in answers.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -38,7 +37,6 @@ impl Tier {
     }
 
     /// Returns the compared part of a line.
-    #[must_use]
     pub fn key(self, text: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Self::Exact => Cow::Borrowed(text),

@@ -96,7 +96,6 @@ pub struct Splice<'a> {
 pub const SYMLINK_MODE: u32 = 0o120_000;
 
 /// Returns true if a mode is that of a symlink.
-#[must_use]
 pub const fn is_symlink(mode: u32) -> bool {
     mode & 0o170_000 == SYMLINK_MODE
 }
@@ -238,13 +237,11 @@ pub struct Hunk<'a> {
 
 impl<'a> Hunk<'a> {
     /// Returns the lines that it expects.
-    #[must_use]
     pub fn old(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
         self.lines.iter().filter(|line| line.kind != Kind::Added)
     }
 
     /// Returns the lines that it leaves.
-    #[must_use]
     pub fn new_side(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
         self.lines.iter().filter(|line| line.kind != Kind::Removed)
     }
@@ -252,26 +249,22 @@ impl<'a> Hunk<'a> {
     /// Returns the index of its first old line according to the stated line number.
     ///
     /// Without old lines, the number names the line before, as in `diff -U0`.
-    #[must_use]
     pub fn old_index(&self) -> Option<usize> {
         let start = self.old_start?;
         Some(if self.old().next().is_some() { start.saturating_sub(1) } else { start })
     }
 
     /// Returns the text that it leaves, as the patch writes it.
-    #[must_use]
     pub fn new_text(&self) -> Vec<u8> {
         text_of(self.new_side())
     }
 
     /// Returns the size of that text in bytes.
-    #[must_use]
     pub fn new_bytes(&self) -> usize {
         self.new_side().map(|line| line.text.len() + line.ending.bytes().len()).sum()
     }
 
     /// Returns the text that it expects, as the patch writes it.
-    #[must_use]
     pub fn old_text(&self) -> Vec<u8> {
         text_of(self.old())
     }
@@ -299,7 +292,6 @@ impl<'a> Hunk<'a> {
 
 impl FilePatch<'_> {
     /// Creates a change at the line with `index` without a name and content.
-    #[must_use]
     pub fn at(index: usize) -> Self {
         Self {
             patch_line: index + 1,
@@ -319,7 +311,6 @@ impl FilePatch<'_> {
     /// Returns the old and the new path without the part that `strip` removes.
     ///
     /// Returns `None` if a path has fewer components than that.
-    #[must_use]
     pub fn paths(&self, strip: Strip) -> Option<Paths> {
         let shortened = |path: &[u8]| match (strip, self.prefix) {
             (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Folders | Prefix::Dropped) => {
@@ -337,7 +328,6 @@ impl FilePatch<'_> {
     }
 
     /// Returns the hunks; empty if the change does not go by lines.
-    #[must_use]
     pub fn hunks(&self) -> &[Hunk<'_>] {
         match &self.body {
             Body::Hunks(hunks) => hunks,
@@ -346,20 +336,17 @@ impl FilePatch<'_> {
     }
 
     /// Returns true if it changes a symlink itself.
-    #[must_use]
     pub fn speaks_of_symlink(&self) -> bool {
         self.old_mode.or(self.new_mode).is_some_and(is_symlink)
     }
 
     /// Returns true if it leaves the content as it is.
-    #[must_use]
     pub fn keeps_content(&self) -> bool {
         matches!(&self.body, Body::Hunks(hunks) if hunks.is_empty())
             || matches!(&self.body, Body::Splices(splices) if splices.is_empty())
     }
 
     /// Returns the patch that undoes it; `None` for a copy, or if the patch does not have the old content.
-    #[must_use]
     pub fn reversed(&self) -> Option<Self> {
         let body = match &self.body {
             Body::Hunks(hunks) => Body::Hunks(hunks.iter().map(Hunk::reversed).collect()),
@@ -427,7 +414,6 @@ pub enum Ending {
 
 impl Ending {
     /// Returns the bytes of the ending.
-    #[must_use]
     pub const fn bytes(self) -> &'static [u8] {
         match self {
             Self::None => b"",
@@ -449,7 +435,6 @@ pub struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// Splits `raw` into a line and its ending.
-    #[must_use]
     pub fn of(raw: &'a [u8]) -> Self {
         match raw.strip_suffix(b"\n") {
             None => Self { text: raw, ending: Ending::None },
@@ -464,7 +449,6 @@ impl<'a> Line<'a> {
 /// Splits `bytes` at line feeds; a carriage return before one belongs to the ending.
 ///
 /// An empty text has no lines; a last line without an ending counts.
-#[must_use]
 pub fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
     // Counting the lines is faster than letting the list grow.
     let mut lines = Vec::with_capacity(memchr::memchr_iter(b'\n', bytes).count() + 1);
@@ -473,7 +457,6 @@ pub fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
 }
 
 /// Splits `bytes` at carriage returns, for files of old Macs.
-#[must_use]
 pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
     bytes
         .split_inclusive(|byte| *byte == b'\r')
@@ -486,7 +469,6 @@ pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
 
 impl Patch<'_> {
     /// Creates a patch without files.
-    #[must_use]
     pub const fn of(format: Format) -> Self {
         Self { format, files: Vec::new(), by_line: Vec::new() }
     }

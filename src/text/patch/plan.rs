@@ -22,7 +22,6 @@ pub struct Before {
 
 impl Before {
     /// Returns true if it is a symlink itself.
-    #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.mode.is_some_and(is_symlink)
     }
@@ -90,7 +89,6 @@ pub struct FileOutcome {
 
 impl FileOutcome {
     /// Returns true if the path is a symlink after the patch.
-    #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.mode.is_some_and(is_symlink)
     }

@@ -488,7 +488,6 @@ pub struct Whole {
 
 impl Whole {
     /// Collects the paths of `patch`.
-    #[must_use]
     pub fn of(patch: &Patch<'_>, options: &PlanOptions) -> Self {
         let mut whole = Self::default();
         for step in steps(patch, options).0 {

@@ -150,7 +150,6 @@ pub struct Part<'a> {
 
 impl Part<'_> {
     /// Returns the identification of the part for a refusal.
-    #[must_use]
     pub fn which(&self) -> Which {
         let text = self.lines.first().map(|line| shown(line)).unwrap_or_default();
         Which {

@@ -122,7 +122,6 @@ impl Action {
     }
 
     /// Returns the letter that git uses for it.
-    #[must_use]
     pub const fn sign(self) -> char {
         match self {
             Self::Create => 'A',
@@ -196,7 +195,6 @@ impl Response {
 
 impl FileStat {
     /// Returns the size of its entry.
-    #[must_use]
     pub fn size(&self) -> TextSize {
         /// Bytes besides its names.
         const SAID_BYTES: usize = 80;
@@ -205,7 +203,6 @@ impl FileStat {
     }
 
     /// Returns the line counts of one file.
-    #[must_use]
     pub fn of(delta: &Delta, amount: Amount) -> Self {
         let action = Action::of(delta);
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);

@@ -291,7 +291,6 @@ impl From<Tier> for Matched {
 
 impl Matched {
     /// Returns a note for a person if the match is not exact.
-    #[must_use]
     pub const fn remark(self) -> &'static str {
         match self {
             Self::AlreadyApplied | Self::Exact | Self::Lines | Self::Sketch => "",

@@ -377,7 +377,6 @@ pub struct LineRange {
 
 impl Response {
     /// Returns the response for one file, or for a list of them.
-    #[must_use]
     pub fn of(engine: &Engine, mut edited: Vec<FileEdited>, request: &Request) -> Self {
         match edited.pop() {
             Some(only) if request.paths.is_none() && edited.is_empty() => Self::One(only),
@@ -392,7 +391,6 @@ impl Response {
 
 impl FileEdited {
     /// Returns the response to a repeated request whose result is in place.
-    #[must_use]
     pub fn already_applied(current: &Current) -> Self {
         Self {
             path: current.place().shown().to_owned(),

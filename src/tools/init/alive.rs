@@ -42,7 +42,6 @@ pub struct Entry {
 }
 
 /// Returns the servers in the files of all clients in a workspace.
-#[must_use]
 pub fn entries(workspace: &Workspace) -> Vec<Entry> {
     let parts = CLIENTS.iter().flat_map(|client| client.parts.iter().map(move |part| (client, part)));
     let entry = |(client, part): (&'static Client, &'static Part)| {
@@ -57,7 +56,6 @@ pub fn entries(workspace: &Workspace) -> Vec<Entry> {
 
 impl Entry {
     /// Returns the command as a line.
-    #[must_use]
     pub fn command(&self) -> String {
         self.words.join(" ")
     }
@@ -67,7 +65,6 @@ impl Entry {
     ///
     /// # Errors
     /// Returns the server's output if it lists no tools.
-    #[must_use]
     pub fn start(&self, folder: &Path) -> Option<Result<Started, String>> {
         let (program, arguments) = self.words.split_first()?;
         let (command, rest) = arguments.split_first()?;

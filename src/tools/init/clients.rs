@@ -372,7 +372,6 @@ const ZED_PROFILE: &str = r#"// ~/.config/zed/settings.json
 "#;
 
 /// Returns a client by name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Client> {
     CLIENTS.iter().find(|client| client.name == name)
 }

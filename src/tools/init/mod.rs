@@ -260,7 +260,6 @@ struct Setup {
 }
 
 /// Returns the files with the hooks that guard a client's own tools, each with the client.
-#[must_use]
 pub fn guard_files() -> Vec<(&'static str, &'static str)> {
     let of_client = |client: &'static Client| {
         let is_plugin = |part: &&Part| matches!(part.piece, Piece::Whole { .. });

@@ -204,20 +204,17 @@ impl std::str::FromStr for ExpectedByPath {
 const LISTED: usize = 20;
 
 /// Returns the error for a text that is not a patch.
-#[must_use]
 pub fn invalid(error: &ParseError) -> Error {
     Error::new(ErrorKind::PatchInvalid, format!("line {} of the patch: {}", error.line, error.message))
         .detail("line", error.line)
 }
 
 /// Returns true if a file that changed since it was read could be the cause.
-#[must_use]
 pub fn may_be_staleness(refusal: &Refusal) -> bool {
     matches!(&refusal.reason, RefusalReason::Conflict(conflict) if conflict.fault().is_none())
 }
 
 /// Returns the error for a patch, with all of its problems.
-#[must_use]
 pub fn refused(refusals: &[Refusal]) -> Error {
     let Some(first) = refusals.first() else {
         return Error::internal("a patch refused for no reason");

@@ -165,7 +165,6 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
 }
 
 /// Returns the warning that a file has fewer lines than the request.
-#[must_use]
 pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
     format!("line {line} is past the end: {shown} has {}", plural(total_lines, "line"))
 }
@@ -397,7 +396,6 @@ pub fn read_several(
 }
 
 /// Returns the bytes of a file in a response besides its content.
-#[must_use]
 pub fn said(path: &Path) -> usize {
     SAID_BYTES + path.as_os_str().len()
 }

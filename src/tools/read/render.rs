@@ -382,7 +382,6 @@ impl Response {
 
 impl FileRead {
     /// Returns the response for a file of which nothing is shown yet.
-    #[must_use]
     pub fn new(place: &ResolvedPath, sha256: Sha256, size: u64, stat: &Stat) -> Self {
         Self {
             path: place.shown().to_owned(),
@@ -404,7 +403,6 @@ impl FileRead {
     }
 
     /// Returns the number of bytes of the file in the response.
-    #[must_use]
     pub fn payload_size(&self) -> TextSize {
         let cells = if self.notebook.is_some() { self.raw.as_slice() } else { &[] };
         let ranges = self.ranges.iter().map(|range| &range.content);

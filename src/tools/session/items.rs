@@ -400,7 +400,6 @@ const SEPARATOR: &str = ", ";
 
 /// Returns the entries by folder, such as `src/a/{x.rs:1-10, y.rs +1 -1}`, in the order of the items, which are sorted
 /// by path. A name with a brace or a comma would be misread: then each path is named whole.
-#[must_use]
 pub fn entries(items: &[&PathStatus]) -> Vec<String> {
     if items.iter().any(|item| item.path.contains(['{', '}', ',']) || item.path.contains(escaped::is_active))
     {

@@ -52,7 +52,6 @@ pub struct Request {
 
 impl Request {
     /// Returns the request for an action on the whole session.
-    #[must_use]
     pub const fn of(action: Action) -> Self {
         Self { action, paths: Vec::new(), offset: None, max_bytes: None, dry_run: false }
     }

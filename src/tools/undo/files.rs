@@ -61,7 +61,6 @@ impl fmt::Display for Single {
 
 impl Single {
     /// Returns the error of a file that later changes concern as well. `why` says what they did to it.
-    #[must_use]
     pub fn overlap(self, session: &str, shown: &str, why: &str) -> Error {
         // Not the changes of others, which are not this session's to undo.
         let first = format!(

@@ -84,7 +84,6 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
 }
 
 /// Returns the error for a change that the session has not made, in a field of the request.
-#[must_use]
 pub fn no_change(engine: &Engine, field: &str, seq: u64, newest: Option<u64>) -> Error {
     let (session, there) = (
         engine.session(),

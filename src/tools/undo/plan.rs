@@ -410,7 +410,6 @@ pub struct Conflicts {
 
 impl Conflicts {
     /// Returns true if there are no conflicts.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
@@ -437,7 +436,6 @@ impl Conflicts {
     }
 
     /// Returns one error for all; `None` if there are no conflicts.
-    #[must_use]
     pub fn into_error(self) -> Option<Error> {
         let others = |first: &str| self.paths.iter().filter(|path| *path != first).cloned().collect();
         let first = self.errors.into_iter().next()?;
@@ -453,7 +451,6 @@ impl Conflicts {
     }
 
     /// Returns all conflicts, for a response.
-    #[must_use]
     pub fn into_list(self) -> Vec<Conflict> {
         self.errors.into_iter().map(|error| Conflict::of(&error)).collect()
     }

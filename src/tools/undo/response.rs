@@ -116,7 +116,6 @@ fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
 }
 
 /// Returns the error for a session without a change to undo or redo.
-#[must_use]
 pub fn nothing(
     engine: &Engine,
     direction: Direction,
