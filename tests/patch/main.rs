@@ -15,5 +15,7 @@ mod common;
 mod cases;
 mod codex;
 mod history;
+mod properties;
 mod round_trip;
 mod symlinks;
+mod whole;

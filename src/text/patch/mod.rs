@@ -40,8 +40,6 @@ mod model;
 mod place;
 mod plan;
 mod source;
-#[cfg(test)]
-mod tests;
 mod tree;
 mod unified;
 

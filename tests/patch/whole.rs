@@ -1,11 +1,12 @@
 //! Whole patches on small trees, and their reports.
 
-mod properties;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::*;
+use lbx::text::patch::{
+    Action, Before, Fate, FileOutcome, Look, PatchOptions, PlanError, PlanOptions, Strip, Tier, apply,
+    compose, parse,
+};
 
 /// A tree: each path and its text.
 type Tree = BTreeMap<String, String>;

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use lbx::text::patch::{
+    Action, Before, Operation, PatchOptions, PlanOptions, apply, compose, parse, search_replace_blocks,
+};
 use similar::TextDiff;
 
-use super::super::*;
-use crate::random::Random;
+use crate::common::random::Random;
 
 impl Random {
     /// Returns a line without ending, one of a few so that lines repeat.
-    fn line(&mut self) -> Vec<u8> {
+    fn plain_line(&mut self) -> Vec<u8> {
         match self.below(8) {
             0 => Vec::new(),
             1 => b"\xff\xfe".to_vec(),
@@ -26,7 +28,7 @@ impl Random {
     pub fn text(&mut self, lines: usize, ending: usize) -> Vec<u8> {
         let mut text = Vec::new();
         for _ in 0..self.below(lines + 1) {
-            text.extend(self.line());
+            text.extend(self.plain_line());
             let ending = if ending == 3 { self.below(2) } else { ending };
             text.extend_from_slice(if ending == 1 { b"\r\n" } else { b"\n" });
         }
@@ -40,7 +42,7 @@ impl Random {
     }
 
     /// Returns `text` with some lines changed, removed and added.
-    pub fn edited(&mut self, text: &[u8], ending: usize) -> Vec<u8> {
+    pub fn edited_text(&mut self, text: &[u8], ending: usize) -> Vec<u8> {
         let mut after = Vec::new();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             match self.below(10) {
@@ -73,7 +75,7 @@ fn diff_applies_forwards_and_in_reverse() {
         let mut random = Random::new(seed);
         let ending = random.below(4);
         let before = random.text(60, ending);
-        let after = random.edited(&before, ending);
+        let after = random.edited_text(&before, ending);
         // The crate `similar` also ends lines at a lone carriage return, which these texts do not have.
         if before == after {
             continue;
@@ -113,7 +115,7 @@ fn patch_with_lf_applies_to_a_crlf_file() {
     for seed in 0..1000 {
         let mut random = Random::new(seed);
         let before = random.text(40, 0);
-        let after = random.edited(&before, 0);
+        let after = random.edited_text(&before, 0);
         // A file without line endings does not show which it uses.
         if before == after || !before.contains(&b'\n') {
             continue;
@@ -142,7 +144,7 @@ fn patch_applied_twice_changes_nothing() {
         let mut random = Random::new(seed);
         let before: Vec<u8> =
             (0..40).flat_map(|line| format!("line {line} {}\n", random.below(5)).into_bytes()).collect();
-        let after: Vec<u8> = random.edited(&before, 0);
+        let after: Vec<u8> = random.edited_text(&before, 0);
         if before == after {
             continue;
         }
@@ -166,7 +168,7 @@ fn envelope_without_line_numbers_applies() {
     for seed in 0..1000 {
         let mut random = Random::new(seed);
         let before: Vec<u8> = (0..60).flat_map(|line| format!("line {line}\n").into_bytes()).collect();
-        let after = random.edited(&before, 0);
+        let after = random.edited_text(&before, 0);
         if before == after {
             continue;
         }
@@ -323,12 +325,12 @@ fn change(folder: &Path, random: &mut Random) {
             0 => fs::remove_file(path).unwrap(),
             1 => fs::rename(&path, folder.join(format!("{name} moved\u{e4}"))).unwrap(),
             2 => {
-                fs::write(folder.join(format!("{name}2")), random.edited(&bytes, 3)).unwrap();
+                fs::write(folder.join(format!("{name}2")), random.edited_text(&bytes, 3)).unwrap();
                 fs::remove_file(path).unwrap();
             }
             3 => fs::write(path, [bytes.as_slice(), b"\0binary"].concat()).unwrap(),
             4 => fs::write(folder.join(format!("{name}.new")), random.text(20, 3)).unwrap(),
-            _ => fs::write(path, random.edited(&bytes, 3)).unwrap(),
+            _ => fs::write(path, random.edited_text(&bytes, 3)).unwrap(),
         }
     }
 }
