@@ -101,10 +101,6 @@ impl<'de> Deserialize<'de> for DigestStart {
 }
 
 impl JsonSchema for DigestStart {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "DigestStart".into()
     }
@@ -200,10 +196,6 @@ impl<'de> Deserialize<'de> for Sha256 {
 }
 
 impl JsonSchema for Sha256 {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Sha256".into()
     }

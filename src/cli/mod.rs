@@ -1,6 +1,5 @@
 //! The command line: flags or JSON in, one JSON object out.
 
-mod another;
 pub mod commands;
 mod foreign;
 pub mod input;
@@ -9,6 +8,7 @@ pub mod output;
 mod suggest;
 
 use std::ffi::{OsStr, OsString};
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,11 +20,15 @@ use crate::app::call::Call;
 use crate::app::options::{Options, Settings};
 use crate::app::remote::Remote;
 use crate::catalog::unknown_beside;
-use crate::dialect;
-use crate::error::Error;
-use crate::request;
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::engine::history::replay::Direction;
+use crate::engine::policy::Policy;
+use crate::error::{Error, ErrorKind};
 use crate::tools::sandbox::Sandbox;
+use crate::tools::undo::{Redo, Undo, newest_of_others};
 use crate::tools::{Stdin, Tool as _, ToolEntry};
+use crate::{dialect, request};
 use commands::{Asked, Named};
 use input::Input;
 use output::ProgressLine;
@@ -212,7 +216,7 @@ fn run_tool(
     options.exit_status |= matches.try_get_one(QUIET).is_ok_and(|quiet| quiet == Some(&true));
     options.person = tool.for_people && output::has_person(&options);
     options.text |= options.person;
-    match another::session_meant(tool, &matches, &options) {
+    match session_meant(tool, &matches, &options) {
         Ok(Some(session)) => options = Options { session: Some(session), is_session_named: true, ..options },
         Ok(None) => {}
         Err(error) => return output::refuse(tool.name, &options, &error),
@@ -316,4 +320,54 @@ fn with_bulk(
         Input::None => Ok(Source::Flags(matches)),
         Input::Text(text) => commands::parse_with(tool, parser, arguments, field, text).map(Source::Flags),
     }
+}
+
+/// Largest answer of the person, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64;
+
+/// Returns the session whose change a person at a terminal wants to undo or redo; `None` for the caller's own.
+///
+/// # Errors
+/// Fails if the person says no.
+pub fn session_meant(
+    tool: &ToolEntry,
+    matches: &ArgMatches,
+    options: &Options,
+) -> Result<Option<String>, Error> {
+    let direction = match tool.name {
+        Undo::NAME => Direction::Undo,
+        Redo::NAME => Direction::Redo,
+        _ => return Ok(None),
+    };
+    let turn = matches.try_get_one::<u64>("turn").ok().flatten();
+    let names_a_change = matches.try_get_one::<u64>("seq").is_ok_and(|seq| seq.is_some())
+        || turn.is_some_and(|turn| *turn > 0);
+    if !options.person || options.session.is_some() || names_a_change {
+        return Ok(None);
+    }
+    let workspace = options.open_workspace()?;
+    let policy = Policy::load(&workspace, &options.policy)?;
+    let engine = Engine::under(policy, workspace, options.session_id()?, Control::default());
+    let path = matches.try_get_one::<PathBuf>("path").ok().flatten();
+    let Some(other) = newest_of_others(&engine, direction, path.map(PathBuf::as_path))? else {
+        return Ok(None);
+    };
+    let (name, session) = (direction.name(), other.session);
+    let what =
+        if turn.is_some() { other.turn } else { format!("change is of session {session}: {}", other.change) };
+    let question = format!("{name}: the last {what}. Go on? [y/N] ");
+    if agrees(&question) {
+        return Ok(Some(session));
+    }
+    Err(Error::new(ErrorKind::CommandDenied, "you did not agree; nothing was changed")
+        .suggest(format!("To {name} it without a question, name the session: --session {session}.")))
+}
+
+/// Asks the person at the terminal.
+fn agrees(question: &str) -> bool {
+    let mut error = std::io::stderr();
+    let asked = error.write_all(question.as_bytes()).and_then(|()| error.flush());
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut answer);
+    asked.is_ok() && read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }

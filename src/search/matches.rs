@@ -181,10 +181,6 @@ impl Serialize for Context<'_> {
 }
 
 impl JsonSchema for Context<'_> {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Context".into()
     }
@@ -390,10 +386,6 @@ impl Serialize for Matches {
 }
 
 impl JsonSchema for Matches {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Matches".into()
     }
@@ -437,10 +429,6 @@ impl Serialize for Groups {
 }
 
 impl JsonSchema for Groups {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Groups".into()
     }

@@ -145,10 +145,6 @@ impl<'de> Deserialize<'de> for Charset {
 }
 
 impl JsonSchema for Charset {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> Cow<'static, str> {
         "Charset".into()
     }

@@ -65,10 +65,6 @@ impl Serialize for Encoding {
 }
 
 impl JsonSchema for Encoding {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> Cow<'static, str> {
         "Encoding".into()
     }

@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
-use crate::text::markdown::find::{self, Name};
 use crate::text::markdown::outline::{self, Heading};
+use crate::text::markdown::{self, Name};
 use crate::text::plural::plural;
 use crate::text::{diff, escaped, lines};
 
@@ -285,7 +285,7 @@ fn plan(
             bytes_max,
         }
     };
-    let found = find::find(&headings, &request.header, request.level);
+    let found = markdown::find(&headings, &request.header, request.level);
     if found.is_empty() && request.create {
         if !request.allow_omission {
             common::must_leave_nothing_out(&text, b"", "content", shown)?;
@@ -390,10 +390,10 @@ fn parent<'r>(
     document: &Document<'_>,
     header: &'r str,
 ) -> Result<(Option<usize>, &'r str), Error> {
-    let Some((above, last)) = find::parent_of(header) else {
+    let Some((above, last)) = markdown::parent_of(header) else {
         return Ok((None, header));
     };
-    match find::find(document.headings, &above, None).as_slice() {
+    match markdown::find(document.headings, &above, None).as_slice() {
         [only] => Ok((Some(*only), last)),
         // With `#` marks, the whole text may be a title.
         [] if Name::of(header).level.is_some() => Ok((None, header)),
@@ -445,8 +445,8 @@ fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<
 /// Returns the error for a missing header, with the existing ones.
 fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
     let wanted = shortened(header);
-    let look_alikes = find::look_alikes(document.text, document.terminator, header);
-    let near = find::nearest(document.headings, header);
+    let look_alikes = markdown::look_alikes(document.text, document.terminator, header);
+    let near = markdown::nearest(document.headings, header);
     let nearest = near.first().and_then(|&at| document.headings.get(at)).map_or_else(
         || ", which has no Markdown headers".to_owned(),
         |first| {
@@ -509,7 +509,7 @@ fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
         if heading.parent.is_some()
             && let Some(object) = place.as_object_mut()
         {
-            let path = shortened(&find::path_to(document.headings, at));
+            let path = shortened(&markdown::path_to(document.headings, at));
             object.insert("path".to_owned(), path.into());
         }
         Some(place)

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use super::find::same;
 use super::outline;
 use super::outline::{Heading, end_of, outline};
+use super::same;
 use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
 
 /// New text of a file, and the range of its new bytes.

@@ -4,7 +4,6 @@ mod apply;
 mod error;
 mod find;
 mod rebase;
-mod replacement;
 mod request;
 mod step;
 

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::client_plugin;
-use super::guard::{Guard, GuardForm};
+use super::hooks::{self, Guard, GuardForm};
 use super::piece::{AT_START, Hook, HookForm, Part, Piece, loaded, plain};
 use super::plugin::{self, Plugin};
 use super::toml_table::Line;
@@ -145,7 +144,7 @@ pub const CLIENTS: &[Client] = &[
                     std::iter::once("lbx").chain(arguments.iter().map(String::as_str)).collect();
                 json!({ "type": "local", "command": command, "enabled": true })
             }),
-            Part { file: ".opencode/plugins/lbx.js", piece: Piece::Whole { text: client_plugin::opencode } },
+            Part { file: ".opencode/plugins/lbx.js", piece: Piece::Whole { text: hooks::opencode } },
         ],
         exclusive: &[Part {
             file: "opencode.json",
@@ -283,7 +282,7 @@ pub const CLIENTS: &[Client] = &[
                 // The model only sees direct tools, and by default a call ends after 60 silent seconds.
                 |arguments| json!({ "command": "lbx", "args": arguments, "exposure": "direct", "timeout": 300 }),
             ),
-            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: client_plugin::pi } },
+            Part { file: ".pi/extensions/lbx.js", piece: Piece::Whole { text: hooks::pi } },
         ],
         exclusive: &[Part {
             file: ".pi/settings.json",

@@ -1,13 +1,11 @@
 //! `init`: writes the configuration that makes a client use lbx.
 
 mod alive;
-mod client_plugin;
 mod clients;
 mod earlier;
-mod guard;
+mod hooks;
 mod piece;
 mod plugin;
-mod purpose;
 mod toml_table;
 
 use std::collections::BTreeSet;
@@ -20,9 +18,9 @@ pub use self::alive::{Entry, Started, entries};
 pub use self::clients::CLIENTS;
 use self::clients::Client;
 use self::earlier::{Earlier, Original};
+use self::hooks::For;
 use self::piece::{Part, Piece};
 use self::plugin::Plugin;
-use self::purpose::For;
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::earlier::Earlier;
-use super::guard::{GUARD_SIGN, Guard, PLUGIN_SIGN};
-use super::purpose::{For, HOOK_SIGN};
+use super::hooks::{For, GUARD_SIGN, Guard, HOOK_SIGN, PLUGIN_SIGN};
 use super::toml_table::{self, Line};
 use crate::text::jsonc::{self, Fault};
 

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
+use super::hooks::For;
 use super::piece::{AT_START, Hook, OWN_SIGN, Part, Piece, loaded, plain, started_by};
-use super::purpose::For;
 
 /// A client's part of the folder.
 pub struct Plugin {

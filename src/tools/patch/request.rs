@@ -128,10 +128,6 @@ impl<'de> Deserialize<'de> for PatchText {
 }
 
 impl JsonSchema for PatchText {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> Cow<'static, str> {
         "PatchText".into()
     }
@@ -166,10 +162,6 @@ impl<'de> Deserialize<'de> for StripCount {
 }
 
 impl JsonSchema for StripCount {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> Cow<'static, str> {
         "StripCount".into()
     }

@@ -168,10 +168,6 @@ impl<'de> Deserialize<'de> for Range {
 }
 
 impl JsonSchema for Range {
-    fn inline_schema() -> bool {
-        true
-    }
-
     fn schema_name() -> Cow<'static, str> {
         "Range".into()
     }

@@ -4,7 +4,6 @@ mod files;
 mod part;
 mod plan;
 mod response;
-mod turn;
 
 use std::path::PathBuf;
 
@@ -135,7 +134,7 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
         return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
     }
     if let Some(number) = request.turn {
-        return turn::run(engine, request, number, direction);
+        return part::run_turn(engine, request, number, direction);
     }
     let path = match &request.path {
         Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
