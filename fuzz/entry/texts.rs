@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use lbx::text::answer_size::AnswerRoom;
 use lbx::text::charset::{self, Charset};
-use lbx::text::content::{Content, UTF8_BOM, View};
+use lbx::text::content::{Content, UTF8_BOM};
 use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
 use lbx::text::markdown::find;
 use lbx::text::markdown::outline::{self, Heading, lost_references, outline};
@@ -20,23 +20,20 @@ const BYTES_MAX: usize = 1 << 20;
 /// Checks that the bytes of a file come back, and that its slices join to the whole for any read size.
 pub fn encodings(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
-    let decoded = Content::decode(bytes.to_vec(), None);
-    let view = View::of(bytes, None);
+    let decoded = Content::of(bytes, None);
     let whole = sliced(bytes, &[ALL], usize::from(*choice), None);
     named(bytes, usize::from(*choice));
     let Ok(content) = decoded else {
-        assert!(view.is_err() && whole.is_none(), "one reader takes what another refuses");
+        assert!(whole.is_none(), "one reader takes what another refuses");
         return;
     };
-    let view = view.expect("a view takes what can be decoded");
-    assert_eq!((view.encoding, view.bom, &*view.body), (content.encoding, content.bom, &*content.body));
-    assert_eq!(view.on_disk(&(0..view.body.len())), bytes);
+    assert_eq!(content.on_disk(&(0..content.body.len())), bytes);
     assert_eq!(content.bytes_of(&content.body), bytes.len());
     let whole = whole.expect("a slicer takes what can be decoded");
     assert_eq!((whole.encoding, whole.bom), (content.encoding, content.bom));
     assert_eq!(whole.total_lines, lines::count(&content.body));
     assert_eq!(whole.line_ending, content.line_ending());
-    assert!(whole.parts[0].bytes == content.body, "a slice of everything");
+    assert!(whole.parts[0].bytes == *content.body, "a slice of everything");
     let step = 1 + u64::from(choice % 5);
     let wanted: Vec<SliceBounds> = (0..=whole.total_lines / step)
         .take(200)
@@ -44,7 +41,7 @@ pub fn encodings(data: &[u8]) {
         .collect();
     if wanted.len() < 200 {
         let parts = sliced(bytes, &wanted, 1 + usize::from(choice / 5), None).expect("as before").parts;
-        assert!(parts.iter().flat_map(|part| &part.bytes).eq(&content.body), "slices join to the whole");
+        assert!(parts.iter().flat_map(|part| &part.bytes).eq(&*content.body), "slices join to the whole");
     }
     shown(&content.body);
     assert_eq!(content.encode().as_deref(), Ok(bytes), "decoded and encoded");
@@ -57,11 +54,11 @@ fn named(bytes: &[u8], choice: usize) {
     for name in charset::likely(bytes).iter().flat_map(|names| names.split(" or ")) {
         name.parse::<Charset>().expect("a guess is a label");
     }
-    let Ok(content) = Content::decode(bytes.to_vec(), Some(charset)) else { return };
+    let Ok(content) = Content::of(bytes, Some(charset)) else { return };
     // A byte-order mark says more than the caller.
     if content.encoding.charset().is_some() && !bytes.starts_with(UTF8_BOM) {
         let whole = sliced(bytes, &[ALL], choice, Some(charset)).expect("a slicer takes what can be decoded");
-        assert!(whole.parts[0].bytes == content.body, "a slice of everything");
+        assert!(whole.parts[0].bytes == *content.body, "a slice of everything");
     }
     assert_eq!(content.encode().as_deref(), Ok(bytes), "decoded and encoded");
 }
@@ -82,7 +79,7 @@ fn sliced(
     piece_bytes: usize,
     charset: Option<Charset>,
 ) -> Option<Sliced> {
-    let body = Content::decode(bytes.to_vec(), charset).map(|content| content.body).unwrap_or_default();
+    let body = Content::of(bytes, charset).map(|content| content.body).unwrap_or_default();
     let mut slicer = Slicer::new(wanted, lines::terminator(&body), charset);
     for piece in bytes.chunks(piece_bytes.max(1)) {
         slicer.push(piece).ok()?;

@@ -128,64 +128,10 @@ pub enum Unsupported {
     Line(u64, Charset),
 }
 
-/// A whole file as text. The body is UTF-8, or the raw bytes if the encoding is unknown.
+/// A whole file as text. The body is UTF-8, or the raw bytes if the encoding is unknown; it is borrowed unless it had to
+/// be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content {
-    /// Encoding of the file.
-    pub encoding: Encoding,
-    /// True if the file begins with a byte-order mark, which is not in the body.
-    pub bom: bool,
-    /// Text without the byte-order mark.
-    pub body: Vec<u8>,
-}
-
-impl Content {
-    /// Returns the size that the file would have with the text `body`, in bytes.
-    pub fn bytes_of(&self, body: &[u8]) -> usize {
-        encoded_bytes(self.encoding, self.bom, body)
-    }
-
-    /// Decodes a whole file, which is in the encoding that the caller named, if any.
-    ///
-    /// # Errors
-    /// Fails if the bytes claim an encoding that cannot be restored: UTF-32, or UTF-16 with half a unit or a lone
-    /// surrogate; or if they are not in `charset`.
-    pub fn decode(bytes: Vec<u8>, charset: Option<Charset>) -> Result<Self, Unsupported> {
-        let View { encoding, bom, body } = View::of(&bytes, charset)?;
-        // Do not copy a text that is the whole file.
-        let copied = (body.len() < bytes.len() || matches!(body, Cow::Owned(_))).then(|| body.into_owned());
-        Ok(Self { encoding, bom, body: copied.unwrap_or(bytes) })
-    }
-
-    /// Returns the bytes of the file; they equal the input of [`Self::decode`] if the body is unchanged.
-    ///
-    /// # Errors
-    /// Fails for a character that the encoding which the caller named does not have.
-    pub fn encode(self) -> Result<Vec<u8>, Unencodable> {
-        Ok(match self.encoding {
-            Encoding::Utf8 if self.bom => [UTF8_BOM, &self.body].concat(),
-            Encoding::Utf8 | Encoding::Bytes => self.body,
-            Encoding::Utf16Le => utf8_to_utf16(&self.body, false),
-            Encoding::Utf16Be => utf8_to_utf16(&self.body, true),
-            Encoding::Named(charset) => charset.encode(&String::from_utf8_lossy(&self.body))?,
-        })
-    }
-
-    /// Returns the size that the file would have with `body` added to its text, in bytes.
-    pub fn bytes_with(&self, body: &[u8]) -> usize {
-        let Self { encoding, bom, .. } = *self;
-        encoded_bytes(encoding, bom, &self.body).saturating_add(encoded_bytes(encoding, false, body))
-    }
-
-    /// Returns the style of the line endings in the body.
-    pub fn line_ending(&self) -> LineEnding {
-        LineEnding::of(&self.body)
-    }
-}
-
-/// A whole file as text, with borrowed bytes, which are copied only to decode them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View<'a> {
+pub struct Content<'a> {
     /// Encoding of the file.
     pub encoding: Encoding,
     /// True if the file begins with a byte-order mark, which is not in the body.
@@ -194,18 +140,19 @@ pub struct View<'a> {
     pub body: Cow<'a, [u8]>,
 }
 
-impl<'a> View<'a> {
-    /// Decodes a whole file, as [`Content::decode`] does.
+impl<'a> Content<'a> {
+    /// Decodes a whole file, which is in the encoding that the caller named, if any.
     ///
     /// # Errors
-    /// Fails as [`Content::decode`] does.
+    /// Fails if the bytes claim an encoding that cannot be restored: UTF-32, or UTF-16 with half a unit or a lone
+    /// surrogate; or if they are not in `charset`.
     pub fn of(bytes: &'a [u8], charset: Option<Charset>) -> Result<Self, Unsupported> {
-        let view = Self::detect(bytes)?;
-        let Some(charset) = charset else { return Ok(view) };
+        let content = Self::detect(bytes)?;
+        let Some(charset) = charset else { return Ok(content) };
         let encoding = Encoding::Named(charset);
-        match view.encoding {
-            Encoding::Utf8 if charset.is_utf8() => Ok(view),
-            Encoding::Utf8 if view.body.is_ascii() && !view.bom => Ok(Self { encoding, ..view }),
+        match content.encoding {
+            Encoding::Utf8 if charset.is_utf8() => Ok(content),
+            Encoding::Utf8 if content.body.is_ascii() && !content.bom => Ok(Self { encoding, ..content }),
             Encoding::Bytes => {
                 let body = charset.decode(bytes).map_err(|line| Unsupported::Line(line, charset))?;
                 Ok(Self { encoding, bom: false, body: Cow::Owned(body.into_bytes()) })
@@ -236,14 +183,36 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns the same text without a borrow.
+    pub fn into_owned(self) -> Content<'static> {
+        let Self { encoding, bom, body } = self;
+        Content { encoding, bom, body: Cow::Owned(body.into_owned()) }
+    }
+
+    /// Returns the bytes of the file; they equal the input of [`Self::of`] if the body is unchanged.
+    ///
+    /// # Errors
+    /// Fails for a character that the encoding which the caller named does not have.
+    pub fn encode(self) -> Result<Vec<u8>, Unencodable> {
+        Ok(match self.encoding {
+            Encoding::Utf8 if self.bom => [UTF8_BOM, &self.body].concat(),
+            Encoding::Utf8 | Encoding::Bytes => self.body.into_owned(),
+            Encoding::Utf16Le => utf8_to_utf16(&self.body, false),
+            Encoding::Utf16Be => utf8_to_utf16(&self.body, true),
+            Encoding::Named(charset) => charset.encode(&String::from_utf8_lossy(&self.body))?,
+        })
+    }
+
     /// Returns the bytes of the file with the text `body`.
     ///
     /// # Errors
-    /// Fails as [`Content::encode`] does.
-    pub fn encode(&self, body: Buffer) -> Result<Buffer, Unencodable> {
+    /// Fails as [`Self::encode`] does.
+    pub fn encode_body(&self, body: Buffer) -> Result<Buffer, Unencodable> {
         match self.encoding {
             Encoding::Utf8 | Encoding::Bytes if !self.bom => Ok(body),
-            encoding => Ok(Content { encoding, bom: self.bom, body: body.into_vec() }.encode()?.into()),
+            encoding => {
+                Ok(Content { encoding, bom: self.bom, body: body.into_vec().into() }.encode()?.into())
+            }
         }
     }
 
@@ -252,24 +221,38 @@ impl<'a> View<'a> {
         encoded_bytes(self.encoding, self.bom, body)
     }
 
-    /// Returns a range of the body as it is on disk: encoded, and with the byte-order mark if it begins the file.
-    pub fn on_disk(&self, range: &Range<usize>) -> Cow<'_, [u8]> {
-        let part = slice_or_empty(&self.body, range.clone());
-        let is_start = range.start == 0;
-        let mark_bytes = match self.encoding {
-            Encoding::Utf8 if self.bom && is_start => return Cow::Owned([UTF8_BOM, part].concat()),
-            Encoding::Utf8 | Encoding::Bytes => return Cow::Borrowed(part),
-            Encoding::Utf16Le => UTF16LE_BOM.len(),
-            Encoding::Utf16Be => UTF16BE_BOM.len(),
-            Encoding::Named(_) => 0,
-        };
-        // A part of the body has bytes: they were decoded.
-        let mut bytes = self.encode(part.to_vec().into()).map(Buffer::into_vec).unwrap_or_default();
-        if !is_start {
-            bytes.drain(..mark_bytes);
-        }
-        Cow::Owned(bytes)
+    /// Returns the size that the file would have with `body` added to its text, in bytes.
+    pub fn bytes_with(&self, body: &[u8]) -> usize {
+        self.bytes_of(&self.body).saturating_add(encoded_bytes(self.encoding, false, body))
     }
+
+    /// Returns the style of the line endings in the body.
+    pub fn line_ending(&self) -> LineEnding {
+        LineEnding::of(&self.body)
+    }
+
+    /// Returns a range of the body as it is on disk.
+    pub fn on_disk(&self, range: &Range<usize>) -> Cow<'_, [u8]> {
+        on_disk(slice_or_empty(&self.body, range.clone()), (self.encoding, self.bom), range.start == 0)
+    }
+}
+
+/// Returns a part of the text of a file as it is on disk: in the encoding of the file and, if it begins the file, with
+/// its byte-order mark, if the file has one.
+pub fn on_disk(part: &[u8], (encoding, bom): (Encoding, bool), is_start: bool) -> Cow<'_, [u8]> {
+    let mark_bytes = match encoding {
+        Encoding::Utf8 if bom && is_start => return Cow::Owned([UTF8_BOM, part].concat()),
+        Encoding::Utf8 | Encoding::Bytes => return Cow::Borrowed(part),
+        Encoding::Utf16Le => UTF16LE_BOM.len(),
+        Encoding::Utf16Be => UTF16BE_BOM.len(),
+        Encoding::Named(_) => 0,
+    };
+    // A part of the body has bytes: they were decoded.
+    let mut bytes = Content { encoding, bom, body: part.into() }.encode().unwrap_or_default();
+    if !is_start {
+        bytes.drain(..mark_bytes);
+    }
+    Cow::Owned(bytes)
 }
 
 /// Returns the size of a text on disk in bytes; it always includes the byte-order mark of UTF-16.
@@ -508,18 +491,13 @@ mod tests {
             (utf16("a\n", true), Encoding::Utf16Be, true),
             (b"\xff\xfe".to_vec(), Encoding::Utf16Le, true),
         ] {
-            let content = Content::decode(bytes.clone(), None).unwrap();
+            let content = Content::of(&bytes, None).unwrap();
             assert_eq!((content.encoding, content.bom), (encoding, bom), "{bytes:?}");
-            let view = View::of(&bytes, None).unwrap();
-            assert_eq!(
-                (view.encoding, view.bom, view.body.as_ref()),
-                (encoding, bom, content.body.as_slice())
-            );
-            assert_eq!(view.on_disk(&(0..view.body.len())), bytes);
+            assert_eq!(content.on_disk(&(0..content.body.len())), bytes);
             let (head, tail) =
-                (view.on_disk(&(0..1.min(view.body.len()))), view.on_disk(&(1..view.body.len())));
-            assert!(view.body.is_empty() || [head, tail].concat() == bytes || encoding == Encoding::Utf8);
-            assert_eq!(view.bytes_of(&content.body), bytes.len());
+                (content.on_disk(&(0..1.min(content.body.len()))), content.on_disk(&(1..content.body.len())));
+            assert!(content.body.is_empty() || [head, tail].concat() == bytes || encoding == Encoding::Utf8);
+            assert_eq!(content.bytes_of(&content.body), bytes.len());
             assert_eq!(content.encode().unwrap(), bytes);
         }
     }
@@ -527,7 +505,7 @@ mod tests {
     #[test]
     fn text_that_cannot_round_trip_is_rejected() {
         for bytes in [&b"\xff\xfe\0\0a\0\0\0"[..], b"\xff\xfea", b"\xfe\xff\xd8\x00\x00a"] {
-            assert!(Content::decode(bytes.to_vec(), None).is_err(), "{bytes:?}");
+            assert!(Content::of(bytes, None).is_err(), "{bytes:?}");
         }
     }
 

@@ -114,7 +114,7 @@ type Joined = (Vec<u8>, Option<Vec<ReplacedLines>>);
 /// Returns the bytes of the file with the text added, and the lines that this replaces.
 fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: End) -> Result<Joined, Error> {
     let (shown, text) = (current.place().shown(), request.content.as_bytes());
-    let mut content = common::decode(current, request.options.encoding)?;
+    let mut content = common::view(current, request.options.encoding)?;
     common::must_be_encodable(content.encoding, text, (shown, current.bytes()))?;
     let text = in_style_of(&content, text);
     common::must_fit(change.policy(), shown, content.bytes_with(&text))?;
@@ -126,7 +126,7 @@ fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: En
                     .engine()
                     .warn(format!("the last line of {shown} had no newline: the text continues that line"));
             }
-            content.body.extend_from_slice(&text);
+            content.body.to_mut().extend_from_slice(&text);
             None
         }
         End::First => {
@@ -138,7 +138,7 @@ fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: En
                     "the text does not end in a newline: its last line now continues with the first line of {shown}"
                 ));
             }
-            content.body.splice(0..0, text.iter().copied());
+            content.body.to_mut().splice(0..0, text.iter().copied());
             // By comparison, text that is like the first lines would count as added after them.
             let old = content.body.get(text.len()..).unwrap_or_default();
             let (place, range) = (0..0, 0..text.len());
@@ -152,7 +152,7 @@ fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: En
 }
 
 /// Converts LF in a text to the line ending of the file, if that is uniform.
-pub fn in_style_of(content: &Content, text: &[u8]) -> Vec<u8> {
+pub fn in_style_of(content: &Content<'_>, text: &[u8]) -> Vec<u8> {
     match content.line_ending().bytes() {
         Some(ending) if ending != b"\n" => lines::with_ending(text, ending),
         _ => text.to_vec(),

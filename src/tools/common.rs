@@ -24,7 +24,7 @@ use crate::search::entry::SearchWarnings;
 use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
 use crate::text::charset::{self, Charset, Unencodable};
-use crate::text::content::{Content, Encoding, Unsupported, View, looks_binary};
+use crate::text::content::{Content, Encoding, Unsupported, looks_binary};
 use crate::text::lines::LineSpan;
 use crate::text::plural::plural;
 use crate::text::replaced_lines::ReplacedLines;
@@ -172,28 +172,18 @@ impl DiffWanted {
 
     /// Returns the text of a file; its bytes if it is not text.
     fn body_of(self, bytes: &[u8]) -> Cow<'_, [u8]> {
-        let view = View::of(bytes, self.charset).or_else(|_| View::of(bytes, None));
+        let view = Content::of(bytes, self.charset).or_else(|_| Content::of(bytes, None));
         view.map_or(Cow::Borrowed(bytes), |view| view.body)
     }
 }
 
-/// Decodes a file that will be changed, which is in the encoding that the caller named, if any.
+/// Decodes a file, which is in the encoding that the caller named, if any.
 ///
 /// # Errors
 /// Returns `unsupported_encoding`.
-pub fn decode(current: &Current, charset: Option<Charset>) -> Result<Content, Error> {
+pub fn view(current: &Current, charset: Option<Charset>) -> Result<Content<'_>, Error> {
     let shown = current.place().shown();
-    Content::decode(current.bytes().to_vec(), charset)
-        .map_err(|unsupported| unsupported_encoding(shown, unsupported))
-}
-
-/// Decodes a file without a copy of its bytes, if they need no conversion.
-///
-/// # Errors
-/// Returns `unsupported_encoding`.
-pub fn view(current: &Current, charset: Option<Charset>) -> Result<View<'_>, Error> {
-    let shown = current.place().shown();
-    View::of(current.bytes(), charset).map_err(|unsupported| unsupported_encoding(shown, unsupported))
+    Content::of(current.bytes(), charset).map_err(|unsupported| unsupported_encoding(shown, unsupported))
 }
 
 /// Returns the error for a file whose text could not be written back unchanged.

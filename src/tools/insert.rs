@@ -75,7 +75,7 @@ impl Tool for Insert {
         if is_repeated {
             return Ok(FileEdited::already_applied(&current));
         }
-        let content = common::decode(&current, request.options.encoding)?;
+        let content = common::view(&current, request.options.encoding)?.into_owned();
         let total = lines::count(&content.body);
         let Some(at) = placed(&mut file.change, &current, &content, &request)? else {
             let near = (request.line.min(total).max(1), request.line.saturating_add(1).min(total).max(1));
@@ -107,7 +107,7 @@ impl Tool for Insert {
 fn placed(
     change: &mut Change<'_>,
     current: &Current,
-    content: &Content,
+    content: &Content<'_>,
     request: &Request,
 ) -> Result<Option<u64>, Error> {
     let counts_now = change.engine_ref().words.is_some();
@@ -132,7 +132,7 @@ fn placed(
 fn insert(
     mut file: FileChange<'_, '_>,
     (seen, known): (CheckedFile, CallerKnowledge),
-    mut content: Content,
+    mut content: Content<'_>,
     (request, at): (&Request, u64),
 ) -> Result<FileEdited, Error> {
     let shown = seen.current().place().shown().to_owned();
@@ -153,7 +153,7 @@ fn insert(
     let (body, inserted) = inserted(&content, at, new, bounds)?;
     let new_lines = inserted.end_line + 1 - inserted.start_line;
     file.replaced = Some(vec![ReplacedLines { first: at + 1, old_lines: 0, new_lines }]);
-    content.body = body;
+    content.body = body.into();
     let bytes = content.encode().map_err(|missing| common::unencodable(&shown, "the file", missing))?;
     let sha256 = Sha256::of(&bytes);
     let diff = file.commit(seen, bytes, None, known)?;
@@ -173,7 +173,7 @@ fn insert(
 /// # Errors
 /// Returns `too_large` if the file would be too large.
 fn inserted(
-    content: &Content,
+    content: &Content<'_>,
     line: u64,
     lines: &[u8],
     (shown, policy): (&str, &Policy),

@@ -561,15 +561,6 @@ pub const COMMON_FIELDS: [CommonField; 4] = [
 ];
 
 impl CommonField {
-    /// Returns true if a call to a server may give the field, for a tool with this effect.
-    pub fn is_of_call(&self, effect: Effect) -> bool {
-        match self.scope {
-            Scope::Process => false,
-            Scope::Call => true,
-            Scope::Change => effect != Effect::Reads,
-        }
-    }
-
     /// Returns true if a request on the command line may give the field, for a tool with this effect.
     pub fn is_of(&self, effect: Effect) -> bool {
         self.scope != Scope::Change || effect != Effect::Reads

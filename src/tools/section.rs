@@ -139,7 +139,7 @@ impl Tool for Section {
         let is_repeated =
             (request.append || expected.is_some()) && file.is_repeated(request.what(), LONG_AGO)?;
         let current = if request.create { file.look()? } else { file.look_at_existing()? };
-        let content = common::decode(&current, options.encoding)?;
+        let content = common::view(&current, options.encoding)?.into_owned();
         let mut planned = plan(&mut file.change, &current, &content, &request)?;
         let shown = current.place().shown().to_owned();
         if is_repeated {
@@ -151,7 +151,7 @@ impl Tool for Section {
         if planned.composed.already_applied {
             return Ok(planned.answer(shown, seen.current().sha256(), None));
         }
-        let composed = Content { body: planned.composed.text.clone(), ..content };
+        let composed = Content { body: planned.composed.text.clone().into(), ..content };
         common::must_fit(file.change.policy(), &shown, composed.bytes_with(b""))?;
         let bytes = composed.encode().map_err(|missing| common::unencodable(&shown, "the file", missing))?;
         let sha256 = Sha256::of(&bytes);
@@ -262,7 +262,7 @@ fn must_be_outlined(text: &[u8], shown: &str) -> Result<(), Error> {
 fn plan(
     change: &mut Change<'_>,
     current: &Current,
-    content: &Content,
+    content: &Content<'_>,
     request: &Request,
 ) -> Result<Planned, Error> {
     let shown = current.place().shown();

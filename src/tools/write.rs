@@ -15,7 +15,7 @@ use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind, Message, text};
 use crate::sha256::Sha256;
 use crate::text::charset::{self, Charset};
-use crate::text::content::{Content, Encoding, View};
+use crate::text::content::{Content, Encoding};
 use crate::text::lines::{self, LineEnding};
 use crate::text::plural::plural;
 use crate::text::{diff, escaped};
@@ -136,7 +136,7 @@ impl Tool for Write {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already")).at(shown));
         }
         if !request.allow_omission {
-            let old = View::of(current.bytes(), None).map(|old| old.body).unwrap_or_default();
+            let old = Content::of(current.bytes(), None).map(|old| old.body).unwrap_or_default();
             must_leave_nothing_out(&bytes, &old, "content", current.place().shown())?;
         }
         // Only permission bits differ: no bytes are lost that the caller does not have.
@@ -203,7 +203,7 @@ fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8
     if endings == Endings::AsIs || !current.exists() {
         return content;
     }
-    let old = Content::decode(current.bytes().to_vec(), None).ok();
+    let old = Content::of(current.bytes(), None).ok();
     match old.and_then(|old| old.line_ending().bytes()) {
         Some(ending) => lines::with_ending(&content, ending),
         None => content,
@@ -217,7 +217,7 @@ fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8], charset: Optio
     }
     let shown = current.place().shown().to_owned();
     let mut warnings: Vec<Message> = Vec::new();
-    if let Ok(old) = Content::decode(current.bytes().to_vec(), None) {
+    if let Ok(old) = Content::of(current.bytes(), None) {
         let (before, after) = (old.line_ending(), LineEnding::of(bytes));
         if before == LineEnding::Crlf && after == LineEnding::Lf {
             warnings.push(

@@ -23,7 +23,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{HEAD, HEAD_BYTES_READ, Head, PARTS, head_at, is_repository_with};
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
-use crate::text::content::{Start, View, looks_binary};
+use crate::text::content::{Content, Start, looks_binary};
 use crate::text::escaped;
 use crate::text::lines::LineEnding;
 
@@ -241,7 +241,7 @@ impl Change<'_> {
             return;
         }
         let shown = current.place().shown().to_owned();
-        let body = View::of(bytes, None).map(|view| view.body).unwrap_or_default();
+        let body = Content::of(bytes, None).map(|view| view.body).unwrap_or_default();
         let found = escaped::odd_characters(old.unwrap_or_default(), &body, CHARACTERS_NAMED);
         for odd in &found {
             let number = u32::from(odd.character);

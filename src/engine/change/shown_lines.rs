@@ -12,7 +12,7 @@ use crate::engine::store::session::{self, Lines, Numbers, ReadRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
-use crate::text::content::{Start, View};
+use crate::text::content::{Content, Start};
 use crate::text::lines::{self, Common};
 use crate::text::{line_diff, replaced_lines};
 
@@ -230,7 +230,7 @@ pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &Earl
 /// Returns the text of a file without its byte order mark; all its bytes if it is not text.
 pub(in crate::engine) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     match Start::of(bytes) {
-        Start::Utf16(_) => View::of(bytes, None).map_or(Cow::Borrowed(bytes), |view| view.body),
+        Start::Utf16(_) => Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |view| view.body),
         // The lines are the same even if the rest is not UTF-8.
         start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
     }

@@ -264,11 +264,6 @@ impl<'a> Hunk<'a> {
         self.new_side().map(|line| line.text.len() + line.ending.bytes().len()).sum()
     }
 
-    /// Returns the text that it expects, as the patch writes it.
-    pub fn old_text(&self) -> Vec<u8> {
-        text_of(self.old())
-    }
-
     /// Returns the hunk that undoes it.
     #[must_use]
     pub fn reversed(&self) -> Self {

@@ -7,7 +7,7 @@ use super::find::{self, Body, Edited, Matched, MatchedPlaces, PLACES_MAX, Search
 use super::step::{EditStep, TextToReplace, What};
 use crate::sha256::Sha256;
 use crate::text::checked::{Fault, must_fit};
-use crate::text::content::View;
+use crate::text::content::Content;
 use crate::text::lines::{self, LineEnding, LineSpan};
 use crate::text::replace::{self, Flat, Replaced};
 use crate::text::{line_diff, replaced_lines, sketch};
@@ -25,7 +25,7 @@ const FLEXIBLE_PASSES: usize = 20;
 /// # Errors
 /// Returns the error of the first edit that fails, or of a text larger than `bytes_max`; then no edit counts.
 pub fn apply<'a>(
-    file: &'a View<'_>,
+    file: &'a Content<'_>,
     steps: &'a [EditStep],
     bytes_max: usize,
 ) -> Result<Edited<'a>, Box<Miss<'a>>> {
@@ -39,7 +39,7 @@ pub fn apply<'a>(
 
 /// Returns the byte range of each edit, if all edits are allowed.
 fn checked_scopes<'a>(
-    file: &View<'_>,
+    file: &Content<'_>,
     steps: &'a [EditStep],
 ) -> Result<Vec<Range<usize>>, (&'a EditStep, Why<'a>)> {
     let mut scopes = Vec::with_capacity(steps.len());
@@ -199,7 +199,7 @@ fn must_be_apart<'a>(steps: &'a [EditStep], scopes: &[Range<usize>]) -> Result<(
 }
 
 /// Checks the SHA-256 of the lines of an edit.
-fn guard<'a>(file: &View<'_>, step: &'a EditStep, scope: &Range<usize>) -> Result<(), Why<'a>> {
+fn guard<'a>(file: &Content<'_>, step: &'a EditStep, scope: &Range<usize>) -> Result<(), Why<'a>> {
     let Some(expected) = &step.range_sha256 else { return Ok(()) };
     let actual = Sha256::of(&file.on_disk(scope));
     if expected.begins(actual) {

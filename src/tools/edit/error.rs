@@ -16,7 +16,7 @@ use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
 use crate::sha256::{DigestStart, Sha256};
 use crate::text::checked::Fault;
-use crate::text::content::View;
+use crate::text::content::Content;
 use crate::text::flexible::{self, Tier};
 use crate::text::lines::LineSpan;
 use crate::text::nearest::{self, Nearest};
@@ -626,7 +626,7 @@ fn with_older_state(change: &Change<'_>, current: &Current, old: &[u8], error: E
 
 /// Returns true if the bytes of a file contain a text.
 fn has(bytes: &[u8], old: &[u8]) -> bool {
-    View::of(bytes, None).is_ok_and(|view| !replace::places(&view.body, old, false).is_empty())
+    Content::of(bytes, None).is_ok_and(|view| !replace::places(&view.body, old, false).is_empty())
 }
 
 /// Returns other files with this name that contain the text; skips ignored and hidden ones.

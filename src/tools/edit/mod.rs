@@ -24,7 +24,7 @@ use crate::engine::policy::Gate;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind, text};
 use crate::sha256::Sha256;
-use crate::text::content::View;
+use crate::text::content::Content;
 use crate::text::escaped;
 use crate::text::replace::line_ranges;
 use crate::text::replaced_lines::ReplacedLines;
@@ -129,7 +129,7 @@ fn edit_file(
     let shown = current.place().shown().to_owned();
     let bytes = current.shared_bytes();
     // A file whose text could not be written back unchanged is rejected before a read is required.
-    let file = View::of(&bytes, request.options.encoding)
+    let file = Content::of(&bytes, request.options.encoding)
         .map_err(|unsupported| unsupported_encoding(&shown, unsupported))?;
     for step in steps {
         common::must_be_encodable(file.encoding, step.written().as_bytes(), (&shown, &bytes))
@@ -171,7 +171,7 @@ fn edit_file(
 }
 
 /// Rejects a new text with a line that only marks omitted text.
-fn must_leave_nothing_out(file: &View<'_>, steps: &[EditStep], shown: &str) -> Result<(), Error> {
+fn must_leave_nothing_out(file: &Content<'_>, steps: &[EditStep], shown: &str) -> Result<(), Error> {
     for step in steps {
         if let Some(new) = step.new_text() {
             common::must_leave_nothing_out(new.as_bytes(), &file.body, "new_string", shown)
@@ -207,10 +207,11 @@ struct ComputedEdit {
 
 impl ComputedEdit {
     /// Returns the result for the edited text of a file.
-    fn of(file: &View<'_>, edited: Edited<'_>, current: &Current) -> Result<Self, Error> {
+    fn of(file: &Content<'_>, edited: Edited<'_>, current: &Current) -> Result<Self, Error> {
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
         let (left_out, replaced) = (edited.left_out, edited.replaced);
-        let bytes = (*edited.body != *file.body).then(|| file.encode(edited.body.into_owned())).transpose();
+        let bytes =
+            (*edited.body != *file.body).then(|| file.encode_body(edited.body.into_owned())).transpose();
         let missing = |missing| common::unencodable(current.place().shown(), "the file", missing);
         Ok(Self { answer, bytes: bytes.map_err(missing)?, left_out, replaced })
     }
@@ -220,7 +221,7 @@ impl ComputedEdit {
 fn gate(
     change: &mut Change<'_>,
     current: Current,
-    file: &View<'_>,
+    file: &Content<'_>,
     Placed { steps, are_all_found, .. }: &Placed,
     request: &Request,
     all_found: &Cell<bool>,

@@ -7,7 +7,7 @@ use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::content::View;
+use crate::text::content::Content;
 use crate::text::lines::LineSpan;
 use crate::text::merge::{self, Alike, Conflict};
 use crate::text::{line_diff, lines};
@@ -21,7 +21,7 @@ use crate::tools::common;
 pub fn rebase(
     change: &Change<'_>,
     current: &Current,
-    file: &View<'_>,
+    file: &Content<'_>,
     steps: &[EditStep],
     base: Option<&[u8]>,
     expected: Option<Sha256>,
@@ -29,7 +29,7 @@ pub fn rebase(
     let shown = current.place().shown();
     let base =
         base.ok_or_else(|| format!("lbx has no copy of the bytes of {shown} that the edit is based on"))?;
-    let text = View::of(base, file.encoding.charset())
+    let text = Content::of(base, file.encoding.charset())
         .ok()
         .filter(|text| text.encoding == file.encoding && text.bom == file.bom);
     let text = text.ok_or_else(|| format!("{shown} has another encoding than it had when you read it"))?;
@@ -90,7 +90,7 @@ pub struct Placed {
 pub fn placed(
     change: &mut Change<'_>,
     current: &Current,
-    file: &View<'_>,
+    file: &Content<'_>,
     steps: &[EditStep],
 ) -> Result<Placed, Error> {
     let (mut placed, mut moved) = (steps.to_vec(), Vec::new());
@@ -125,7 +125,7 @@ pub fn placed(
 ///
 /// # Errors
 /// Returns `invalid_request`, with both lines.
-pub fn must_not_repeat(file: &View<'_>, steps: &[EditStep], name: &str) -> Result<(), Error> {
+pub fn must_not_repeat(file: &Content<'_>, steps: &[EditStep], name: &str) -> Result<(), Error> {
     if !steps.iter().any(EditStep::is_by_number) {
         return Ok(());
     }

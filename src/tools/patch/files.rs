@@ -648,7 +648,7 @@ fn encoded(
         Encoding::Utf16Le | Encoding::Utf16Be | Encoding::Named(_) => {
             must_be_text(&after, text.encoding, shown)?;
             common::must_fit(policy, shown, text.bytes_of(&after))?;
-            let content = Content { encoding: text.encoding, bom: text.bom, body: after };
+            let content = Content { body: after.into(), ..text };
             content.encode().map_err(|missing| common::unencodable(shown, "the file", missing))?
         }
     })

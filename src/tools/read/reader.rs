@@ -19,7 +19,7 @@ use crate::error::{Error, text};
 use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::content::{self, Content, Encoding};
+use crate::text::content::{self, Encoding};
 use crate::text::lines::ending_of;
 use crate::text::plural::plural;
 use crate::text::slice::{Clipped, Slice, Sliced, clipped_bytes, is_very_long};
@@ -116,7 +116,8 @@ fn answer(
             raw.extend_from_slice(header.as_bytes());
         }
         if is_plain {
-            raw.extend(on_disk(part.lines.bytes.clone(), &pass.sliced, part.is_start()));
+            let form = (pass.sliced.encoding, pass.sliced.bom);
+            raw.extend_from_slice(&content::on_disk(&part.lines.bytes, form, part.is_start()));
         } else {
             raw.extend_from_slice(part.text.as_bytes());
         }
@@ -142,26 +143,8 @@ fn answer(
 
 /// Returns the SHA-256 of lines on disk, if whole lines are shown.
 fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
-    part.is_whole().then(|| Sha256::of(&on_disk(part.lines.bytes.clone(), text, part.is_start())))
-}
-
-/// Returns lines as on disk: in the file's encoding, with the byte-order mark at the start of the file.
-fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
-    let mark_bytes = match text.encoding {
-        Encoding::Bytes => return lines,
-        Encoding::Utf8 if !text.bom => return lines,
-        Encoding::Utf8 => content::UTF8_BOM.len(),
-        Encoding::Utf16Le => content::UTF16LE_BOM.len(),
-        Encoding::Utf16Be => content::UTF16BE_BOM.len(),
-        Encoding::Named(_) => 0,
-    };
-    // Lines of the file have bytes: they were decoded.
-    let content = Content { encoding: text.encoding, bom: text.bom, body: lines };
-    let mut bytes = content.encode().unwrap_or_default();
-    if !is_start {
-        bytes.drain(..mark_bytes);
-    }
-    bytes
+    part.is_whole()
+        .then(|| Sha256::of(&content::on_disk(&part.lines.bytes, (text.encoding, text.bom), part.is_start())))
 }
 
 /// Returns the warning that a file has fewer lines than the request.

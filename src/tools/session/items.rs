@@ -389,10 +389,8 @@ fn ranges(mark: &ReadRecord) -> String {
 
 /// Returns the text of a file; its bytes if it is not a text.
 fn body_of(bytes: Vec<u8>) -> Vec<u8> {
-    match Content::decode(bytes.clone(), None) {
-        Ok(content) => content.body,
-        Err(_) => bytes,
-    }
+    let body = Content::of(&bytes, None).ok().map(|content| content.body.into_owned());
+    body.unwrap_or(bytes)
 }
 
 /// Separator between two entries in braces; a list of lines has commas without a blank.
