@@ -5,8 +5,8 @@ use std::ops::Range;
 use lbx::text::answer_size::AnswerRoom;
 use lbx::text::charset::{self, Charset};
 use lbx::text::content::{Content, UTF8_BOM};
+use lbx::text::markdown;
 use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
-use lbx::text::markdown::find;
 use lbx::text::markdown::outline::{self, Heading, lost_references, outline};
 use lbx::text::merge::{Alike, Labels, conflicts, merge};
 use lbx::text::slice::{SliceBounds, Sliced, Slicer};
@@ -184,10 +184,10 @@ pub fn markdown(data: &[u8]) {
     are_apart(headings.iter().map(|heading| &heading.span), text.len());
     let _ = outline::parts(text);
     let name = String::from_utf8_lossy(name);
-    for at in find::nearest(&headings, &name) {
+    for at in markdown::nearest(&headings, &name) {
         assert!(at < headings.len(), "a header that is not there");
     }
-    let _ = find::look_alikes(text, b'\n', &name);
+    let _ = markdown::look_alikes(text, b'\n', &name);
     let document = Document {
         text,
         headings: &headings,
@@ -196,8 +196,8 @@ pub fn markdown(data: &[u8]) {
         bytes_max: BYTES_MAX,
     };
     let with_subsections = choice / 2 % 2 == 0;
-    for at in find::find(&headings, &name, None).into_iter().take(3) {
-        let _ = find::path_to(&headings, at);
+    for at in markdown::find(&headings, &name, None).into_iter().take(3) {
+        let _ = markdown::path_to(&headings, at);
         sections(&document, at, with_subsections, content);
     }
     let level = 1 + choice % 6;

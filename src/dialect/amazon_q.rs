@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{LbxClient, LinesShown, flag, list, native_request, number, shown, text, texts};
+use super::client::{LbxClient, LinesShown, flag, list, match_lines, native_request, number, shown, text};
 use super::shell;
 use super::tool::{Dialect, ToolOutput, required, tool};
 use crate::error::{Error, ErrorKind};
@@ -175,9 +175,7 @@ fn entry(entry: &Value) -> String {
 
 /// Returns one match with its context.
 fn found(found: &Value) -> Value {
-    let mut lines = texts(found, "before");
-    lines.push(text(found, "text"));
-    lines.extend(texts(found, "after"));
+    let lines: Vec<&str> = match_lines(found).map(|(_, _, text)| text).collect();
     json!({ "line_number": number(found, "line"), "context": lines.join("\n") })
 }
 

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, count_of, flag, last_asked, list, native_request, number, numbered, says_past_end,
-    shown, shown_lines, shown_path, text, texts, tree,
+    LbxClient, LinesShown, absolute_paths, count_of, flag, last_asked, list, match_lines, native_request,
+    number, numbered, says_past_end, shown, shown_lines, text, texts, tree,
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
@@ -266,12 +266,10 @@ fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Err
         "no_ignore": true, "limit": GLOB_LIMIT
     };
     let data = lbx.call::<glob::Glob>(asked)?;
-    let paths = texts(&data, "paths");
-    if paths.is_empty() {
+    let mut lines = absolute_paths(lbx, &data)?;
+    if lines.is_empty() {
         return Ok("No files found".into());
     }
-    let base = lbx.base()?;
-    let mut lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
     if flag(&data, "truncated") {
         lines.push("(Results are truncated. Consider using a more specific path or pattern.)".to_owned());
     }
@@ -366,21 +364,12 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
 fn content(data: &Value, with_numbers: bool) -> String {
     let mut lines = Vec::new();
     for found in list(data, "matches") {
-        let (path, line) = (shown(found), number(found, "line"));
-        let written = |number: u64, mark: char, text: &str| {
-            if with_numbers {
-                format!("{path}{mark}{number}{mark}{text}")
-            } else {
-                format!("{path}{mark}{text}")
-            }
-        };
-        let before = texts(found, "before");
-        let first = line.saturating_sub(before.len() as u64);
-        lines.extend(before.iter().zip(first..).map(|(text, number)| written(number, '-', text)));
-        lines.push(written(line, ':', text(found, "text")));
-        lines.extend(
-            texts(found, "after").iter().zip(line + 1..).map(|(text, number)| written(number, '-', text)),
-        );
+        let path = shown(found);
+        lines.extend(match_lines(found).map(|(number, is_match, text)| {
+            let mark = if is_match { ':' } else { '-' };
+            let number = if with_numbers { format!("{number}{mark}") } else { String::new() };
+            format!("{path}{mark}{number}{text}")
+        }));
     }
     if lines.is_empty() { "No matches found".to_owned() } else { lines.join("\n") }
 }

@@ -349,6 +349,24 @@ pub(super) fn texts<'v>(data: &'v Value, field: &str) -> Vec<&'v str> {
     list(data, field).iter().filter_map(Value::as_str).collect()
 }
 
+/// Returns the paths of a response as absolute paths, for display.
+///
+/// # Errors
+/// Fails if the workspace cannot be opened.
+pub(super) fn absolute_paths(lbx: &LbxClient<'_>, data: &Value) -> Result<Vec<String>, Error> {
+    let base = lbx.base()?;
+    Ok(texts(data, "paths").into_iter().map(|path| shown_path(&base.join(path))).collect())
+}
+
+/// Returns the lines of a match with those before and after it: the number of each, true for the match, and its text.
+pub(super) fn match_lines(found: &Value) -> impl Iterator<Item = (u64, bool, &str)> {
+    let (line, before) = (number(found, "line"), texts(found, "before"));
+    let first = line.saturating_sub(before.len() as u64);
+    let before = (first..).zip(before).map(|(number, text)| (number, false, text));
+    let after = (line + 1..).zip(texts(found, "after")).map(|(number, text)| (number, false, text));
+    before.chain([(line, true, text(found, "text"))]).chain(after)
+}
+
 /// Returns each line of a `read` response, with its number as `form` writes it.
 pub(super) fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
     let first = number(data, "start_line");

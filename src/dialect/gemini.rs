@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, count_of, first_replacement, flag, globs, list, native_request, number,
-    says_past_end, shown, shown_lines, shown_path, snippet, text, texts,
+    LbxClient, LinesShown, absolute_paths, count_of, first_replacement, flag, globs, list, match_lines,
+    native_request, number, says_past_end, shown, shown_lines, snippet, text, texts,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -370,7 +370,7 @@ fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<To
 fn by_file(matches: &[Value]) -> String {
     let (mut said, mut file) = (String::new(), "");
     for found in matches {
-        let (path, line) = (text(found, "path"), number(found, "line"));
+        let path = text(found, "path");
         if path != file {
             if !file.is_empty() {
                 said += "---\n";
@@ -378,15 +378,10 @@ fn by_file(matches: &[Value]) -> String {
             said.extend([format!("File: {}\n", shown(found))]);
             file = path;
         }
-        let before = texts(found, "before");
-        let first = line.saturating_sub(before.len() as u64);
-        for (text, number) in before.iter().zip(first..) {
-            said.extend([format!("L{number}- {text}\n")]);
-        }
-        said.extend([format!("L{line}: {}\n", text(found, "text"))]);
-        for (text, number) in texts(found, "after").iter().zip(line + 1..) {
-            said.extend([format!("L{number}- {text}\n")]);
-        }
+        said.extend(match_lines(found).map(|(number, is_match, text)| {
+            let mark = if is_match { ':' } else { '-' };
+            format!("L{number}{mark} {text}\n")
+        }));
     }
     said
 }
@@ -415,13 +410,11 @@ fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Err
         "no_ignore": request.respect_git_ignore == Some(false)
     };
     let data = lbx.call::<glob::Glob>(asked)?;
-    let paths = texts(&data, "paths");
+    let lines = absolute_paths(lbx, &data)?;
     let place = request.dir_path.as_deref().unwrap_or(".");
-    if paths.is_empty() {
+    if lines.is_empty() {
         return Ok(format!("No files found matching pattern \"{}\" within {place}", request.pattern).into());
     }
-    let base = lbx.base()?;
-    let lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
     let found = number(&data, "total");
     let cut = if flag(&data, "truncated") {
         format!("\n(These are the first {} of them. Use a more specific pattern or dir_path.)", lines.len())

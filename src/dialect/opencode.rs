@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, count_of, flag, list, native_request, number, numbered, says_past_end, shown,
-    shown_path, text, texts, tree,
+    LbxClient, LinesShown, absolute_paths, count_of, flag, list, native_request, number, numbered,
+    says_past_end, shown, text, tree,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -266,9 +266,7 @@ fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Err
         "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true, "limit": LIMIT
     };
     let data = lbx.call::<glob::Glob>(asked)?;
-    let base = lbx.base()?;
-    let mut lines: Vec<String> =
-        texts(&data, "paths").iter().map(|path| shown_path(&base.join(path))).collect();
+    let mut lines = absolute_paths(lbx, &data)?;
     if lines.is_empty() {
         return Ok("No files found".into());
     }

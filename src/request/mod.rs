@@ -30,13 +30,8 @@ pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 /// # Errors
 /// Returns `invalid_request` that names the field and the expected value.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T, Error> {
-    let value = in_known_form(value, TypeId::of::<T>(), schema_of::<T>)?;
+    let value = in_form(value, &known_schema(TypeId::of::<T>(), schema_of::<T>), "")?;
     serde_path_to_error::deserialize(value).map_err(unfit)
-}
-
-/// Converts a request to the form of its type's schema.
-fn in_known_form(value: Value, id: TypeId, schema: fn() -> Value) -> Result<Value, Error> {
-    in_form(value, &known_schema(id, schema), "")
 }
 
 /// Returns the error for a field that its type rejects.

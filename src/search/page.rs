@@ -106,7 +106,7 @@ impl Budget {
 #[derive(Debug)]
 pub struct Page<T> {
     /// Used part of the page.
-    budget: Budget,
+    pub budget: Budget,
     /// Entries.
     kept: Vec<T>,
 }
@@ -125,21 +125,6 @@ impl<T: Serialize> Page<T> {
             self.kept.push(made.unwrap_or_else(make));
         }
         offered
-    }
-
-    /// Returns true if every further entry belongs to a later page.
-    pub fn is_full(&self) -> bool {
-        self.budget.is_full()
-    }
-
-    /// Returns the number of entries offered so far.
-    pub fn seen(&self) -> u64 {
-        self.budget.seen()
-    }
-
-    /// Returns the offset of the next page, if there is one.
-    pub fn next_offset(&self) -> Option<u64> {
-        self.budget.next_offset()
     }
 
     /// Returns the entries.
@@ -188,7 +173,7 @@ mod tests {
             for entry in entries {
                 page.offer(|| (*entry).to_owned());
             }
-            offset = page.next_offset();
+            offset = page.budget.next_offset();
             pages.push(page.into_entries());
         }
         pages

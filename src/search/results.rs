@@ -109,7 +109,7 @@ impl<'s, 'w> Results<'s, 'w> {
 
     /// Returns true if the page is full.
     pub fn is_full(&self) -> bool {
-        self.budget.is_full() || self.files.is_full()
+        self.budget.is_full() || self.files.budget.is_full()
     }
 
     /// Adds the next part.
@@ -242,7 +242,7 @@ impl<'s, 'w> Results<'s, 'w> {
     pub fn finish(self, files_searched: u64, notes: SearchWarnings) -> SearchResult {
         let wanted = self.search.manner.style.wanted;
         let full = self.is_full();
-        let next_offset = self.budget.next_offset().or(self.files.next_offset());
+        let next_offset = self.budget.next_offset().or(self.files.budget.next_offset());
         let matched = match (wanted, next_offset) {
             (MatchDetail::Lines, Some(next)) if !self.search.total => next,
             (MatchDetail::Lines, _) => self.budget.seen(),

@@ -73,15 +73,8 @@ pub(super) fn fitting<T>(
     entries: impl Iterator<Item = T>,
     bytes: impl Fn(&T) -> usize,
 ) -> Vec<T> {
-    let (mut listed, mut size) = (Vec::new(), 0_usize);
-    for entry in entries {
-        size = size.saturating_add(bytes(&entry));
-        if bytes_max > 0 && size > bytes_max && !listed.is_empty() {
-            break;
-        }
-        listed.push(entry);
-    }
-    listed
+    let mut page = Budget::new(Window { offset: 0, limit: 0, bytes_max: bytes_max as u64 });
+    entries.take_while(|entry| page.offer(|| bytes(entry) as u64) == Offered::Kept).collect()
 }
 
 /// Returns a control that ends a search at its time limit, by default that of the policy; 0 means no limit.

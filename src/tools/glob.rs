@@ -132,10 +132,10 @@ impl Tool for Glob {
             }
         }
         if control.should_stop() {
-            return Err(ran_out(page.seen()));
+            return Err(ran_out(page.budget.seen()));
         }
         let (left_out, mut notes) = (std::mem::take(&mut walk.left_out), std::mem::take(&mut walk.notes));
-        let (total, next_offset) = (page.seen(), page.next_offset());
+        let (total, next_offset) = (page.budget.seen(), page.budget.next_offset());
         let paths = page.into_entries();
         if total == 0 {
             let empty = Empty { workspace, roots, selection, control, left_out };

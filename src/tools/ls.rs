@@ -214,12 +214,12 @@ impl Tool for Ls {
             }
         }
         if control.should_stop() {
-            return Err(ran_out(page.seen()));
+            return Err(ran_out(page.budget.seen()));
         }
         let counted_max = if depth == Some(1) { COUNTED_FLAT_MAX } else { COUNTED_DEEP_MAX };
         let ignored = ignored(&walk, workspace, &control, counted_max);
         let notes = std::mem::take(&mut walk.notes);
-        let (total, next_offset) = (page.seen(), page.next_offset());
+        let (total, next_offset) = (page.budget.seen(), page.budget.next_offset());
         let entries = page.into_entries();
         let largest = if next_offset.is_some() { sums.largest(workspace) } else { Vec::new() };
         let is_lossy = entries.iter().any(|entry| entry.path.is_lossy());
