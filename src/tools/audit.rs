@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::common::{PLACES_LISTED, fitting};
+use super::common::{PLACES_LISTED, entry_at, fitting};
 use super::{Effect, Paint, Stdin, Text, Tool, targets};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -80,10 +80,7 @@ impl Tool for Audit {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let path = match &request.path {
-            Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
-            None => None,
-        };
+        let path = entry_at(engine, request.path.as_deref())?;
         let is_of_path = |record: &AuditRecord| {
             path.as_ref().is_none_or(|path| {
                 record.files.iter().any(|file| {

@@ -292,6 +292,14 @@ pub fn must_fit(policy: &Policy, shown: &str, bytes: usize) -> Result<(), Error>
     checked::must_fit(bytes, policy.file_bytes()).map_err(|fault| fault.error(shown))
 }
 
+/// Returns the path of the entry that a request names, if it names one.
+///
+/// # Errors
+/// Fails if the path cannot be resolved.
+pub fn entry_at(engine: &Engine, path: Option<&Path>) -> Result<Option<WorkspacePath>, Error> {
+    path.map(|path| Ok(engine.workspace.resolve_entry(path)?.path().clone())).transpose()
+}
+
 /// Rejects a missing file.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ChangeOptions, ListEnd, subject};
+use super::common::{ChangeOptions, ListEnd, entry_at};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -20,10 +20,11 @@ use crate::engine::journal::JournalEntry;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 pub use files::{Interleaved, Manner, Single};
+use part::Turnaround;
 pub use part::no_change;
 pub use plan::{Conflict, Conflicts, plan, plan_beside};
 pub use response::{Other, Undone, as_text, listed, newest_of_others, warn_of_damaged};
-use response::{nothing, touches, warn_of_lost, warn_of_nothing};
+use response::{nothing, touches};
 
 /// Undo changes of this session, the newest first
 ///
@@ -136,35 +137,22 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     if let Some(number) = request.turn {
         return part::run_turn(engine, request, number, direction);
     }
-    let path = match &request.path {
-        Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
-        None => None,
-    };
+    let path = entry_at(engine, request.path.as_deref())?;
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
-    let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
-    let mut listed: Vec<Undone> = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
-    warn_of_damaged(change.engine(), history.damaged());
-    match direction {
-        Direction::Undo => warn_of_lost(change.engine(), &entries),
-        Direction::Redo => warn_of_nothing(change.engine(), &entries),
-    }
-    change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
+    let turnaround = newest(&mut change, request.steps, direction, path.as_ref())?;
     let manner = Manner { merge: request.merge, ..Manner::default() };
-    let paths = plan(&mut change, &history, &entries, direction, &manner)?;
-    change.commit(subject(direction.name(), &paths), request.options.why.clone())?;
-    let end = ListEnd::of(engine, request.max_bytes, &mut listed);
-    Ok(Response { undone: listed, end })
+    turnaround.carry_out(change, request, direction, &manner)
 }
 
-/// Returns the changes to undo or redo, in that order.
-fn entries(
+/// Returns the next changes to undo or redo, in that order.
+fn newest(
     change: &mut Change<'_>,
     steps: usize,
     direction: Direction,
     path: Option<&WorkspacePath>,
-) -> Result<(History, Vec<JournalEntry>), Error> {
+) -> Result<Turnaround, Error> {
     let session = change.engine().session().as_str().to_owned();
-    let (history, entries) = match change.state() {
+    let (history, changes) = match change.state() {
         Some(state) => {
             let mut history = History::load(state, &session)?;
             let wanted = |entry: &JournalEntry| path.is_none_or(|path| touches(entry, path));
@@ -173,10 +161,10 @@ fn entries(
         }
         None => (History::default(), Vec::new()),
     };
-    if entries.is_empty() {
+    if changes.is_empty() {
         return Err(nothing(change.engine(), direction, path, history.damaged()));
     }
-    Ok((history, entries))
+    Ok(Turnaround { history, changes, records: None })
 }
 
 /// Redo undone changes, oldest first

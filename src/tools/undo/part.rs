@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::diff;
 use crate::text::plural::plural;
-use crate::tools::common::{ListEnd, subject};
+use crate::tools::common::{ListEnd, entry_at, subject};
 use crate::tools::targets::LOG_SHOWS;
 
 /// Undoes the change `seq` of the caller's session, or the part of it that the request names.
@@ -29,10 +29,7 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
     if request.steps.steps != 1 {
         return Err(Error::invalid("seq names one change: leave steps out").detail("field", "steps"));
     }
-    let path = match &request.steps.path {
-        Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
-        None => None,
-    };
+    let path = entry_at(engine, request.steps.path.as_deref())?;
     let options = &request.steps.options;
     let mut change = engine.begin(Direction::Undo.name(), &[], options.dry_run)?;
     let (history, mut entry) = found(&mut change, seq)?;
@@ -182,30 +179,48 @@ pub fn run_turn(
             .detail("field", field));
     }
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
-    let Turnaround { history, changes, records } = turnaround(&mut change, number, direction)?;
-    let mut undone: Vec<Undone> = changes.iter().map(|entry| listed(change.engine(), entry)).collect();
-    warn_of_damaged(change.engine(), history.damaged());
-    match direction {
-        Direction::Undo => warn_of_lost(change.engine(), &changes),
-        Direction::Redo => warn_of_nothing(change.engine(), &changes),
-    }
-    change.set_reverts(changes.iter().map(|entry| entry.seq).collect());
-    let single = changes.iter().map(|entry| entry.seq).min().map(Single::Turn);
+    let turnaround = turnaround(&mut change, number, direction)?;
+    let single = turnaround.changes.iter().map(|entry| entry.seq).min().map(Single::Turn);
     let manner = Manner { merge: true, between: Interleaved::Kept, single, ..Manner::default() };
-    let paths = plan(&mut change, &history, &records, direction, &manner)?;
-    change.commit(subject(direction.name(), &paths), request.options.why.clone())?;
-    let end = ListEnd::of(engine, request.max_bytes, &mut undone);
-    Ok(Response { undone, end })
+    turnaround.carry_out(change, request, direction, &manner)
 }
 
-/// Changes of a turn to undo or redo.
-struct Turnaround {
+/// Changes to undo or redo.
+pub struct Turnaround {
     /// History of the session.
-    history: History,
+    pub history: History,
     /// The changes, in order.
-    changes: Vec<JournalEntry>,
-    /// Records to play for that.
-    records: Vec<JournalEntry>,
+    pub changes: Vec<JournalEntry>,
+    /// Records to play for that, if they are not those of the changes.
+    pub records: Option<Vec<JournalEntry>>,
+}
+
+impl Turnaround {
+    /// Undoes or redoes the changes as one change, whole or not at all.
+    ///
+    /// # Errors
+    /// Fails with `stale_file` if later changes overlap them.
+    pub fn carry_out(
+        self,
+        mut change: Change<'_>,
+        request: &Steps,
+        direction: Direction,
+        manner: &Manner,
+    ) -> Result<Response, Error> {
+        let Self { history, changes, records } = self;
+        let mut undone: Vec<Undone> = changes.iter().map(|entry| listed(change.engine(), entry)).collect();
+        warn_of_damaged(change.engine(), history.damaged());
+        match direction {
+            Direction::Undo => warn_of_lost(change.engine(), &changes),
+            Direction::Redo => warn_of_nothing(change.engine(), &changes),
+        }
+        change.set_reverts(changes.iter().map(|entry| entry.seq).collect());
+        let records = records.as_deref().unwrap_or(&changes);
+        let paths = plan(&mut change, &history, records, direction, manner)?;
+        let end = ListEnd::of(change.engine(), request.max_bytes, &mut undone);
+        change.commit(subject(direction.name(), &paths), request.options.why.clone())?;
+        Ok(Response { undone, end })
+    }
 }
 
 /// Returns the changes of a turn to undo or redo.
@@ -241,7 +256,7 @@ fn turnaround(change: &mut Change<'_>, number: u64, direction: Direction) -> Res
         let shown = change.shown_original(&path);
         Single::Turn(first).overlap(session.as_str(), &shown, "it was moved or deleted since")
     })?;
-    Ok(Turnaround { history, changes, records })
+    Ok(Turnaround { history, changes, records: Some(records) })
 }
 
 /// Returns the error for a turn without a change to undo or redo.
