@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
@@ -20,7 +20,7 @@ use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::backend::{SetupResult, with_context};
 use super::landlock::{self, Temporary};
-use super::outside::{self, Network};
+use super::outside::Network;
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::{environment, mounts, privileges};
 use crate::engine::workspace::programs;
@@ -69,10 +69,28 @@ pub fn run(kind: Kind) -> SetupResult<()> {
         let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
         with_context(dies_with_parent, "cannot tie itself to the call")?;
     }
-    with_context(link.send(&Report::Ready, None), "cannot reach the call")?;
-    let order = with_context(link.receive(), "cannot reach the call")?;
+    if kind == Kind::Namespaces {
+        match mounts::new_proc() {
+            Ok(proc) => link.send(&Report::Ready, proc.as_ref().map(AsFd::as_fd)),
+            Err(reason) => link.send(&Report::Failed(reason), None),
+        }
+        .map_err(|error| format!("cannot reach the process that mounts: {error}"))?;
+    }
+    let mut order = with_context(link.receive(), "cannot reach the call")?;
+    let mut call = None;
+    if let Some(Order::Link) = order {
+        call = link.received.take();
+        order = with_context(link.receive(), "cannot reach the process that mounts")?;
+    }
     let Some(Order::Run(plan)) = order else { return Ok(()) };
-    match start(kind, &plan, &mut link) {
+    let stdin = link.received.take();
+    let restricted = restrict(kind, &plan);
+    if let Some(call) = call {
+        let order = with_context(link.receive(), "cannot reach the process that mounts")?;
+        let Some(Order::Mounted) = order else { return Ok(()) };
+        link = Link::new(UnixStream::from(call));
+    }
+    match restricted.and_then(|ended| start(kind, &plan, (stdin, ended), &mut link)) {
         Ok(mut family) => family.keep(&mut link, &plan),
         Err(reason) => with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"),
     }
@@ -88,15 +106,9 @@ pub fn link_on_stdin() -> SetupResult<Link> {
     Ok(Link::new(UnixStream::from(stdin)))
 }
 
-/// Confines this process and starts the command.
-fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family> {
-    // The kernel counts processes by user and namespace, but never those of root.
-    let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
+/// Gives up what the command may not have; returns a socket that becomes readable when a process has ended.
+fn restrict(kind: Kind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
     if kind == Kind::Namespaces {
-        if !plan.reach.network.is_shared() {
-            outside::bring_loopback_up();
-        }
-        mounts::confine(&plan.reach)?;
         privileges::drop_capabilities()?;
     }
     if !kind.has_namespace() {
@@ -110,17 +122,29 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     if kind.has_namespace() {
         privileges::filter(true, plan.reach.network.is_shared())?;
     }
-    let proxy = match &plan.reach.network {
-        Network::Hosts(_) if kind.has_namespace() => Some(offer_proxy(link)?),
-        _ => None,
-    };
     let (ended, teller) = with_context(UnixStream::pair(), "cannot make a pipe")?;
     with_context(ended.set_nonblocking(true), "cannot make a pipe")?;
     let told = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, teller);
     with_context(told, "cannot watch its processes")?;
+    Ok(ended)
+}
+
+/// Starts the command.
+fn start(
+    kind: Kind,
+    plan: &SandboxPlan,
+    (stdin, ended): (Option<OwnedFd>, UnixStream),
+    link: &mut Link,
+) -> SetupResult<Family> {
+    let proxy = match &plan.reach.network {
+        Network::Hosts(_) if kind.has_namespace() => Some(offer_proxy(link)?),
+        _ => None,
+    };
     let temporary = (kind == Kind::Landlock).then(Temporary::new).transpose()?;
-    let main = start_command(plan, temporary.as_ref(), proxy, link)?;
+    let main = start_command(plan, temporary.as_ref(), proxy, stdin)?;
     with_context(link.send(&Report::Started, None), "cannot reach the call")?;
+    // The kernel counts processes by user and namespace, but never those of root.
+    let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     let counted_max = usize::try_from(plan.limits.processes).ok().filter(|most| *most > 0 && !is_bounded);
     Ok(Family {
         main,
@@ -147,17 +171,20 @@ fn start_command(
     plan: &SandboxPlan,
     temporary: Option<&Temporary>,
     proxy: Option<u16>,
-    link: &mut Link,
+    stdin: Option<OwnedFd>,
 ) -> SetupResult<u32> {
-    let stdin = link.received.take().map_or_else(Stdio::null, Stdio::from);
+    let stdin = stdin.map_or_else(Stdio::null, Stdio::from);
     let mut command = match temporary {
         Some(temporary) => landlock::restricted(plan, temporary)?,
         None => plan.command()?,
     };
     command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
-    let spawned = programs::spawn(command.current_dir(&plan.workdir).stdin(stdin).process_group(0));
+    let what = "cannot start the command";
+    // If the command named the folder itself, it would be started by a fork, which copies this process.
+    with_context(rustix::process::chdir(&plan.workdir), what)?;
+    let spawned = programs::spawn(command.stdin(stdin).process_group(0));
     // The handle is not waited for: `Family` reaps every process.
-    Ok(with_context(spawned, "cannot start the command")?.id())
+    Ok(with_context(spawned, what)?.id())
 }
 
 /// The command and all its descendants.

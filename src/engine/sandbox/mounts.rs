@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
 
 use super::backend::{SetupResult, with_context};
 use super::caches::{PROGRAMS, UPPER, View, WORK};
@@ -40,6 +43,8 @@ pub const TEMPORARY_BYTES: u64 = 512 << 20;
 const SMALL_BYTES: u64 = 4 << 20;
 /// Folder of processes.
 const PROC: &str = "/proc";
+/// Folder of this process's descriptors.
+const DESCRIPTORS: &str = "/proc/self/fd";
 /// Mode of folders that everyone may write.
 const SHARED_MODE: u32 = 0o1777;
 /// Mode of other folders.
@@ -53,15 +58,23 @@ const STATE_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Flags of the sandbox's own mounts.
 const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
-/// Sets up this mount namespace. The caller is in a new one, and in a new PID namespace.
+/// `/proc` of the command; `None` if the kernel forbids another one.
+pub type ProcMount = Option<OwnedFd>;
+
+/// Sets up this mount namespace, which is new; `take_proc` waits for the command's `/proc`.
 ///
 /// # Errors
 /// Returns the step that failed; no command may run then.
-pub fn confine(reach: &Reach) -> SetupResult<()> {
+pub fn confine(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     with_context(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
-    let trees = Trees::take(reach)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let descriptors = rustix::fs::open(DESCRIPTORS, flags, Mode::empty());
+    let descriptors = with_context(descriptors, "cannot open the folder of its descriptors")?;
+    let trees = Trees::take(reach, take_proc)?;
     enter_empty_root(Path::new(&reach.root))?;
+    // The command's /proc does not show this process, see `path_of`.
+    with_context(rustix::process::fchdir(&descriptors), "cannot enter the folder of its descriptors")?;
     trees.attach(reach)?;
     reach.pinned.iter().try_for_each(|path| mount_in_place(Path::new(path)).map(drop))?;
     for path in &reach.settled {
@@ -69,7 +82,6 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     }
     let is_below = |hidden: &&Hidden| !reach.is_above_own(Path::new(&hidden.path));
     reach.hidden.iter().filter(is_below).try_for_each(hide)?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root =
         with_context(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
     reach.channels()?.into_iter().try_for_each(|path| hide(&Hidden { path, is_folder: false }))?;
@@ -82,7 +94,8 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
         }
     }
     reach.states.iter().try_for_each(|path| veil(&root, path))?;
-    make_read_only(Path::new("/"))
+    make_read_only(Path::new("/"))?;
+    with_context(rustix::process::chdir("/"), "cannot enter the new root")
 }
 
 /// Trees with their mount points.
@@ -106,7 +119,7 @@ struct Trees {
 
 impl Trees {
     /// Takes the trees. Also makes the mounts read-only that the read-only trees come from.
-    fn take(reach: &Reach) -> SetupResult<Self> {
+    fn take(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<Self> {
         let placed = |path: &Path| Ok((path.to_owned(), tree(path)?));
         let writable = reach.writable_folders().map(|path| match &reach.layer {
             Some(layer) if path.as_os_str() == reach.root => {
@@ -123,7 +136,8 @@ impl Trees {
         let mut caches: Placed = reach.caches.iter().flat_map(|view| cache(view, &reach.network)).collect();
         let kept: Vec<&Path> = reach.outside.shown.iter().map(Path::new).collect();
         let root = reach.read_only.then(|| Path::new(&reach.root));
-        let of_container = (!mount_proc()?).then(|| Path::new(PROC));
+        let proc = take_proc()?;
+        let of_container = proc.is_none().then(|| Path::new(PROC));
         make_all_read_only(&kept.iter().copied().chain(root).chain(of_container).collect::<Vec<_>>())?;
         caches.extend(reach.caches.iter().filter_map(programs));
         if let Some(root) = root {
@@ -131,7 +145,8 @@ impl Trees {
         }
         // Paths that were removed need not be shown.
         let shown = kept.into_iter().filter_map(|path| placed(path).ok()).collect();
-        Ok(Self { proc: tree(Path::new(PROC))?, devices, temporary, shown, caches, own })
+        let proc = proc.map_or_else(|| tree(Path::new(PROC)), Ok)?;
+        Ok(Self { proc, devices, temporary, shown, caches, own })
     }
 
     /// Mounts the trees in an empty root.
@@ -262,16 +277,26 @@ fn make_link(link: &Path, target: &OsStr) -> SetupResult<()> {
     }
 }
 
-/// Mounts a read-only `/proc` of the new PID namespace; returns true if that worked.
+/// Returns a read-only `/proc` of this process's PID namespace.
 ///
 /// Containers mask parts of their `/proc`, and then the kernel forbids another one. In that case the command keeps the
 /// container's: it sees the names of its processes, but the PID namespace blocks signals to them, and the user
 /// namespace protects their memory, environment and files.
-fn mount_proc() -> SetupResult<bool> {
-    let flags = OWN | MountFlags::NOEXEC | MountFlags::RDONLY;
-    match rustix::mount::mount("proc", PROC, "proc", flags, None) {
-        Err(Errno::PERM) => Ok(false),
-        mounted => with_context(mounted, "cannot mount a /proc of its own").map(|()| true),
+///
+/// # Errors
+/// Returns the OS error.
+pub fn new_proc() -> SetupResult<ProcMount> {
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC
+        | MountAttrFlags::MOUNT_ATTR_RDONLY;
+    let made = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
+        rustix::mount::fsconfig_create(&context)?;
+        rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    });
+    match made {
+        Err(Errno::PERM) => Ok(None),
+        made => with_context(made, "cannot mount a /proc of its own").map(Some),
     }
 }
 
@@ -371,9 +396,9 @@ fn open_below(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>> {
     }
 }
 
-/// Returns the path by which this process reaches an opened file.
+/// Returns the path of an opened file in the folder of this process's descriptors, which is its working directory.
 fn path_of(opened: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+    PathBuf::from(opened.as_raw_fd().to_string())
 }
 
 /// Mounts a path below the root onto itself, even a link, so that nobody can move or remove it; returns `None` if it

@@ -2,13 +2,25 @@
 //!
 //! `namespaces` needs no other program: it makes user, mount, PID, network, IPC and UTS namespaces in two processes.
 //! The first leaves the host's namespaces, gets its user ids from the call, and starts the second, which is the first
-//! of the new PID namespace: `init`.
+//! of the new PID namespace: `init`. While that one starts, the first mounts the file system of both.
+//!
+//! ```text
+//! call                first process         second process (init)
+//! start ----------->  unshare
+//! map user ids <----  Unshared
+//! Mapped ---------->  start ------------->  make a /proc
+//! Run ------------->  Link, Run --------->  give up privileges
+//!                     mount <-------------  Ready, with that /proc
+//!                     Mounted ----------->  start the command, talk with the call
+//! ```
 //!
 //! `bubblewrap` leaves the namespaces to `bwrap`, which systems that restrict user namespaces often allow.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -19,9 +31,9 @@ use rustix::process::Signal;
 use super::backend::{INTERNAL, SELF, SetupResult, part, with_context};
 use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
-use super::outside::{Network, Outside};
-use super::plan::{Hidden, Order, Reach, Report};
-use super::{init, privileges};
+use super::outside::{self, Network, Outside};
+use super::plan::{Hidden, Link, Order, Reach, Report};
+use super::{init, mounts, privileges};
 use crate::engine::workspace::programs;
 
 /// Variable that lets the command share the host's network.
@@ -50,16 +62,20 @@ pub(super) fn run() -> SetupResult<()> {
     // A new session keeps the user's terminal from the command.
     let _ = rustix::process::setsid();
     let made = join_peer().and_then(|is_joined| {
-        part_from_system(is_joined)?;
-        if is_joined {
-            with_context(link.send(&Report::Joined, None), "cannot reach the call")?;
-            return run_second();
+        let has_own_network = part_from_system(is_joined)?;
+        let report = if is_joined { Report::Joined } else { Report::Unshared };
+        with_context(link.send(&report, None), "cannot reach the call")?;
+        privileges::hand_down()?;
+        if has_own_network {
+            outside::bring_loopback_up();
         }
-        with_context(link.send(&Report::Unshared, None), "cannot reach the call")?;
-        match with_context(link.receive(), "cannot reach the call")? {
-            Some(Order::Mapped) => run_second(),
-            _ => Ok(()),
+        if !is_joined {
+            match with_context(link.receive(), "cannot reach the call")? {
+                Some(Order::Mapped) => {}
+                _ => return Ok(()),
+            }
         }
+        run_second(&mut link)
     });
     made.or_else(|reason| with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"))
 }
@@ -75,8 +91,8 @@ fn join_peer() -> SetupResult<bool> {
     with_context(joined, "cannot enter the network of a job").map(|()| true)
 }
 
-/// Enters new namespaces; from then on, this process dies with the call.
-fn part_from_system(is_joined: bool) -> SetupResult<()> {
+/// Enters new namespaces; from then on, this process dies with the call. Returns true if one is for the network.
+fn part_from_system(is_joined: bool) -> SetupResult<bool> {
     let mut flags = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
@@ -90,18 +106,43 @@ fn part_from_system(is_joined: bool) -> SetupResult<()> {
     with_context(unshare(flags), "the system does not let a user namespace be made")?;
     // Set this last: new credentials would reset it.
     let dies_with_call = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    with_context(dies_with_call, "cannot tie itself to the call")
+    with_context(dies_with_call, "cannot tie itself to the call")?;
+    Ok(flags.contains(CloneFlags::CLONE_NEWNET))
 }
 
-/// Starts the second process, and waits until the sandbox has ended.
-fn run_second() -> SetupResult<()> {
-    privileges::hand_down()?;
-    let second = programs::status(&mut part(SELF, "init"));
-    let status = with_context(second, "cannot start the first process of the sandbox")?;
+/// Starts the second process, mounts its file system meanwhile, and waits until the sandbox has ended.
+fn run_second(link: &mut Link) -> SetupResult<()> {
+    let what = "cannot start the first process of the sandbox";
+    // A new root becomes that of the second process as well, and its working directory if it was the old root.
+    with_context(rustix::process::chdir("/"), what)?;
+    let (ours, theirs) = with_context(UnixStream::pair(), what)?;
+    let second = programs::spawn(part(SELF, "init").stdin(OwnedFd::from(theirs)));
+    let mut second = with_context(second, what)?;
+    // At the end of this socket, a second process without a file system ends.
+    let mounted = mount_for(Link::new(ours), link);
+    let status = with_context(second.wait(), what)?;
+    mounted?;
     match status.signal() {
         Some(signal) => Err(format!("the first process of the sandbox was ended by signal {signal}")),
         None => Ok(()),
     }
+}
+
+/// Mounts the file system of the second process, and hands the call over to it.
+fn mount_for(mut second: Link, call: &mut Link) -> SetupResult<()> {
+    let what = "cannot reach the first process of the sandbox";
+    with_context(second.send(&Order::Link, Some(call.fd())), what)?;
+    let order = with_context(call.receive(), "cannot reach the call")?;
+    let Some(Order::Run(plan)) = &order else { return Ok(()) };
+    let stdin = call.received.take();
+    with_context(second.send(&order, stdin.as_ref().map(AsFd::as_fd)), what)?;
+    let mut take_proc = || match with_context(second.receive(), what)? {
+        Some(Report::Ready) => Ok(second.received.take()),
+        Some(Report::Failed(reason)) => Err(reason),
+        _ => Err("the first process of the sandbox ended early".to_owned()),
+    };
+    mounts::confine(&plan.reach, &mut take_proc)?;
+    with_context(second.send(&Order::Mounted, None), what)
 }
 
 /// Gives the user namespace of a process its user and group ids: all ids of this process if it may pass them on, else

@@ -212,7 +212,8 @@ pub enum Report {
     Unshared,
     /// The process has entered the namespaces of a peer, with its user ids.
     Joined,
-    /// The process waits for its plan.
+    /// The process is the first of its PID namespace. The message carries a `/proc` of that, unless the kernel forbids
+    /// another one.
     Ready,
     /// The message carries a socket, at which the command finds the proxy.
     Proxy,
@@ -229,8 +230,12 @@ pub enum Report {
 pub enum Order {
     /// The user ids are set.
     Mapped,
-    /// Run this plan.
+    /// Run this plan. The message carries the command's stdin, if it has one.
     Run(Box<SandboxPlan>),
+    /// The message carries the link to the call, for the time after [`Self::Mounted`].
+    Link,
+    /// The file system of the command is mounted.
+    Mounted,
     /// End everything.
     End,
     /// Kill everything at once.

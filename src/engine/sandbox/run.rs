@@ -231,6 +231,7 @@ impl Running {
             ended: None,
             piece: vec![0; PIECE_BYTES],
         };
+        ours.set_write_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
         if apart.is_some() {
             ours.set_read_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
             running.link = Some(greet(Link::new(ours), process).map_err(Failure::Backend)?);
@@ -248,6 +249,7 @@ impl Running {
         (output, started): (&mut Capture<'_>, &mut dyn FnMut(u32)),
     ) -> Result<Ran, Failure> {
         let mut ending = None;
+        self.send(plan);
         loop {
             self.wait(self.time_to_check(ending, bounds))?;
             let had_started = self.started.is_some();
@@ -263,6 +265,14 @@ impl Running {
             }
             ending = self.look_at_clock(ending, plan, bounds)?;
         }
+    }
+
+    /// Sends the plan at once: it waits in the socket until the sandbox reads it.
+    fn send(&mut self, plan: &SandboxPlan) {
+        let reader = self.stdin.take();
+        let order = Order::Run(Box::new(plan.clone()));
+        // A sandbox that has failed reads nothing, and its link tells the reason.
+        let _ = self.link.as_mut().map(|link| link.send(&order, reader.as_ref().map(AsFd::as_fd)));
     }
 
     /// Returns the time until the next check.
@@ -297,12 +307,7 @@ impl Running {
             };
             match report {
                 // Only the first report asks for user ids.
-                Report::Unshared | Report::Joined => {}
-                Report::Ready => {
-                    let reader = self.stdin.take();
-                    let order = Order::Run(Box::new(plan.clone()));
-                    link.send(&order, reader.as_ref().map(AsFd::as_fd)).map_err(system)?;
-                }
+                Report::Unshared | Report::Joined | Report::Ready => {}
                 Report::Proxy => {
                     if let (Network::Hosts(hosts), Some(listener)) =
                         (&plan.reach.network, link.received.take())
