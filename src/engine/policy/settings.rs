@@ -347,7 +347,8 @@ settings! {
         "Default time limit of a job (bash with background).";
     BashMemory "bash.memory_bytes", UpTo(64 << 30), bounded(1 << 50, "bytes", "no limit"),
         Value::Number(16 << 30),
-        "Memory that each process of a command may fill.";
+        "Memory that a command may fill: all its processes together where lbx can make a control group (cgroup v2), \
+         else each of them.";
     BashProcesses "bash.processes", UpTo(65_536), bounded(1 << 22, "processes and threads", "no limit"),
         Value::Number(4096),
         "Processes and threads of a command at once.";

@@ -1,7 +1,9 @@
 //! Backends: ways to confine a command, the processes by which they start, and the results of their steps.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -66,4 +68,39 @@ pub type SetupResult<T> = Result<T, String>;
 /// Adds the name of the failed step to an error.
 pub fn with_context<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
     result.map_err(|error| format!("{what}: {error}"))
+}
+
+/// Returns the running descendants of a process, by the numbers that `/proc` shows here.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+pub fn descendants(of: i32) -> Vec<i32> {
+    let parents: HashMap<i32, i32> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| Some((pid, parent_of(pid)?)))
+        .collect();
+    let descends = |pid: i32| {
+        let mut at = pid;
+        // A chain of parents is at most as long as the number of processes.
+        for _ in 0..=parents.len() {
+            match parents.get(&at) {
+                Some(parent) if *parent == of => return true,
+                Some(parent) => at = *parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    parents.keys().copied().filter(|pid| *pid != of && descends(*pid)).collect()
+}
+
+/// Returns the parent of a running process.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold any character, and ends at the last parenthesis.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    fields.next()?.parse().ok().filter(|_| !state.starts_with('Z'))
 }

@@ -1,7 +1,6 @@
 //! The first process of a sandbox: sets up the sandbox, starts the command, adopts every process that loses its parent,
 //! and ends with all of them.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
-use super::backend::{SetupResult, with_context};
+use super::backend::{SetupResult, descendants, with_context};
 use super::landlock::{self, Temporary};
 use super::outside::Network;
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
@@ -324,29 +323,8 @@ impl Family {
     }
 
     /// Returns the running descendants of the command.
-    #[expect(clippy::disallowed_methods, reason = "/proc")]
     fn others() -> Vec<i32> {
-        let Some(own) = own_number() else { return Vec::new() };
-        let parents: HashMap<i32, i32> = fs::read_dir("/proc")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-            .filter_map(|pid| Some((pid, parent_of(pid)?)))
-            .collect();
-        let descends = |pid: i32| {
-            let mut at = pid;
-            // A chain of parents is at most as long as the number of processes.
-            for _ in 0..=parents.len() {
-                match parents.get(&at) {
-                    Some(parent) if *parent == own => return true,
-                    Some(parent) => at = *parent,
-                    None => return false,
-                }
-            }
-            false
-        };
-        parents.keys().copied().filter(|pid| *pid != own && descends(*pid)).collect()
+        own_number().map(descendants).unwrap_or_default()
     }
 
     /// Returns how the command ended, and the resources that all processes used.
@@ -373,14 +351,4 @@ impl Family {
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 fn own_number() -> Option<i32> {
     fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
-}
-
-/// Returns the parent of a running process.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-fn parent_of(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold any character, and ends at the last parenthesis.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    fields.next()?.parse().ok().filter(|_| !state.starts_with('Z'))
 }

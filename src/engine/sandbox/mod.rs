@@ -9,6 +9,7 @@
 pub mod backend;
 pub mod caches;
 pub mod capture;
+pub mod control_group;
 pub mod environment;
 pub mod hidden;
 mod init;

@@ -106,7 +106,7 @@ pub struct Hidden {
 /// Limits of a command; 0 means no limit of lbx's own.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Limits {
-    /// Bytes of memory of each process.
+    /// Bytes of memory of each process, and of all together where a control group can be made.
     pub memory_bytes: u64,
     /// Processes and threads at once.
     pub processes: u64,

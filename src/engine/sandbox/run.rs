@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::backend::{Backend, Start, with_link};
 use super::capture::{Capture, Stream};
+use super::control_group::ControlGroup;
 use super::namespaces;
 use super::outside::Network;
 use super::plan::{Ended, Link, Order, Report, SandboxPlan, read_now};
@@ -26,6 +27,8 @@ use crate::other_cpu::OtherCpu;
 
 /// Longest time between two checks if the call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Time after which the processes of a command move into a control group.
+const GROUP_AFTER: Duration = Duration::from_millis(50);
 /// Time in which a sandbox must be ready.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Time that a sandbox has to end by itself, beyond the time of its processes.
@@ -69,6 +72,8 @@ pub struct Ran {
     pub timed_out: bool,
     /// True if it was ended on request.
     pub stopped: bool,
+    /// True if the system ended a process because all together filled their memory.
+    pub was_memory_full: bool,
     /// Time that it ran.
     pub duration: Duration,
     /// Hosts that it asked for and the list does not name, each with its port.
@@ -157,7 +162,8 @@ pub fn run(
     running.stdin = stdin.map(feed).transpose().map_err(not_started)?;
     let ended = running.follow(plan, bounds, (output, started))?;
     running.drain(output);
-    let departing = Departing { child: running.child.child.take(), parent: running.child.parent.take() };
+    let Departing { child, parent, group } = &mut running.child;
+    let departing = Departing { child: child.take(), parent: parent.take(), group: group.take() };
     Ok((ended, departing))
 }
 
@@ -184,6 +190,8 @@ struct Running {
     started: Option<Instant>,
     /// Result of the command.
     ended: Option<Ended>,
+    /// True if it has a control group, or cannot have one.
+    has_tried_group: bool,
     /// Buffer for one read.
     piece: Vec<u8>,
 }
@@ -195,6 +203,8 @@ pub struct Departing {
     child: Option<Child>,
     /// Sender that keeps the thread alive that started it.
     parent: Option<Sender<Infallible>>,
+    /// Group that bounds the memory of its descendants; removed after its end.
+    group: Option<ControlGroup>,
 }
 
 impl Drop for Departing {
@@ -221,7 +231,7 @@ impl Running {
         outputs.iter().flatten().try_for_each(never_block).map_err(not_started)?;
         let process = child.id();
         let mut running = Self {
-            child: Departing { child: Some(child), parent: None },
+            child: Departing { child: Some(child), parent: None, group: None },
             link: None,
             proxy: None,
             outputs,
@@ -229,6 +239,7 @@ impl Running {
             begun: Instant::now(),
             started: None,
             ended: None,
+            has_tried_group: false,
             piece: vec![0; PIECE_BYTES],
         };
         ours.set_write_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
@@ -264,7 +275,20 @@ impl Running {
                 return self.outcome(ending.map(|(cause, _)| cause), bounds);
             }
             ending = self.look_at_clock(ending, plan, bounds)?;
+            self.bound_memory(plan.limits.memory_bytes);
         }
+    }
+
+    /// Bounds the memory of all processes of a command together, once it has run for a while.
+    fn bound_memory(&mut self, bytes: u64) {
+        let is_due = self.started.is_some_and(|started| started.elapsed() >= GROUP_AFTER);
+        if bytes == 0 || self.has_tried_group || !is_due {
+            return;
+        }
+        self.has_tried_group = true;
+        let process = self.child.child.as_ref().map_or(0, Child::id);
+        // Without a group, the bound on each process remains.
+        self.child.group = ControlGroup::around(process, bytes).ok();
     }
 
     /// Sends the plan at once: it waits in the socket until the sandbox reads it.
@@ -427,6 +451,7 @@ impl Running {
             ended: self.ended.unwrap_or_default(),
             timed_out: cause == Some(Cause::Time),
             stopped: cause == Some(Cause::Stopped),
+            was_memory_full: self.child.group.as_ref().is_some_and(ControlGroup::was_full),
             duration: self.started.map_or(Duration::ZERO, |started| started.elapsed()),
             denied_hosts: self.proxy.as_ref().map(Proxy::denied).unwrap_or_default(),
         })

@@ -32,6 +32,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::capture::{self, Capture};
+use crate::engine::sandbox::control_group::ControlGroup;
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::repository_marks::RepositoryWatch;
 use crate::engine::sandbox::running::Turn;
@@ -304,9 +305,13 @@ fn answer(
         let most = plan.limits.processes;
         format!("the command was ended: it had more than {most} processes at once (bash.processes)")
     });
+    let is_full = ran.was_memory_full.then(|| {
+        let bytes = plan.limits.memory_bytes;
+        format!("the system ended a process of the command: together they filled {} MiB of memory (bash.memory_bytes)", bytes >> 20)
+    });
     let has_hint = exit_code != 0 && sandbox != sandbox::NONE;
     let hint = has_hint.then(|| output::hint(tail, &plan.reach)).flatten();
-    let warnings = output.warnings.into_iter().chain(too_many).chain(hint).collect();
+    let warnings = output.warnings.into_iter().chain(too_many).chain(is_full).chain(hint).collect();
     let answer = Ran {
         stdout: output.stdout,
         stderr: output.stderr,
@@ -431,6 +436,11 @@ fn not_confined(read_only: bool, reasons: &str) -> Error {
 fn list_backends(engine: &Engine) -> Backends {
     let word = backend_word(engine);
     let reach = limits::reach_of_probe(engine);
+    let bytes = engine.policy().number(Key::BashMemory);
+    let group = Some(bytes).filter(|bytes| *bytes > 0).and_then(|bytes| ControlGroup::make(bytes).err());
+    let of_memory = group.map(|reason| {
+        format!("memory of all processes together ({reason}): bash.memory_bytes bounds each process alone")
+    });
     let shown = |backend: &'static Backend| {
         let reason = sandbox::probe(backend, reach.clone());
         BackendShown {
@@ -439,7 +449,7 @@ fn list_backends(engine: &Engine) -> Backends {
             allowed: is_allowed(word, backend),
             reason,
             about: backend.about,
-            gaps: backend.gaps,
+            gaps: backend.gaps.iter().map(|gap| (*gap).to_owned()).chain(of_memory.clone()).collect(),
         }
     };
     Backends { backends: BACKENDS.iter().map(shown).collect() }

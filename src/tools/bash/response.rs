@@ -103,9 +103,9 @@ pub struct BackendShown {
     pub reason: Option<String>,
     /// Protection that it gives
     pub about: &'static str,
-    /// Gaps that other backends close
-    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
-    pub gaps: &'static [&'static str],
+    /// What it leaves open
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
 }
 
 impl Response {
