@@ -225,6 +225,78 @@ fn concurrent_layered_sessions_own_exactly_their_files() {
     assert_eq!(left, [true, true, false, true, true, true]);
 }
 
+/// Returns the paths that a response lists as changed.
+fn changed(answer: &Value) -> Vec<&str> {
+    answer["data"]["changed"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect()
+}
+
+/// Checks that the snapshot of a response changes these paths only.
+fn snapshot_holds(ws: &Workspace, answer: &Value, paths: &[&str]) {
+    let id = answer["snapshot"].as_str().unwrap();
+    let files = ws.git(&["diff", "--name-only", &format!("{id}~"), id]);
+    assert_eq!(files.lines().collect::<Vec<_>>(), paths, "{answer:#}");
+}
+
+#[test]
+fn direct_command_during_a_layered_one_is_merged_and_attributed() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n"), ("both.txt", "0\n"), ("gone.txt", "g\n")]);
+    let meeting = Meeting::new(&ws);
+    let command = "sed -i s/5/five/ a.txt; echo layer > both.txt; echo l > of-layer";
+    let call = meeting.start(&ws, &["--session", "layered"], command);
+    let direct = "sed -i s/1/one/ a.txt; echo direct > both.txt; rm gone.txt; echo d > of-direct";
+    let answer = ws.lbx(&["bash", "--session", "direct", "--direct", direct]).success();
+    assert_eq!(changed(&answer), ["a.txt", "both.txt", "gone.txt", "of-direct"], "{answer:#}");
+    assert!(answer["warnings"].is_null(), "{answer:#}");
+    snapshot_holds(&ws, &answer, &["a.txt", "both.txt", "gone.txt", "of-direct"]);
+    let answer = meeting.end(call);
+    assert_eq!(changed(&answer), ["a.txt", "of-layer"], "{answer:#}");
+    assert_eq!(answer["data"]["conflicts"][0]["path"], "both.txt", "{answer:#}");
+    snapshot_holds(&ws, &answer, &["a.txt", "of-layer"]);
+    ws.holds("a.txt", "one\n2\n3\n4\nfive\n");
+    ws.holds("both.txt", "direct\n");
+    let lines = ws.lbx(&["blame", "a.txt"]).success().to_string();
+    assert!(lines.contains("layered") && lines.contains("direct"), "{lines}");
+    // Each undo takes back its own session's lines.
+    ws.lbx(&["undo", "--merge", "--session", "direct"]).success();
+    ws.holds("a.txt", "1\n2\n3\n4\nfive\n");
+    ws.holds("both.txt", "0\n");
+    ws.holds("gone.txt", "g\n");
+    ws.holds("of-layer", "l\n");
+    assert!(!ws.path("of-direct").exists());
+    ws.lbx(&["undo", "--merge", "--session", "layered"]).success();
+    ws.holds("a.txt", "1\n2\n3\n4\n5\n");
+    assert!(!ws.path("of-layer").exists());
+}
+
+#[test]
+fn layered_command_during_a_direct_one_keeps_its_files() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
+    let meeting = Meeting::new(&ws);
+    let command = "sed -i s/1/one/ a.txt; echo d > of-direct; rm c.txt";
+    let call = meeting.start(&ws, &["--session", "direct", "--direct"], command);
+    let layered = "sed -i s/5/five/ a.txt; echo B > b.txt; mkdir new; echo l > new/of-layer";
+    let answer = ws.lbx(&["bash", "--session", "layered", layered]).success();
+    assert_eq!(changed(&answer), ["a.txt", "b.txt", "new/of-layer"], "{answer:#}");
+    let answer = meeting.end(call);
+    assert_eq!(changed(&answer), ["a.txt", "c.txt", "of-direct"], "{answer:#}");
+    ws.holds("a.txt", "one\n2\n3\n4\nfive\n");
+    ws.lbx(&["undo", "--session", "layered"]).success();
+    ws.holds("a.txt", "one\n2\n3\n4\n5\n");
+    ws.holds("b.txt", "b\n");
+    ws.holds("of-direct", "d\n");
+    assert!(!ws.path("new").exists() && !ws.path("c.txt").exists());
+    ws.lbx(&["undo", "--session", "direct"]).success();
+    ws.holds("a.txt", "1\n2\n3\n4\n5\n");
+    ws.holds("c.txt", "c\n");
+    assert!(!ws.path("of-direct").exists());
+}
+
 /// A toolchain: files, the build command, a word that only a build prints, and a word that only the first build prints.
 type Toolchain = (&'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
 
