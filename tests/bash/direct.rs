@@ -461,3 +461,47 @@ fn protected_symlink_and_its_target_are_read_only() {
         assert_eq!(std::fs::read_link(ws.path(".mcp.json")).unwrap(), Path::new("conf/mcp.json"));
     }
 }
+
+#[test]
+fn change_by_another_name_of_a_file_is_recorded() {
+    for (before, command, wanted) in [
+        ("true", "ln a/x b/l; echo more >> b/l; rm b/l", &["a/x"][..]),
+        ("true", "mkdir n; ln a/x n/l; echo more >> n/l; rm -r n", &["a/x"]),
+        ("true", "ln a/x b/l; mv b/l b/m; echo more >> b/m; mv b/m b/y", &["a/x", "b/y"]),
+        ("ln -f a/x b/y", "echo more >> b/y", &["a/x", "b/y"]),
+        ("true", "ln -s ../a/x b/l; echo more >> b/l; rm b/l", &["a/x"]),
+    ] {
+        let ws = Workspace::with(&[("a/x", "x\n"), ("b/y", "y\n"), ("c/d/z", "z\n")]);
+        ws.lbx(&["bash", "--direct", before]).success();
+        let answer = direct(&ws, "auto", command).success();
+        assert_eq!(changed(&answer), wanted, "{command}: {answer:#}");
+        ws.lbx(&["undo"]).success();
+        ws.holds("a/x", "x\n");
+    }
+}
+
+#[test]
+fn changes_in_watched_folders_are_recorded() {
+    let grow = "import mmap; f = open(\"c/d/z\", \"r+b\"); m = mmap.mmap(f.fileno(), 0); m[0:1] = b\"Z\"";
+    let mapped = format!("python3 -c '{grow}'");
+    for (command, wanted) in [
+        ("sed -i s/x/X/ a/x", &["a/x"][..]),
+        ("mv c e", &["c/d/z", "e/d/z"]),
+        ("mv a t; mv b a; mv t b", &["a/x", "a/y", "b/x", "b/y"]),
+        ("rm -r c; mkdir c c/d; echo new > c/d/new", &["c/d/new", "c/d/z"]),
+        ("touch -d 2001-01-01 a/x; truncate -s 0 b/y", &["b/y"]),
+        ("chmod 600 a/x; chmod 700 c/d", &["a/x"]),
+        ("echo 1 > a/1; mv a/1 b/2; echo 3 >> b/2", &["b/2"]),
+        ("ln -s x a/l; mkfifo a/f", &["a/f", "a/l"]),
+        ("rm c/d/z; rmdir c/d", &["c/d/z"]),
+        (mapped.as_str(), &["c/d/z"]),
+    ] {
+        let ws = Workspace::with(&[("a/x", "x\n"), ("b/y", "y\n"), ("c/d/z", "z\n")]);
+        let before = ws.tree();
+        let answer = direct(&ws, "auto", command).success();
+        let paths = changed(&answer);
+        assert!(wanted.iter().all(|path| paths.contains(path)), "{command}: {answer:#}");
+        ws.lbx(&["undo"]).success();
+        assert_eq!(ws.tree(), before, "{command}");
+    }
+}

@@ -11,6 +11,7 @@ pub mod caches;
 pub mod capture;
 pub mod control_group;
 pub mod environment;
+pub mod folder_watch;
 pub mod hidden;
 mod init;
 mod landlock;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::folder_watch::FolderWatch;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::listing::Listing;
@@ -38,6 +39,17 @@ const GITFILE_BYTES_MAX: u64 = 8192;
 /// Test for paths that the policy protects; `None` if it protects none.
 pub type ByPolicy<'a> = Option<&'a (dyn Fn(&Path) -> bool + Sync)>;
 
+/// How much a search looks at.
+#[derive(Debug, Clone, Copy)]
+pub enum Looking<'a> {
+    /// Only names.
+    ForRepositories,
+    /// Also the metadata of everything, for a survey.
+    AtAll,
+    /// The same, and it watches all folders from then on.
+    AndWatching(&'a FolderWatch),
+}
+
 /// Result of a search.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ProtectedPaths {
@@ -61,7 +73,7 @@ pub struct ProtectedPaths {
 /// Finds the protected paths in a workspace: `.git` and `.lbx` at any depth, folders that git would take for a
 /// repository, folders that a `.git` file leads to, and paths that the policy protects.
 ///
-/// With `has_survey`, surveys all other paths in the same pass; the survey is missing if there are too many.
+/// Surveys all other paths in the same pass if `looking` says so; the survey is missing if there are too many.
 ///
 /// # Errors
 /// Fails with `command_denied` if the search cannot be finished, or with `cancelled`.
@@ -69,9 +81,14 @@ pub fn find(
     workspace: &Workspace,
     control: &Control,
     by_policy: ByPolicy<'_>,
-    has_survey: bool,
+    looking: Looking<'_>,
 ) -> Result<(ProtectedPaths, Option<Survey>), Error> {
-    let search = Search { has_survey, ..Search::new(workspace, control, by_policy) };
+    let (has_survey, watch) = match looking {
+        Looking::ForRepositories => (false, None),
+        Looking::AtAll => (true, None),
+        Looking::AndWatching(watch) => (true, Some(watch)),
+    };
+    let search = Search { has_survey, watch, ..Search::new(workspace, control, by_policy) };
     let Part { paths, survey } = search.run()?;
     let found = paths.in_order();
     if !has_survey || search.is_full() {
@@ -102,24 +119,53 @@ impl Drop for FoundAgain {
     }
 }
 
+/// Findings before a command, and the folders in which something happened since.
+#[derive(Debug, Clone)]
+pub struct Earlier<'a> {
+    /// Survey of all paths.
+    pub survey: &'a Survey,
+    /// Marks: see [`ProtectedPaths::marks`].
+    pub marks: &'a [WorkspacePath],
+    /// Folders to read again.
+    pub changed: Vec<WorkspacePath>,
+}
+
+impl Earlier<'_> {
+    /// Returns true if git or lbx still takes a mark for its own.
+    fn is_mark(workspace: &Workspace, mark: &WorkspacePath) -> bool {
+        let opened = fs::open_beneath(workspace.root_fd(), mark, fs::LOOK);
+        let is_protected = mark.name().is_some_and(|name| protect::is_protected(name.as_bytes()));
+        opened.is_ok_and(|opened| is_protected || is_repository(opened.as_fd()))
+    }
+}
+
 /// Surveys the workspace after a command that could not change the paths `closed`; finds the current marks, even in
-/// folders that the command made unreadable.
+/// folders that the command made unreadable. Reads only the changed folders if it knows the `earlier` findings.
 ///
 /// # Errors
 /// Fails as [`find`] does.
 pub fn find_again<'c>(
-    workspace: &Workspace,
-    control: &Control,
+    workspace: &'c Workspace,
+    control: &'c Control,
     closed: impl Iterator<Item = &'c OsStr>,
+    earlier: Option<Earlier<'c>>,
 ) -> Result<FoundAgain, Error> {
     let mut names: HashMap<&[u8], Vec<&[u8]>> = HashMap::new();
     for path in closed.map(Path::new) {
         let folder = path.parent().unwrap_or_else(|| Path::new("")).as_os_str().as_bytes();
         names.entry(folder).or_default().push(path.file_name().unwrap_or_default().as_bytes());
     }
-    let search = Search { closed: Some(names), ..Search::new(workspace, control, None) };
-    let Part { paths, survey } = search.run()?;
-    let survey = (!search.is_full()).then(|| survey.finish(std::iter::empty()));
+    let mut search = Search { closed: Some(names), ..Search::new(workspace, control, None) };
+    if let Some(earlier) = &earlier {
+        search.queue = WorkQueue::new(earlier.changed.clone());
+        search.earlier = Some(earlier.survey);
+    }
+    let Part { mut paths, survey } = search.run()?;
+    let mut survey = (!search.is_full()).then(|| survey.finish(std::iter::empty()));
+    if let Some(earlier) = earlier {
+        survey = survey.map(|again| earlier.survey.renewed(again));
+        paths.marks.extend(earlier.marks.iter().filter(|mark| Earlier::is_mark(workspace, mark)).cloned());
+    }
     let mut found = FoundAgain { marks: paths.marks, survey, opened: Vec::new() };
     let mut shut = paths.closed;
     while let Some(path) = shut.pop() {
@@ -142,6 +188,7 @@ pub fn find_again<'c>(
         shut.extend(paths.closed);
     }
     found.marks.sort();
+    found.marks.dedup();
     Ok(found)
 }
 
@@ -170,6 +217,10 @@ struct Search<'a> {
     closed: Option<HashMap<&'a [u8], Vec<&'a [u8]>>>,
     /// True if all paths are surveyed.
     has_survey: bool,
+    /// Watch over all folders.
+    watch: Option<&'a FolderWatch>,
+    /// Earlier survey, of which only the folders in the queue are read again.
+    earlier: Option<&'a Survey>,
     /// Folders to read.
     queue: WorkQueue<WorkspacePath>,
     /// Number of names read so far.
@@ -196,6 +247,8 @@ impl<'a> Search<'a> {
             by_policy,
             closed: None,
             has_survey: true,
+            watch: None,
+            earlier: None,
             queue: WorkQueue::new(vec![WorkspacePath::root()]),
             names: AtomicUsize::new(0),
             deadline: Instant::now() + TIME_MAX,
@@ -279,6 +332,11 @@ impl<'a> Search<'a> {
         .suggest("Name a smaller workspace with --workspace, or use the file tools.")
     }
 
+    /// Returns true if an earlier survey has seen a folder, which then need not be read.
+    fn knows(&self, folder: &WorkspacePath, name: &OsStr, stat: &Stat) -> bool {
+        self.earlier.is_some_and(|survey| survey.knows_folder(folder, name, stat))
+    }
+
     /// Returns true if there are too many paths for a survey.
     fn is_full(&self) -> bool {
         self.names.load(Ordering::Relaxed) > THINGS_MAX
@@ -327,6 +385,9 @@ impl Part {
     /// Reads a folder; returns the folders below it that must be read as well.
     fn look_in(&mut self, search: &Search<'_>, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Errno> {
         let opened = fs::open_beneath(search.workspace.root_fd(), folder, fs::FOLDER);
+        if let (Some(watch), Ok(opened)) = (search.watch, &opened) {
+            watch.add(opened.as_fd(), folder);
+        }
         let listed = opened.and_then(|opened| names_of(opened.as_fd()).map(|entries| (opened, entries)));
         let (opened, entries) = match listed {
             Ok(found) => found,
@@ -370,7 +431,9 @@ impl Part {
                 // The survey finds that it is unreadable.
                 below.extend(search.closed.is_some().then(|| folder.join(name)));
             } else if kind.is_dir() && !is_closed {
-                below.push(folder.join(name));
+                if !looked.is_ok_and(|stat| search.knows(folder, name, &stat)) {
+                    below.push(folder.join(name));
+                }
             } else if kind.is_socket() || kind.is_fifo() {
                 self.paths.channels.push(path_in(folder, name));
             }
@@ -491,7 +554,8 @@ mod tests {
         std::os::unix::fs::symlink("in/.git", root.join("x/link-kept")).unwrap();
         let workspace = Workspace::open(&root).unwrap();
         let by_policy = |path: &Path| path.ends_with("kept") || path.ends_with("link-kept");
-        let (found, _) = find(&workspace, &Control::default(), Some(&by_policy), false).unwrap();
+        let (found, _) =
+            find(&workspace, &Control::default(), Some(&by_policy), Looking::ForRepositories).unwrap();
         let wanted = [
             ".git",
             "a/b/.GIT",
@@ -509,7 +573,7 @@ mod tests {
         let marks: Vec<String> = found.marks.iter().map(ToString::to_string).collect();
         assert_eq!(marks, [".git", ".lbx", "a/b/.GIT", "a/bare", "plain/.git", "real/worktrees/w", "w/.git"]);
         // A second search of these folders finds the same, except removed paths.
-        let (found, _) = find(&workspace, &Control::default(), None, false).unwrap();
+        let (found, _) = find(&workspace, &Control::default(), None, Looking::ForRepositories).unwrap();
         assert_eq!(find_in(&workspace, &found.holders), found);
         fs::remove_dir_all(root.join("a/bare/refs")).unwrap();
         fs::create_dir_all(root.join("new/.git")).unwrap();

@@ -20,17 +20,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Stat;
-use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, init};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::folder_watch::watch;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::path::WorkspacePath;
@@ -394,9 +395,7 @@ impl Watcher {
             let Ok(opened) = fs::open_beneath(self.root.as_fd(), &path, fs::FOLDER) else { continue };
             // Watch first, then list: a name that appears in between is found twice.
             if self.folders.len() < FOLDERS_MAX {
-                let at = format!("/proc/self/fd/{}", opened.as_raw_fd());
-                let wanted = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-                match add_watch(&self.inotify, &at, wanted) {
+                match watch(&self.inotify, opened.as_fd(), WatchFlags::CREATE | WatchFlags::MOVED_TO) {
                     Ok(watch) => {
                         self.folders.insert(watch, path.clone());
                     }

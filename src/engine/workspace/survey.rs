@@ -5,11 +5,12 @@
 mod bytes;
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -136,9 +137,11 @@ pub struct Touched {
 #[derive(Debug)]
 pub struct Survey {
     /// Folders that were read, ordered by the bytes of their paths.
-    folders: Vec<SurveyedFolder>,
+    folders: Vec<Arc<SurveyedFolder>>,
     /// Folders that could not be read.
     unseen: BTreeSet<WorkspacePath>,
+    /// Folders with a file that has other names.
+    linked: Vec<WorkspacePath>,
 }
 
 /// Entries of one folder.
@@ -181,12 +184,15 @@ impl Survey {
     #[must_use]
     pub fn touched(&self, later: &Self) -> Vec<Touched> {
         let mut touched = Vec::new();
-        let by_path = |one: &SurveyedFolder, other: &SurveyedFolder| one.path.cmp(&other.path);
-        let none = SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() };
+        let by_path = |one: &Arc<SurveyedFolder>, other: &Arc<SurveyedFolder>| one.path.cmp(&other.path);
+        let none = Arc::new(SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() });
         for (old, new) in paired(&self.folders, &later.folders, by_path) {
             let path = old.or(new).map_or(&none.path, |folder| &folder.path);
-            let folder = WorkspacePath::new(OsStr::from_bytes(path).as_ref()).unwrap_or_default();
             let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+            if Arc::ptr_eq(old, new) {
+                continue;
+            }
+            let folder = WorkspacePath::new(OsStr::from_bytes(path).as_ref()).unwrap_or_default();
             let by_name = |one: &(Range<usize>, Thing), other: &(Range<usize>, Thing)| {
                 old.name(&one.0).cmp(new.name(&other.0))
             };
@@ -206,6 +212,62 @@ impl Survey {
         }
         touched.sort_by(|one, other| one.path.cmp(&other.path));
         touched
+    }
+
+    /// Returns a later survey, of which `again` has the folders that were read again, and all that are new.
+    #[must_use]
+    pub fn renewed(&self, mut again: Self) -> Self {
+        // Example: x/ was read again, and x/b is gone. Nothing happened in x/a and x/b/c.
+        //
+        //   before   x  x/a  x/b  x/b/c
+        //   again    x                    holds only a
+        //   renewed  x  x/a
+        let mut there: HashSet<&[u8]> = HashSet::new();
+        for folder in self.folders.iter().filter(|folder| again.folder(&folder.path).is_none()) {
+            let path = Path::of(&folder.path);
+            let is_there = match again.folder(path.folder) {
+                Some(above) => above.at(path.name).zip(self.thing(&path)).is_some_and(is_same_folder),
+                None => path.whole.is_empty() || there.contains(path.folder),
+            };
+            if is_there {
+                there.insert(path.whole);
+            }
+        }
+        let kept = self.folders.iter().filter(|folder| there.contains(folder.path.as_slice()));
+        let mut folders: Vec<Arc<SurveyedFolder>> = kept.chain(&again.folders).cloned().collect();
+        folders.sort_by(|one, other| one.path.cmp(&other.path));
+        let unseen = self.unseen.iter().filter(|path| {
+            let path = Path::of(path.as_bytes());
+            match again.folder(path.folder) {
+                Some(above) => above.at(path.name).zip(self.thing(&path)).is_some_and(is_same_folder),
+                None => there.contains(path.folder),
+            }
+        });
+        let unseen: Vec<WorkspacePath> = unseen.cloned().collect();
+        again.unseen.extend(unseen);
+        Self { folders, ..again }
+    }
+
+    /// Returns true if a name in a folder is that of a folder that an earlier survey has seen.
+    #[must_use]
+    pub fn knows_folder(&self, folder: &WorkspacePath, name: &OsStr, stat: &Stat) -> bool {
+        let known = self.folder(folder.as_bytes()).and_then(|folder| folder.at(name.as_bytes()));
+        known.is_some_and(|known| is_same_folder((known, &Thing::of(stat, false))))
+    }
+
+    /// Returns the folders with a file that has other names.
+    pub fn linked(&self) -> impl Iterator<Item = &WorkspacePath> {
+        self.linked.iter()
+    }
+
+    /// Returns the inodes of everything.
+    pub fn inodes(&self) -> impl Iterator<Item = u64> {
+        self.folders.iter().flat_map(|folder| folder.things.iter().map(|(_, thing)| thing.inode))
+    }
+
+    /// Returns the metadata at the parts of a path.
+    fn thing(&self, path: &Path<'_>) -> Option<&Thing> {
+        self.folder(path.folder)?.at(path.name)
     }
 
     /// Returns the metadata at a path.
@@ -251,7 +313,7 @@ impl Survey {
     /// Returns a folder that was read, by its path without a slash at its end.
     #[must_use]
     pub fn folder(&self, path: &[u8]) -> Option<&SurveyedFolder> {
-        self.folders.get(self.place_of(path).ok()?)
+        self.folders.get(self.place_of(path).ok()?).map(Arc::as_ref)
     }
 
     /// Returns true if a folder held nothing.
@@ -268,13 +330,13 @@ impl Survey {
     /// Marks a path and everything below it as closed to the command.
     fn close(&mut self, path: &Path<'_>) {
         if let Ok(at) = self.place_of(path.folder)
-            && let Some(folder) = self.folders.get_mut(at)
+            && let Some(folder) = self.folders.get_mut(at).and_then(Arc::get_mut)
             && let Some(at) = folder.find(path.name)
             && let Some((_, thing)) = folder.things.get_mut(at)
         {
             thing.is_closed = true;
         }
-        let is_in = |folder: &SurveyedFolder| {
+        let is_in = |folder: &Arc<SurveyedFolder>| {
             let rest = folder.path.strip_prefix(path.whole);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
         };
@@ -316,9 +378,11 @@ impl<'p> Path<'p> {
 #[derive(Debug, Default)]
 pub struct SurveyBuilder {
     /// The folders so far.
-    folders: Vec<SurveyedFolder>,
+    folders: Vec<Arc<SurveyedFolder>>,
     /// Folders that could not be looked into.
     unseen: BTreeSet<WorkspacePath>,
+    /// Folders with a file that has other names.
+    linked: Vec<WorkspacePath>,
 }
 
 impl SurveyBuilder {
@@ -337,20 +401,23 @@ impl SurveyBuilder {
             names: Vec::new(),
             things: Vec::with_capacity(names),
         };
-        Entered { builder: self, folder }
+        Entered { builder: self, folder, has_links: false }
     }
 
     /// Adds the findings of another thread.
     pub fn absorb(&mut self, mut other: Self) {
         self.folders.append(&mut other.folders);
         self.unseen.append(&mut other.unseen);
+        self.linked.append(&mut other.linked);
     }
 
     /// Returns the survey; a command may not change what is at the paths `closed`.
     #[must_use]
     pub fn finish<'p>(mut self, closed: impl Iterator<Item = &'p [u8]>) -> Survey {
         self.folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        let mut survey = Survey { folders: self.folders, unseen: self.unseen };
+        // A folder may have been read twice: as one in which something happened, and as a new one.
+        self.folders.dedup_by(|one, other| one.path == other.path);
+        let mut survey = Survey { folders: self.folders, unseen: self.unseen, linked: self.linked };
         closed.for_each(|path| survey.close(&Path::of(path)));
         survey
     }
@@ -363,6 +430,8 @@ pub struct Entered<'s> {
     builder: &'s mut SurveyBuilder,
     /// The folder so far.
     folder: SurveyedFolder,
+    /// True if one of its files has other names.
+    has_links: bool,
 }
 
 impl Entered<'_> {
@@ -376,6 +445,7 @@ impl Entered<'_> {
             self.builder.pass_over(path, *errno);
         }
         let stat = looked.ok()?;
+        self.has_links |= stat.st_nlink > 1 && !fs::is_folder(&stat);
         let start = self.folder.names.len();
         self.folder.names.extend_from_slice(name.as_bytes());
         self.folder.things.push((start..self.folder.names.len(), Thing::of(&stat, is_closed)));
@@ -390,7 +460,11 @@ impl Drop for Entered<'_> {
         let SurveyedFolder { names, things, .. } = &mut folder;
         let name = |range: &Range<usize>| names.get(range.clone()).unwrap_or_default();
         things.sort_unstable_by(|one, other| name(&one.0).cmp(name(&other.0)));
-        self.builder.folders.push(folder);
+        if self.has_links {
+            let path = WorkspacePath::new(OsStr::from_bytes(&folder.path).as_ref());
+            self.builder.linked.extend(path);
+        }
+        self.builder.folders.push(Arc::new(folder));
     }
 }
 
@@ -422,6 +496,12 @@ fn paired<'l, T>(
             if order.is_ge() { after.next() } else { None },
         ))
     })
+}
+
+/// Returns true if both are one folder with the same permissions: its content can have changed, not its place.
+fn is_same_folder((one, other): (&Thing, &Thing)) -> bool {
+    let of = |thing: &Thing| (thing.mode, thing.owner, thing.inode);
+    one.kind().is_dir() && of(one) == of(other)
 }
 
 /// Returns true if nothing of note differs.

@@ -19,7 +19,7 @@ use crate::engine::history::concurrent_changes::ConcurrentChanges;
 use crate::engine::history::turns::Turns;
 use crate::engine::journal::Version;
 use crate::engine::policy::settings::Key;
-use crate::engine::sandbox::repositories;
+use crate::engine::sandbox::repositories::{self, Looking};
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::state::State;
 use crate::engine::workspace::protect::is_protected;
@@ -166,7 +166,7 @@ fn paths_of(touched: &[Touched]) -> BTreeSet<Vec<u8>> {
 
 /// Surveys the workspace without the folders of repositories and of lbx; `None` if there are too many files.
 fn survey_of(engine: &Engine) -> Result<Option<Arc<Survey>>, Error> {
-    let (_, survey) = repositories::find(&engine.workspace, &engine.control, None, true)?;
+    let (_, survey) = repositories::find(&engine.workspace, &engine.control, None, Looking::AtAll)?;
     Ok(survey.map(Arc::new))
 }
 

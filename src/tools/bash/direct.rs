@@ -3,6 +3,7 @@
 //!
 //! No undo restores the owners and extended attributes that a command changed, so the response names them.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -16,8 +17,10 @@ use super::{Bash, limits};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::concurrent_changes::RepoHeads;
+use crate::engine::sandbox;
+use crate::engine::sandbox::folder_watch::FolderWatch;
 use crate::engine::sandbox::plan::Reach;
-use crate::engine::sandbox::repositories::{self, ProtectedPaths};
+use crate::engine::sandbox::repositories::{self, Earlier, Looking, ProtectedPaths};
 use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
 use crate::engine::sandbox::running::{self, Running};
 use crate::engine::store::session;
@@ -39,8 +42,12 @@ pub struct Before {
     protected: ProtectedPaths,
     /// Repositories and lbx states in it.
     marks: RepositoryMarks,
+    /// Their paths.
+    known: Vec<WorkspacePath>,
     /// Files and folders in it; `None` if there are too many.
     survey: Option<Arc<Survey>>,
+    /// Watch over its folders, until they are read again.
+    watch: Cell<Option<FolderWatch>>,
     /// Shows others that a command is changing the files.
     running: Running,
 }
@@ -84,10 +91,16 @@ impl Before {
 
     /// Surveys once, for the search for repositories, the scan and the later comparison.
     fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
-        let (mut protected, mut survey) = limits::look(engine, true)?;
+        let look = |engine: &mut Engine| {
+            let watch = has_own_mounts(engine).then(FolderWatch::begin).flatten();
+            let looking = watch.as_ref().map_or(Looking::AtAll, Looking::AndWatching);
+            limits::look(engine, looking).map(|(protected, survey)| (protected, survey, watch))
+        };
+        let (mut protected, mut survey, mut watch) = look(engine)?;
         if hold_left_behind(engine, state, &protected.marks) {
-            (protected, survey) = limits::look(engine, true)?;
+            (protected, survey, watch) = look(engine)?;
         }
+        let known = protected.marks.clone();
         let marks = RepositoryMarks::of(&engine.workspace, &protected.marks);
         running.note(state, &marks.to_json())?;
         let survey = survey.map(Arc::new);
@@ -97,7 +110,7 @@ impl Before {
         } else {
             None
         };
-        Ok(Self { scanned, protected, marks, survey, running })
+        Ok(Self { scanned, protected, marks, known, survey, watch: Cell::new(watch), running })
     }
 
     /// Returns the paths that a command may not write.
@@ -206,10 +219,17 @@ impl Before {
     /// Surveys the work tree after the command, and moves new repositories aside.
     fn look_again(&self, engine: &mut Engine, reach: &Reach) -> After {
         let closed = || reach.protected.iter().chain(&reach.states).map(OsString::as_os_str);
-        let find_again =
-            |engine: &Engine| repositories::find_again(&engine.workspace, &engine.control, closed());
+        // A second look comes later than the events.
+        let watch = self.watch.take().zip(self.survey.as_deref());
+        let earlier = watch.and_then(|(watch, survey)| {
+            let changed = watch.changed(&engine.workspace, survey)?;
+            Some(Earlier { survey, marks: &self.known, changed })
+        });
+        let find_again = |engine: &Engine, earlier| {
+            repositories::find_again(&engine.workspace, &engine.control, closed(), earlier)
+        };
         let (mut survey, mut held) = (None, Vec::new());
-        match find_again(engine) {
+        match find_again(engine, earlier) {
             Ok(mut found) => {
                 let changes = self.marks.hold_new(&engine.workspace, &found.marks);
                 survey = found.survey.take();
@@ -217,7 +237,7 @@ impl Before {
                 tell_marks(engine, &changes);
                 held = changes.held;
                 if !held.is_empty() {
-                    survey = find_again(engine).ok().and_then(|mut found| found.survey.take());
+                    survey = find_again(engine, None).ok().and_then(|mut found| found.survey.take());
                 }
             }
             Err(error) => engine.warn(format!(
@@ -227,6 +247,12 @@ impl Before {
         }
         After { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
     }
+}
+
+/// Returns true if every backend that may run a command gives the workspace a mount of its own: then no file of it gets
+/// a name elsewhere.
+fn has_own_mounts(engine: &Engine) -> bool {
+    super::allowed(engine).iter().all(|backend| ![sandbox::NONE, sandbox::LANDLOCK].contains(&backend.name))
 }
 
 /// Moves aside the repositories of a command whose call was killed; returns true if there are any.

@@ -27,7 +27,7 @@ use crate::engine::sandbox::caches::{self, SessionTmp};
 use crate::engine::sandbox::hidden::{self, Own};
 use crate::engine::sandbox::outside::{self, Network, Outside};
 use crate::engine::sandbox::plan::{Layer, Limits, Reach, SandboxPlan};
-use crate::engine::sandbox::repositories::{self, ProtectedPaths};
+use crate::engine::sandbox::repositories::{self, Looking, ProtectedPaths};
 use crate::engine::sandbox::run::Early;
 use crate::engine::sandbox::{environment, running};
 use crate::engine::snapshot::git_folders;
@@ -258,17 +258,17 @@ pub fn protected_below_layer(engine: &Engine) -> Result<ProtectedPaths, Error> {
     let has_globs = engine.policy().has_protected_paths();
     match state.filter(|_| !has_globs).as_ref().and_then(running::load_repositories) {
         Some(folders) => Ok(repositories::find_in(&engine.workspace, &folders)),
-        None => search(engine, false).map(|(found, _)| found),
+        None => search(engine, Looking::ForRepositories).map(|(found, _)| found),
     }
 }
 
 /// Finds the paths that a command without a layer may not write, unreadable folders among them, which may hold a
-/// repository. With `has_survey`, surveys the paths that it may write, unless there are too many.
+/// repository. Surveys the paths that it may write if `looking` says so, unless there are too many.
 ///
 /// # Errors
 /// Fails with `command_denied` if the workspace cannot be searched.
-pub fn look(engine: &mut Engine, has_survey: bool) -> Result<(ProtectedPaths, Option<Survey>), Error> {
-    let (mut found, survey) = search(engine, has_survey)?;
+pub fn look(engine: &mut Engine, looking: Looking<'_>) -> Result<(ProtectedPaths, Option<Survey>), Error> {
+    let (mut found, survey) = search(engine, looking)?;
     let closed: Vec<WorkspacePath> =
         found.closed.iter().filter_map(|path| WorkspacePath::new(path)).collect();
     warn_of(engine, &closed, |names| {
@@ -283,14 +283,14 @@ pub fn look(engine: &mut Engine, has_survey: bool) -> Result<(ProtectedPaths, Op
 }
 
 /// Searches the whole workspace, and stores where repositories are.
-fn search(engine: &Engine, has_survey: bool) -> Result<(ProtectedPaths, Option<Survey>), Error> {
+fn search(engine: &Engine, looking: Looking<'_>) -> Result<(ProtectedPaths, Option<Survey>), Error> {
     let (policy, workspace) = (engine.policy(), &engine.workspace);
     let has_globs = policy.has_protected_paths();
     let protects = |path: &Path| {
         WorkspacePath::new(path).is_some_and(|path| policy.protects(workspace, &path).is_some())
     };
     let by_policy = has_globs.then_some(&protects as &(dyn Fn(&Path) -> bool + Sync));
-    let found = repositories::find(workspace, &engine.control, by_policy, has_survey)?;
+    let found = repositories::find(workspace, &engine.control, by_policy, looking)?;
     if let Ok(Some(state)) = State::find(workspace)
         && !has_globs
     {

@@ -16,7 +16,7 @@ use super::response::{CommandDiff, Layer};
 use crate::engine::Engine;
 use crate::engine::sandbox::layer;
 use crate::engine::sandbox::plan::{self, Reach};
-use crate::engine::sandbox::repositories::ProtectedPaths;
+use crate::engine::sandbox::repositories::{Looking, ProtectedPaths};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -105,7 +105,7 @@ impl Recording {
             Self::Layer(layered, _) => {
                 (limits::protected_below_layer(engine)?, Some(layered.layer(engine)), false)
             }
-            Self::ReadOnly(_) => (limits::look(engine, false)?.0, None, true),
+            Self::ReadOnly(_) => (limits::look(engine, Looking::ForRepositories)?.0, None, true),
         })
     }
 

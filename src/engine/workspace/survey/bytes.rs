@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 use super::{Survey, SurveyedFolder, THINGS_MAX, Thing};
 use crate::engine::workspace::path::WorkspacePath;
@@ -25,7 +26,8 @@ impl Survey {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         put(&mut out, self.folders.len() as u64);
-        for SurveyedFolder { path, names, things } in &self.folders {
+        for folder in &self.folders {
+            let SurveyedFolder { path, names, things } = folder.as_ref();
             put_text(&mut out, path);
             put_text(&mut out, names);
             put(&mut out, things.len() as u64);
@@ -59,13 +61,13 @@ impl Survey {
                 let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
                 things.push((range, thing_of(&mut rest)?));
             }
-            folders.push(SurveyedFolder { path, names, things });
+            folders.push(Arc::new(SurveyedFolder { path, names, things }));
         }
         let mut unseen = std::collections::BTreeSet::new();
         for _ in 0..take(&mut rest)? {
             unseen.insert(WorkspacePath::new(OsStr::from_bytes(take_text(&mut rest)?).as_ref())?);
         }
-        rest.is_empty().then_some(Self { folders, unseen })
+        rest.is_empty().then_some(Self { folders, unseen, linked: Vec::new() })
     }
 }
 
