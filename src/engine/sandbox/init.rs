@@ -19,7 +19,7 @@ use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::backend::{SetupResult, descendants, with_context};
 use super::landlock::{self, Temporary};
-use super::outside::Network;
+use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::{environment, mounts, privileges};
 use crate::engine::workspace::programs;
@@ -108,6 +108,9 @@ pub fn link_on_stdin() -> SetupResult<Link> {
 /// Gives up what the command may not have; returns a socket that becomes readable when a process has ended.
 fn restrict(kind: Kind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
     if kind == Kind::Namespaces {
+        if !plan.reach.network.is_shared() {
+            outside::bring_loopback_up();
+        }
         privileges::drop_capabilities()?;
     }
     if !kind.has_namespace() {
@@ -125,6 +128,7 @@ fn restrict(kind: Kind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
     with_context(ended.set_nonblocking(true), "cannot make a pipe")?;
     let told = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, teller);
     with_context(told, "cannot watch its processes")?;
+    programs::prepare();
     Ok(ended)
 }
 

@@ -8,7 +8,7 @@
 //! call                first process         second process (init)
 //! start ----------->  unshare
 //! map user ids <----  Unshared
-//! Mapped ---------->  start ------------->  make a /proc
+//! Mapped              start ------------->  make a /proc
 //! Run ------------->  Link, Run --------->  give up privileges
 //!                     mount <-------------  Ready, with that /proc
 //!                     Mounted ----------->  start the command, talk with the call
@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::Signal;
@@ -31,7 +31,7 @@ use rustix::process::Signal;
 use super::backend::{INTERNAL, SELF, SetupResult, part, with_context};
 use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
-use super::outside::{self, Network, Outside};
+use super::outside::{Network, Outside};
 use super::plan::{Hidden, Link, Order, Reach, Report};
 use super::{init, mounts, privileges};
 use crate::engine::workspace::programs;
@@ -62,20 +62,18 @@ pub(super) fn run() -> SetupResult<()> {
     // A new session keeps the user's terminal from the command.
     let _ = rustix::process::setsid();
     let made = join_peer().and_then(|is_joined| {
-        let has_own_network = part_from_system(is_joined)?;
+        part_from_system(is_joined)?;
         let report = if is_joined { Report::Joined } else { Report::Unshared };
         with_context(link.send(&report, None), "cannot reach the call")?;
-        privileges::hand_down()?;
-        if has_own_network {
-            outside::bring_loopback_up();
-        }
+        // The second process starts while the call sets the user ids.
+        let second = SecondProcess::start()?;
         if !is_joined {
             match with_context(link.receive(), "cannot reach the call")? {
                 Some(Order::Mapped) => {}
                 _ => return Ok(()),
             }
         }
-        run_second(&mut link)
+        second.run(&mut link)
     });
     made.or_else(|reason| with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"))
 }
@@ -91,8 +89,8 @@ fn join_peer() -> SetupResult<bool> {
     with_context(joined, "cannot enter the network of a job").map(|()| true)
 }
 
-/// Enters new namespaces; from then on, this process dies with the call. Returns true if one is for the network.
-fn part_from_system(is_joined: bool) -> SetupResult<bool> {
+/// Enters new namespaces; from then on, this process dies with the call.
+fn part_from_system(is_joined: bool) -> SetupResult<()> {
     let mut flags = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
@@ -106,43 +104,58 @@ fn part_from_system(is_joined: bool) -> SetupResult<bool> {
     with_context(unshare(flags), "the system does not let a user namespace be made")?;
     // Set this last: new credentials would reset it.
     let dies_with_call = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    with_context(dies_with_call, "cannot tie itself to the call")?;
-    Ok(flags.contains(CloneFlags::CLONE_NEWNET))
+    with_context(dies_with_call, "cannot tie itself to the call")
 }
 
-/// Starts the second process, mounts its file system meanwhile, and waits until the sandbox has ended.
-fn run_second(link: &mut Link) -> SetupResult<()> {
-    let what = "cannot start the first process of the sandbox";
-    // A new root becomes that of the second process as well, and its working directory if it was the old root.
-    with_context(rustix::process::chdir("/"), what)?;
-    let (ours, theirs) = with_context(UnixStream::pair(), what)?;
-    let second = programs::spawn(part(SELF, "init").stdin(OwnedFd::from(theirs)));
-    let mut second = with_context(second, what)?;
-    // At the end of this socket, a second process without a file system ends.
-    let mounted = mount_for(Link::new(ours), link);
-    let status = with_context(second.wait(), what)?;
-    mounted?;
-    match status.signal() {
-        Some(signal) => Err(format!("the first process of the sandbox was ended by signal {signal}")),
-        None => Ok(()),
+/// The second process.
+struct SecondProcess {
+    /// Process.
+    child: Child,
+    /// Socket to it. At the end of this socket, a process without a file system ends.
+    link: Link,
+}
+
+impl SecondProcess {
+    /// Starts it. Its user may have no id yet.
+    fn start() -> SetupResult<Self> {
+        let what = "cannot start the first process of the sandbox";
+        privileges::hand_down()?;
+        // A new root becomes that of the second process as well, and its working directory if it was the old root.
+        with_context(rustix::process::chdir("/"), what)?;
+        let (ours, theirs) = with_context(UnixStream::pair(), what)?;
+        let child = programs::spawn(part(SELF, "init").stdin(OwnedFd::from(theirs)));
+        Ok(Self { child: with_context(child, what)?, link: Link::new(ours) })
     }
-}
 
-/// Mounts the file system of the second process, and hands the call over to it.
-fn mount_for(mut second: Link, call: &mut Link) -> SetupResult<()> {
-    let what = "cannot reach the first process of the sandbox";
-    with_context(second.send(&Order::Link, Some(call.fd())), what)?;
-    let order = with_context(call.receive(), "cannot reach the call")?;
-    let Some(Order::Run(plan)) = &order else { return Ok(()) };
-    let stdin = call.received.take();
-    with_context(second.send(&order, stdin.as_ref().map(AsFd::as_fd)), what)?;
-    let mut take_proc = || match with_context(second.receive(), what)? {
-        Some(Report::Ready) => Ok(second.received.take()),
-        Some(Report::Failed(reason)) => Err(reason),
-        _ => Err("the first process of the sandbox ended early".to_owned()),
-    };
-    mounts::confine(&plan.reach, &mut take_proc)?;
-    with_context(second.send(&Order::Mounted, None), what)
+    /// Mounts its file system, hands the call over to it, and waits until the sandbox has ended.
+    fn run(mut self, call: &mut Link) -> SetupResult<()> {
+        let mounted = self.mount(call);
+        drop(self.link);
+        let status = with_context(self.child.wait(), "cannot wait for the first process of the sandbox")?;
+        mounted?;
+        match status.signal() {
+            Some(signal) => Err(format!("the first process of the sandbox was ended by signal {signal}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Mounts its file system, and hands the call over to it.
+    fn mount(&mut self, call: &mut Link) -> SetupResult<()> {
+        let what = "cannot reach the first process of the sandbox";
+        with_context(self.link.send(&Order::Link, Some(call.fd())), what)?;
+        let Some(order) = with_context(call.receive_line(), "cannot reach the call")? else { return Ok(()) };
+        let stdin = call.received.take();
+        with_context(self.link.send_line(&order, stdin.as_ref().map(AsFd::as_fd)), what)?;
+        let order = with_context(serde_json::from_slice(&order), "the plan cannot be read")?;
+        let Order::Run(plan) = order else { return Ok(()) };
+        let mut take_proc = || match with_context(self.link.receive(), what)? {
+            Some(Report::Ready) => Ok(self.link.received.take()),
+            Some(Report::Failed(reason)) => Err(reason),
+            _ => Err("the first process of the sandbox ended early".to_owned()),
+        };
+        mounts::confine(&plan.reach, &mut take_proc)?;
+        with_context(self.link.send(&Order::Mounted, None), what)
+    }
 }
 
 /// Gives the user namespace of a process its user and group ids: all ids of this process if it may pass them on, else

@@ -293,8 +293,15 @@ impl Link {
     /// # Errors
     /// Returns the OS error; the other side may be gone.
     pub fn send<T: Serialize>(&mut self, message: &T, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let mut json = serde_json::to_vec(message)?;
-        json.push(b'\n');
+        self.send_line(&serde_json::to_vec(message)?, descriptor)
+    }
+
+    /// Sends the JSON of a message, with a descriptor if there is one.
+    ///
+    /// # Errors
+    /// Fails as [`Self::send`] does.
+    pub fn send_line(&mut self, json: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let json = [json, b"\n"].concat();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let rights = SendAncillaryMessage::ScmRights(descriptor.as_slice());
@@ -317,6 +324,15 @@ impl Link {
         self.next()
     }
 
+    /// Waits for the next message and returns its JSON, to pass it on.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn receive_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.socket.set_nonblocking(false)?;
+        self.next_line()
+    }
+
     /// Returns the next message if it has arrived, without waiting.
     ///
     /// # Errors
@@ -328,11 +344,17 @@ impl Link {
 
     /// Reads until a message is complete, a read would block, or the other side is gone.
     fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let line = self.next_line()?;
+        Ok(line.map(|line| serde_json::from_slice(&line)).transpose()?)
+    }
+
+    /// Reads like [`Self::next`]; returns the JSON.
+    fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.pending) {
-                let message = serde_json::from_slice(self.pending.get(..end).unwrap_or_default())?;
-                self.pending.drain(..=end);
-                return Ok(Some(message));
+            if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+                let mut line: Vec<u8> = self.pending.drain(..=end).collect();
+                line.pop();
+                return Ok(Some(line));
             }
             if self.pending.len() > MESSAGE_BYTES_MAX {
                 return Err(io::Error::other("a message is too long"));

@@ -65,7 +65,9 @@ pub fn exec(command: &mut Command) -> io::Error {
 /// A caller that ignores `SIGCHLD` hands that down, and the system then forgets each process as it ends: its
 /// status is lost, and whoever waits for one waits for all. A handler, even an empty one, ends that, and no
 /// program that is started inherits it.
-fn prepare() {
+///
+/// Each start calls this. An earlier call makes the first start faster.
+pub fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if is_ignored() {
