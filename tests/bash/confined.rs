@@ -454,6 +454,51 @@ fn file_memory_and_process_limits_apply() {
     }
 }
 
+/// Returns the control groups that lbx made and that still exist.
+fn control_groups() -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let is_ours = entry.file_name().to_string_lossy().starts_with("lbx-");
+                if is_ours { &mut found } else { &mut folders }.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn memory_of_all_processes_is_bounded_together() {
+    let ws = guarded();
+    let listed = ws.lbx(&["bash", "--backends"]).success().to_string();
+    if listed.contains("memory of all processes together (") {
+        assert!(listed.contains("bash.memory_bytes bounds each process alone"), "{listed}");
+        skipped("no control group bounds memory here");
+        return;
+    }
+    let hog = "python3 -c 'import time; held = bytearray(150 << 20); time.sleep(2)'";
+    let command = format!("sleep 0.3; for i in 1 2 3 4; do {hog} & done; wait");
+    for backend in backends() {
+        let backend = format!("bash.backend={backend}");
+        let bound = "bash.memory_bytes=300000000";
+        let answer = ws.lbx(&["bash", "--set", &backend, "--set", bound, &command]).success();
+        let told = "the system ended a process of the command: together they filled 286 MiB of memory (bash.memory_bytes)";
+        assert!(answer["warnings"].to_string().contains(told), "{backend}: {answer:#}");
+        assert!(control_groups().is_empty(), "{:?}", control_groups());
+    }
+    // The next call removes the group of a killed one.
+    let mut call = ws.call(&["bash", "--direct", "touch begun; sleep 1000"]).spawn();
+    while !ws.path("begun").exists() || control_groups().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    crate::common::kill(call.id());
+    call.wait().unwrap();
+    ws.lbx(&["bash", "sleep 0.3"]).success();
+    assert!(control_groups().is_empty(), "{:?}", control_groups());
+}
+
 /// Calls a command with a Rust toolchain, if one is installed.
 pub fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
     let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from).filter(|cargo| cargo.exists()) else {

@@ -162,10 +162,8 @@ fn has_memory(group: BorrowedFd<'_>) -> bool {
 fn remove_left(above: BorrowedFd<'_>) {
     let Ok(listed) = fs::open_at(above, OsStr::new("."), fs::FOLDER) else { return };
     for name in fs::names_in(&listed).unwrap_or_default() {
-        let is_one = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(is_unique);
-        let Some(folder) = is_one.then(|| fs::open_at(above, &name, fs::FOLDER).ok()).flatten() else {
-            continue;
-        };
+        let opened = is_name(&name).then(|| fs::open_at(above, &name, fs::FOLDER).ok());
+        let Some(folder) = opened.flatten() else { continue };
         if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // It has processes if the call was killed a moment ago.
             let _ = fs::unlink_at(above, &name, AtFlags::REMOVEDIR);
@@ -173,8 +171,27 @@ fn remove_left(above: BorrowedFd<'_>) {
     }
 }
 
+/// Returns true if a group of lbx can have this name.
+fn is_name(name: &OsStr) -> bool {
+    let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_prefix('-'));
+    rest.is_some_and(is_unique)
+}
+
 /// Returns the text of a file of the kernel; empty if it cannot be read.
 fn read(folder: BorrowedFd<'_>, file: &str) -> String {
     let bytes = fs::read_at(folder, OsStr::new(file), FILE_BYTES_MAX).ok().flatten().unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_groups_of_lbx_are_removed() {
+        assert!(is_name(OsStr::new(&unique_name(PREFIX))));
+        for name in ["lbx", "lbx-", "lbx-1-2-3", "lbxd-0123456789ab-1-2", "user.slice"] {
+            assert!(!is_name(OsStr::new(name)), "{name}");
+        }
+    }
 }
