@@ -5,6 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::MmapMut;
 
+use crate::platform;
+
 /// Size in bytes from which a buffer gets its own pages from the kernel.
 const LARGE_BYTES: usize = 4 << 20;
 
@@ -29,7 +31,7 @@ impl Buffer {
             return vec![0; length].into();
         };
         // A hint: if it fails, the pages are small.
-        let _ = pages.advise(memmap2::Advice::HugePage);
+        platform::use_large_pages(&pages);
         Self(Memory::Pages(pages, length))
     }
 

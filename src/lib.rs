@@ -6,7 +6,7 @@
 //! names that model families know.
 
 // On other systems nothing is compiled, so that the compiler shows only the one sentence of `main.rs`.
-#![cfg(target_os = "linux")]
+#![cfg(unix)]
 // Such a function looks up a path string again on each call: shipped code reaches files through open folders.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 // A function does one thing; a longer one is made of named steps.
@@ -23,7 +23,7 @@ pub mod envelope;
 pub mod error;
 pub mod mcp;
 pub mod message;
-pub mod other_cpu;
+pub mod platform;
 #[cfg(test)]
 mod random;
 pub mod request;

@@ -2,19 +2,19 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::too_many_lines))]
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 use std::process::ExitCode;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(unix))]
 compile_error!(
-    "lbx runs on Linux only: its guarantees rest on calls that only this kernel has (openat2, renameat2, namespaces). \
-     On macOS and Windows run it in a Linux container, a virtual machine or WSL 2, with the workspace on its own disk."
+    "lbx needs a Unix system: Linux or macOS. On Windows run it in WSL 2: `wsl --install` there, then install lbx in it, \
+     and keep the workspace on the disk of WSL, not below /mnt."
 );
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn main() -> ExitCode {
     ExitCode::from(lbx::cli::main(std::env::args_os().collect(), lbx::mcp::run))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(unix))]
 fn main() {}

@@ -17,6 +17,7 @@ use crate::engine::store::session::SessionId;
 use crate::engine::workspace::stat_cache::StatCache;
 use crate::engine::workspace::{Workspace, nearest_root};
 use crate::error::{Error, ErrorKind, Vocabulary};
+use crate::platform::process::Process;
 use crate::request;
 use crate::sha256::Sha256;
 use crate::tools::{COMMON_FIELDS, CommonField, Scope, ToolEntry};
@@ -373,31 +374,6 @@ const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "b
 const DIGITS: usize = 8;
 /// Largest number of processes between a client and lbx.
 const DEPTH_MAX: usize = 16;
-
-/// Running process.
-struct Process {
-    /// Process ID.
-    id: u32,
-    /// Name of the program.
-    name: String,
-    /// ID of the parent process.
-    parent: u32,
-    /// Start time in clock ticks since boot: IDs are reused.
-    start: String,
-}
-
-impl Process {
-    /// Returns the process with this ID.
-    #[expect(clippy::disallowed_methods, reason = "/proc")]
-    fn of(id: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name may contain any character; it ends at the last parenthesis (proc_pid_stat(5)).
-        let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
-        let mut fields = rest.split(' ');
-        let parent = fields.nth(1)?.parse().ok()?;
-        Some(Self { id, name: name.to_owned(), parent, start: fields.nth(17)?.to_owned() })
-    }
-}
 
 /// Returns the session for a text: in `NAME@parent`, digits for the client's process replace the suffix.
 #[must_use]

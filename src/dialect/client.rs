@@ -16,6 +16,7 @@ use crate::engine::policy::Policy;
 use crate::engine::store::calls::CallTally;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 use crate::text::escaped;
 use crate::tools::{Image, Tool, ToolEntry, entry_of, log, ls, read};
 
@@ -192,14 +193,10 @@ impl<'a> LbxClient<'a> {
         let workspace = (self.open)()?;
         let place = workspace.resolve(Path::new(path))?;
         let stat = place.stat().ok_or_else(|| workspace.not_found(&place))?;
-        let opened = fs::open_beneath(workspace.root_fd(), place.path(), fs::LOOK).ok();
-        let times = opened.and_then(|file| {
-            let (empty, birth) = (rustix::fs::AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::BTIME);
-            rustix::fs::statx(file, "", empty, birth).ok()
-        });
         Ok(Facts {
             size: fs::size_of(stat),
-            created: times.map_or(stat.st_ctime, |times| times.stx_btime.tv_sec),
+            created: platform::birth_beneath(workspace.root_fd(), place.path().as_path())
+                .unwrap_or(stat.st_ctime),
             modified: stat.st_mtime,
             accessed: stat.st_atime,
             is_folder: fs::is_folder(stat),

@@ -18,6 +18,7 @@ use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Ref
 use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
 use crate::control::Control;
 use crate::error::without_panic;
+use crate::platform::HANGUP;
 
 /// Largest message from the client, in bytes: fits 10 MB of text even if most of it is escaped.
 const LINE_BYTES_MAX: usize = 64 << 20;
@@ -302,10 +303,9 @@ impl Write for Stream {
 /// Returns true if the client has closed its end of stdin, even if unread bytes are left.
 fn has_hung_up() -> bool {
     let stdin = io::stdin();
-    let mut polled = [PollFd::new(&stdin, PollFlags::RDHUP)];
+    let mut polled = [PollFd::new(&stdin, HANGUP)];
     let is_ready = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
-    is_ready
-        && polled.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR))
+    is_ready && polled.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | HANGUP | PollFlags::ERR))
 }
 
 /// A connection, and what handles its messages.

@@ -18,6 +18,7 @@ use crate::app::options::{Options, Settings, implied_root};
 use crate::dialect;
 use crate::engine::store::session::SessionId;
 use crate::error::Error;
+use crate::platform;
 use client::{QUESTIONS_MAX, Root};
 use server::{OWN_SESSION, Server};
 use tools::ToolSet;
@@ -63,7 +64,6 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
 /// Returns a session that no other process has.
 fn own_session() -> Result<SessionId, Error> {
     let mut random = [0_u8; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|errno| Error::io("read", "random bytes", errno))?;
+    platform::fill_random(&mut random).map_err(|source| Error::io("read", "random bytes", source))?;
     format!("{OWN_SESSION}{:016x}", u64::from_ne_bytes(random)).parse()
 }

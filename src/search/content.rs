@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::control::Progress;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
-use crate::other_cpu::OtherCpu;
+use crate::platform::other_cpu::OtherCpu;
 use crate::search::collect::{Gathered, MatchDetail};
 use crate::search::entry::{SearchWarnings, WalkEntry};
 use crate::search::file::{FileSearcher, Listener, Search, SearchedPart};

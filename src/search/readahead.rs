@@ -12,9 +12,10 @@ use rustix::io::Errno;
 
 use crate::control::Control;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
+use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::other_cpu::OtherCpu;
+use crate::platform::ROOM_BYTES;
+use crate::platform::other_cpu::OtherCpu;
 use crate::search::entry;
 use crate::search::entry::WalkFolder;
 

@@ -122,7 +122,7 @@ fn occupied(workspace: &Workspace, from: &ResolvedPath, to: &ResolvedPath) -> Er
     let within = from.path().name().filter(|_| to.stat().is_some_and(fs::is_folder));
     // Ask only if that move would succeed.
     let within = within.map(|name| to.path().join(name)).filter(|within| {
-        let there = fs::open_beneath(workspace.root_fd(), within, fs::LOOK);
+        let there = fs::stat_beneath(workspace.root_fd(), within);
         !within.is_within(from.path()) && matches!(there, Err(Errno::NOENT))
     });
     let advice = within.map_or_else(

@@ -168,7 +168,7 @@ impl<'c> ResultTree<'c> {
         self.appearing().any(|appearing| appearing.is_within(path))
             || self.on_disk(path).is_some_and(|real| {
                 let root = self.workspace.root_fd();
-                fs::open_beneath(root, &real, fs::LOOK).is_ok()
+                fs::stat_beneath(root, &real).is_ok()
             })
     }
 
@@ -207,8 +207,8 @@ impl<'c> ResultTree<'c> {
     fn links(&self) -> impl Iterator<Item = &WorkspacePath> {
         let put = self.puts.iter().filter(|(_, file)| is_link(file)).map(|(path, _)| *path);
         let is_link = |moved: &&Piece| {
-            let looked = fs::open_beneath(self.workspace.root_fd(), &moved.real, fs::LOOK);
-            looked.and_then(rustix::fs::fstat).is_ok_and(|stat| fs::is_symlink(&stat))
+            let looked = fs::stat_beneath(self.workspace.root_fd(), &moved.real);
+            looked.is_ok_and(|stat| fs::is_symlink(&stat))
         };
         let moved = self.moves.iter().filter(|moved| !moved.at.is_within(&self.trash)).filter(is_link);
         put.chain(moved.map(|moved| &moved.at))

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{OFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::executor::{Executor, Seen, changed_meanwhile};
@@ -27,7 +27,7 @@ use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
-use crate::other_cpu::OtherCpu;
+use crate::platform::other_cpu::OtherCpu;
 use crate::sha256::Sha256;
 
 impl Change<'_> {
@@ -293,9 +293,8 @@ impl Change<'_> {
                 continue;
             };
             let path = current.place.path();
-            let folder = folders.get(path.parent().unwrap_or_default(), |folder| {
-                fs::open_beneath(root, folder, fs::LOOK | OFlags::DIRECTORY)
-            });
+            let folder = folders
+                .get(path.parent().unwrap_or_default(), |folder| fs::open_beneath(root, folder, fs::HANDLE));
             let now = folder.and_then(|folder| fs::stat_at(folder, path.name().unwrap_or_default()));
             let shown = current.place.shown();
             let same = match now {

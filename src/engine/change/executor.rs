@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::staging::{New, Original, Stage};
@@ -27,10 +27,11 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{FileSystem, sync_many};
 use crate::engine::workspace::{Workspace, digest, metadata};
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 use crate::sha256::Sha256;
 
 /// Flags for opening a folder to change names in it.
-pub const BELOW: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
+pub const BELOW: OFlags = fs::HANDLE;
 
 /// The two trees in which steps are taken.
 #[derive(Clone, Copy)]
@@ -310,12 +311,12 @@ impl Executor<'_> {
     /// Returns the OS error.
     pub fn look(&self, at: &Location, has_bytes: bool) -> Result<Observed, Error> {
         let io = |errno| Error::io("look at", self.shown(at), errno);
-        let entry = match self.open(at, fs::LOOK) {
+        let entry = match fs::entry_beneath(self.top(at), at.path()) {
             Ok(entry) => entry,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(Observed::Nothing),
             Err(errno) => return Err(io(errno)),
         };
-        let stat = rustix::fs::fstat(&entry).map_err(io)?;
+        let stat = entry.stat().map_err(io)?;
         if fs::is_folder(&stat) {
             return Ok(Observed::Folder { inode: stat.st_ino });
         }
@@ -326,9 +327,9 @@ impl Executor<'_> {
 
     /// Returns the SHA-256 of a regular file, or of a symlink's target; `None` for anything else, and for unreadable
     /// files.
-    fn sha256_of(&self, at: &Location, entry: &OwnedFd, stat: &Stat) -> Result<Option<Sha256>, Error> {
+    fn sha256_of(&self, at: &Location, entry: &fs::Entry, stat: &Stat) -> Result<Option<Sha256>, Error> {
         if fs::is_symlink(stat) {
-            let target = fs::target_of(entry).map_err(|errno| Error::io("read", self.shown(at), errno))?;
+            let target = entry.target().map_err(|errno| Error::io("read", self.shown(at), errno))?;
             return Ok(Some(Sha256::of(&target)));
         }
         if !fs::is_regular(stat) || fs::size_of(stat) > FILE_BYTES_MAX {
@@ -531,7 +532,7 @@ pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -
     describe(&folder, entry)?;
     make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode)?;
     let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT))?;
-    rustix::fs::fsync(&*folder)?;
+    platform::sync(&*folder)?;
     Ok(Thing { inode: made.st_ino, is_folder: false })
 }
 
@@ -545,8 +546,8 @@ fn system(error: &Error) -> std::io::Error {
 /// # Errors
 /// Returns the OS error.
 pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u32) -> Result<(), Errno> {
-    let mode = Mode::from_raw_mode(mode);
-    rustix::fs::mknodat(folder, name, kind, mode, 0)?;
+    let mode = platform::mode(mode);
+    platform::make_special(folder, name, kind, mode)?;
     // The copy's mode must not depend on the umask.
     rustix::fs::chmodat(folder, name, mode, AtFlags::empty())
 }

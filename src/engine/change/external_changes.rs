@@ -19,6 +19,7 @@ use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::Error;
+use crate::platform;
 use crate::text::lines;
 
 pub use super::executor::SpecialFile;
@@ -251,8 +252,7 @@ impl Change<'_> {
         }
         if has_remade {
             let trash = state.folder(trash::FOLDER)?;
-            rustix::fs::fsync(&*trash)
-                .map_err(|errno| Error::io("sync", state.shown(trash::FOLDER), errno))?;
+            platform::sync(&*trash).map_err(|errno| Error::io("sync", state.shown(trash::FOLDER), errno))?;
         }
         Ok(moves)
     }

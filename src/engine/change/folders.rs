@@ -23,7 +23,7 @@ use crate::engine::workspace::sync::sync_many;
 use crate::error::{Error, ErrorKind};
 
 /// Flags for checking that a folder exists.
-const IS_FOLDER: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
+const IS_FOLDER: OFlags = fs::HANDLE;
 
 /// Folders that a change makes and removes.
 #[derive(Debug, Default)]

@@ -163,7 +163,7 @@ impl Change<'_> {
         let workspace = &self.engine.workspace;
         for moved in self.moves.iter().filter(|moved| !moved.thing.is_folder) {
             let Location::File(path) = &moved.from else { continue };
-            let found = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat);
+            let found = fs::stat_beneath(workspace.root_fd(), path);
             if found.map(|stat| stat.st_ino) != Ok(moved.thing.inode) {
                 return Err(changed_meanwhile(&workspace.shown(path)));
             }
@@ -208,8 +208,8 @@ pub struct ExistingEntry<'w> {
     pub path: &'w WorkspacePath,
     /// Type and identity.
     pub stat: &'w Stat,
-    /// Descriptor, opened only for examination.
-    opened: &'w OwnedFd,
+    /// Handle of a folder.
+    handle: Option<&'w OwnedFd>,
     /// Parent folder.
     folder: BorrowedFd<'w>,
     /// Name in the parent folder.
@@ -221,7 +221,7 @@ impl ExistingEntry<'_> {
     fn part(&self) -> Part {
         let is_folder = fs::is_folder(self.stat);
         let thing = Thing { inode: self.stat.st_ino, is_folder };
-        let opened = || fs::open_at(self.opened.as_fd(), OsStr::new("."), fs::FOLDER).ok();
+        let opened = || fs::open_at(self.handle?.as_fd(), OsStr::new("."), fs::FOLDER).ok();
         let identity = is_folder.then(opened).flatten().and_then(|opened| Identity::of(&opened, self.stat));
         Part { path: self.path.clone(), thing, mode: fs::mode_of(self.stat), identity }
     }
@@ -239,7 +239,7 @@ impl ExistingEntry<'_> {
     /// Returns mode and bytes of a regular file or symlink.
     fn content(&self) -> std::io::Result<(u32, Vec<u8>)> {
         if fs::is_symlink(self.stat) {
-            return Ok((fs::SYMLINK_MODE, fs::target_of(self.opened)?));
+            return Ok((fs::SYMLINK_MODE, fs::read_link_at(self.folder, self.name)?));
         }
         let bytes = fs::read_at(self.folder, self.name, SNAPSHOT_BYTES_MAX)?;
         Ok((fs::mode_of(self.stat), bytes.unwrap_or_default()))
@@ -261,14 +261,16 @@ pub fn walk(
         vec![(Rc::new(parent), top.name().unwrap_or_default().to_owned(), top.clone())];
     while let Some((folder, name, path)) = waiting.pop() {
         let io = |errno: Errno| Error::io("look at", workspace.shown(&path), errno);
-        let opened = fs::open_at(folder.as_fd(), &name, fs::LOOK).map_err(io)?;
-        let stat = rustix::fs::fstat(&opened).map_err(io)?;
-        let is_folder = fs::is_folder(&stat);
+        let entry = fs::Entry::at(folder.as_fd(), &name).map_err(io)?;
+        let stat = entry.stat().map_err(io)?;
+        let handle = if fs::is_folder(&stat) { Some(entry.into_folder().map_err(io)?) } else { None };
         let has_name = path != *top && is_protected(name.as_bytes());
-        let open_inner = || fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io);
+        let open_inner = |handle: &OwnedFd| {
+            fs::open_at(handle.as_fd(), OsStr::new("."), fs::FOLDER).map(Rc::new).map_err(io)
+        };
         // A folder that may not be searched could be a repository: the error says so.
-        let inner = if is_folder && !has_name { Some(Rc::new(open_inner()?)) } else { None };
-        if has_name || (is_folder && is_repository(opened.as_fd())) {
+        let inner = handle.as_ref().filter(|_| !has_name).map(open_inner).transpose()?;
+        if has_name || handle.as_ref().is_some_and(|handle| is_repository(handle.as_fd())) {
             let shown = workspace.shown(&path);
             let message = format!("{shown} is protected, so the folder that holds it stays where it is");
             return Err(Error::new(ErrorKind::ProtectedPath, message).at(shown));
@@ -276,7 +278,7 @@ pub fn walk(
         visit(&ExistingEntry {
             path: &path,
             stat: &stat,
-            opened: &opened,
+            handle: handle.as_ref(),
             folder: folder.as_fd(),
             name: &name,
         })?;

@@ -220,9 +220,9 @@ impl Change<'_> {
     /// Reads a symlink's target.
     fn read_link(&self, place: ResolvedPath) -> Result<Current, Error> {
         let io = |errno| Error::io("read", place.shown(), errno);
-        let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
-        let stat = rustix::fs::fstat(&link).map_err(io)?;
-        let bytes = fs::target_of(&link).map_err(io)?;
+        let link = fs::entry_beneath(self.engine.workspace.root_fd(), place.path()).map_err(io)?;
+        let stat = link.stat().map_err(io)?;
+        let bytes = link.target().map_err(io)?;
         let sha256 = Sha256::of(&bytes);
         let original = Original { path: place.path().clone(), stat, opened: None };
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })

@@ -22,7 +22,7 @@ use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
-use crate::other_cpu::OtherCpu;
+use crate::platform::other_cpu::OtherCpu;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 

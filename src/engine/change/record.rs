@@ -25,6 +25,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::engine::workspace::{fs, protect};
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
@@ -332,7 +333,7 @@ pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
         let file = state.replace(folder.as_fd(), name.as_ref(), bytes, &unique_name("damaged"))?;
         let io = |source| Error::io("write", state.shown(DAMAGED_FOLDER), source);
         file.sync_all().map_err(io)?;
-        rustix::io::retry_on_intr(|| rustix::fs::fsync(&*folder)).map_err(|errno| io(errno.into()))
+        platform::sync(&*folder).map_err(|errno| io(errno.into()))
     };
     let keep = |name: &str, bytes: &[u8]| keep(name, bytes).map_err(|error| SnapshotError::of(&error));
     let work = || match find_damaged(engine)? {

@@ -414,8 +414,7 @@ fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Resul
     let shown = workspace.shown(path);
     let io = |source: std::io::Error| Error::io("read", shown.clone(), source);
     if fs::is_symlink_mode(version.mode) {
-        let link = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).map_err(|errno| io(errno.into()))?;
-        return fs::target_of(&link).map(Some).map_err(|errno| io(errno.into()));
+        return fs::link_beneath(workspace.root_fd(), path).map(Some).map_err(|errno| io(errno.into()));
     }
     let (file, stat) = workspace.open_regular(path, &shown)?;
     fs::read_to_end(file, fs::size_of(&stat), fs::FILE_BYTES_MAX).map(Some).map_err(io)

@@ -30,6 +30,7 @@ use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, metadata, removal};
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 use crate::sha256::Hasher;
 
 /// Execute bits.
@@ -93,8 +94,7 @@ impl Change<'_> {
 
     /// Returns the mount of a folder, and true if this account may not change names in it.
     fn mount_and_access(&self, folder: &WorkspacePath) -> (Option<Mount>, bool) {
-        let flags = fs::LOOK | OFlags::DIRECTORY;
-        let Ok(opened) = fs::open_beneath(self.engine.workspace.root_fd(), folder, flags) else {
+        let Ok(opened) = fs::open_beneath(self.engine.workspace.root_fd(), folder, fs::HANDLE) else {
             return (None, false);
         };
         let may = rustix::fs::accessat(&opened, ".", Access::WRITE_OK, AtFlags::EACCESS);
@@ -363,14 +363,14 @@ fn copied(
     let mut seen: BTreeMap<PathBuf, Stat> = BTreeMap::new();
     let mut folders: Vec<(OwnedFd, Rc<OwnedFd>, Stat)> = Vec::new();
     while let Some(Waiting { from, name, to, new, path }) = waiting.pop() {
-        let entry = fs::open_at(from.as_fd(), &name, fs::LOOK)?;
-        let stat = rustix::fs::fstat(&entry)?;
+        let entry = fs::Entry::at(from.as_fd(), &name)?;
+        let stat = entry.stat()?;
         seen.insert(path.clone(), stat);
         if fs::is_symlink(&stat) {
-            fs::create_link_at(to.as_fd(), &new, &fs::target_of(&entry)?)?;
+            fs::create_link_at(to.as_fd(), &new, &entry.target()?)?;
         } else if fs::is_regular(&stat) {
             copy_file((from.as_fd(), &name), (to.as_fd(), &new), &path)?;
-        } else if fs::is_folder(&stat) && fs::mount_of(&entry)? == mount {
+        } else if fs::is_folder(&stat) && fs::mount_of(entry.into_folder()?)? == mount {
             rustix::io::retry_on_intr(|| rustix::fs::mkdirat(&to, &new, Mode::RWXU))?;
             let inner = fs::open_at(to.as_fd(), &new, fs::FOLDER)?;
             let source = Rc::new(fs::open_at(from.as_fd(), &name, fs::FOLDER)?);
@@ -391,10 +391,10 @@ fn copied(
         let known = metadata::Identity::of(source.as_fd(), stat);
         metadata::set_metadata(copy, Some(fs::mode_of(stat)), known.as_ref())?;
         rustix::fs::futimens(copy, &times(stat))?;
-        rustix::io::retry_on_intr(|| rustix::fs::fsync(copy))?;
+        platform::sync(copy)?;
     }
     must_be_unchanged(from, name, &seen)?;
-    rustix::io::retry_on_intr(|| rustix::fs::fsync(to)).or_else(ignore_path_only)?;
+    platform::sync(to).or_else(ignore_path_only)?;
     Ok(fs::stat_at(to, new)?)
 }
 
@@ -436,10 +436,10 @@ fn copy_file(
 
 /// Returns the times for a copy.
 fn times(stat: &Stat) -> Timestamps {
-    let time = |seconds, nanos: u64| Timespec { tv_sec: seconds, tv_nsec: i64::try_from(nanos).unwrap_or(0) };
+    let time = |tv_sec, tv_nsec: Option<i64>| Timespec { tv_sec, tv_nsec: tv_nsec.unwrap_or(0) };
     Timestamps {
-        last_access: time(stat.st_atime, stat.st_atime_nsec),
-        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+        last_access: time(stat.st_atime, fs::nanoseconds(stat.st_atime_nsec)),
+        last_modification: time(stat.st_mtime, fs::nanoseconds(stat.st_mtime_nsec)),
     }
 }
 
@@ -451,7 +451,7 @@ fn must_be_unchanged(
 ) -> Result<(), Fault> {
     for (path, then) in seen {
         let full = WorkspacePath::new(&Path::new(name).join(path)).ok_or(Errno::INVAL)?;
-        let now = fs::open_beneath(from, &full, fs::LOOK).and_then(rustix::fs::fstat);
+        let now = fs::stat_beneath(from, &full);
         if !now.is_ok_and(|now| fs::is_unchanged(then, &now)) {
             return Err(Fault::Changed(path.clone()));
         }

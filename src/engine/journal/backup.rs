@@ -23,6 +23,7 @@ use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::error::Error;
+use crate::platform;
 use crate::sha256::{Hasher, Sha256, split_seal};
 
 /// Largest backup read back: lbx changes no larger file.
@@ -129,7 +130,7 @@ pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -
         if let Some(bytes) = one.bytes() {
             let backup = folders.prepare(one.sha256, &bytes)?;
             backup.file.sync_all().map_err(io)?;
-            rustix::fs::fsync(&*backup.folder).map_err(|errno| io(errno.into()))?;
+            platform::sync(&*backup.folder).map_err(|errno| io(errno.into()))?;
         }
     }
     Ok(())
@@ -190,9 +191,8 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
 /// written to. Returns false, and leaves the file empty, if the file system cannot share or if the other file may have
 /// changed since that `stat`. Reads the bytes again: no `stat` shows a write through `mmap`, or a second write in one
 /// tick of the clock.
-#[cfg(target_os = "linux")]
 fn share(file: &File, (from, stat): (&File, &Stat), bytes: &[u8]) -> std::io::Result<bool> {
-    if bytes.len() < SHARED_BYTES_MIN || rustix::fs::ioctl_ficlone(file, from).is_err() {
+    if bytes.len() < SHARED_BYTES_MIN || !platform::share_blocks(file.as_fd(), from.as_fd()) {
         return Ok(false);
     }
     let now = rustix::fs::fstat(from)?;
@@ -200,12 +200,6 @@ fn share(file: &File, (from, stat): (&File, &Stat), bytes: &[u8]) -> std::io::Re
         return Ok(true);
     }
     file.set_len(0).map(|()| false)
-}
-
-/// Returns false: other systems share no blocks.
-#[cfg(not(target_os = "linux"))]
-fn share(_: &File, _: (&File, &Stat), _: &[u8]) -> std::io::Result<bool> {
-    Ok(false)
 }
 
 /// Opens a backup; `None` if the name belongs to anything but a regular file.

@@ -30,9 +30,10 @@ use super::{Policy, values};
 use crate::engine::sandbox::hidden::OwnPlace;
 use crate::engine::snapshot::Excluded;
 use crate::engine::store::id;
-use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
+use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::{WorkspacePath, first_matching};
 use crate::engine::workspace::{Workspace, fs, git_files};
+use crate::platform::{self, ROOM_BYTES};
 
 /// Reason if there are too many globs, or too large ones.
 const TOO_MANY: &str = "the policy's globs are too many to be used together";
@@ -256,7 +257,7 @@ fn is_link(path: &Path) -> bool {
 )]
 fn canonical(path: &Path) -> PathBuf {
     // Without a link on the way the path is its own target; a missing one leads nowhere either.
-    if let Some(Ok(_) | Err(Errno::NOENT)) = fs::open_plain(path, fs::LOOK) {
+    if let Some(Ok(()) | Err(Errno::NOENT)) = fs::exists_plain(path) {
         return path.to_owned();
     }
     for ancestor in path.ancestors() {
@@ -410,7 +411,7 @@ fn leads_here(workspace: &Workspace, name: &WorkspacePath, why: &str) -> Reason 
 
 /// Returns device and inode.
 fn identity(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
+    (platform::device(stat), stat.st_ino)
 }
 
 /// Returns the map key of a path.

@@ -1,9 +1,7 @@
 //! Backends: ways to confine a command, the processes by which they start, and the results of their steps.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -11,8 +9,6 @@ use super::plan::Reach;
 
 /// First argument with which lbx starts itself. Users do not call it.
 pub const INTERNAL: &str = "__sandbox";
-/// Program that a call starts again: lbx itself, even if its file has been replaced.
-pub const SELF: &str = "/proc/self/exe";
 /// Name of the backend that confines nothing.
 pub const NONE: &str = "none";
 /// Name of the backend that makes namespaces itself.
@@ -37,6 +33,7 @@ pub struct Backend {
 #[derive(Debug, Clone, Copy)]
 pub enum Start {
     /// lbx makes the namespaces, and can put a layer over the workspace. The process starts before its plan is known.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no other system has layers"))]
     Early,
     /// The process depends on the access of the command; the error is the reason if there can be none.
     Planned(fn(&Reach) -> Result<Command, String>),
@@ -68,39 +65,4 @@ pub type SetupResult<T> = Result<T, String>;
 /// Adds the name of the failed step to an error.
 pub fn with_context<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
     result.map_err(|error| format!("{what}: {error}"))
-}
-
-/// Returns the running descendants of a process, by the numbers that `/proc` shows here.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-pub fn descendants(of: i32) -> Vec<i32> {
-    let parents: HashMap<i32, i32> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter_map(|pid| Some((pid, parent_of(pid)?)))
-        .collect();
-    let descends = |pid: i32| {
-        let mut at = pid;
-        // A chain of parents is at most as long as the number of processes.
-        for _ in 0..=parents.len() {
-            match parents.get(&at) {
-                Some(parent) if *parent == of => return true,
-                Some(parent) => at = *parent,
-                None => return false,
-            }
-        }
-        false
-    };
-    parents.keys().copied().filter(|pid| *pid != of && descends(*pid)).collect()
-}
-
-/// Returns the parent of a running process.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-fn parent_of(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold any character, and ends at the last parenthesis.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    fields.next()?.parse().ok().filter(|_| !state.starts_with('Z'))
 }

@@ -29,6 +29,7 @@ use crate::engine::store::state::{State, make_folder};
 use crate::engine::workspace::path::Follower;
 use crate::engine::workspace::{Workspace, fs, removal};
 use crate::error::Error;
+use crate::platform;
 
 /// Policy value for no views.
 pub const NONE: &str = "none";
@@ -114,6 +115,10 @@ impl Cache {
 impl View {
     /// Returns the folders that replace the cache without a layer, each with its mount point. A mount point in a folder
     /// of the user must exist.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "no other system puts a folder over a cache")
+    )]
     pub fn plain(&self, network: &Network) -> Vec<(PathBuf, PathBuf)> {
         let (place, own) = (Path::new(&self.place), Path::new(&self.own).join(PLAIN));
         if self.is_inner || (self.exists && *network == Network::None) {
@@ -219,7 +224,7 @@ impl SessionTmp {
         let folder = in_use(&all, OsStr::new(session.as_str())).map_err(io)?;
         if make_folder(folder.as_fd(), OsStr::new(FILES), OWN_MODE).map_err(io)? {
             let files = fs::open_at(folder.as_fd(), OsStr::new(FILES), fs::FOLDER).map_err(io)?;
-            rustix::fs::fchmod(&files, SHARED_MODE.into()).map_err(io)?;
+            rustix::fs::fchmod(&files, platform::mode(SHARED_MODE)).map_err(io)?;
         }
         let path = state.path_of(&format!("{FOLDER}/{}/{FILES}", session.as_str()));
         let slot = free_slot(&folder);

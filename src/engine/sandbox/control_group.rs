@@ -16,9 +16,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::backend::descendants;
 use crate::engine::store::lock::{is_unique, unique_name};
 use crate::engine::workspace::fs;
+use crate::platform::process::descendants;
 
 /// Folders at which the groups are mounted: alone, or next to those of version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -63,7 +63,7 @@ impl ControlGroup {
         let mut moved: Vec<i32> = Vec::new();
         for _ in 0..PASSES_MAX {
             let new: Vec<i32> =
-                descendants(process).into_iter().filter(|process| !moved.contains(process)).collect();
+                descendants(Some(process)).into_iter().filter(|process| !moved.contains(process)).collect();
             if new.is_empty() {
                 break;
             }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
+/// Variable that names the folder for temporary files.
+pub const TEMPORARY: &str = "TMPDIR";
 /// Default `PATH`, if the caller has none.
 pub const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

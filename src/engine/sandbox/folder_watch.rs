@@ -43,7 +43,7 @@ const EVENTS: WatchFlags = WatchFlags::ATTRIB
 ///
 /// # Errors
 /// Returns the OS error: an account may have only so many watches.
-pub fn watch(inotify: &OwnedFd, folder: BorrowedFd<'_>, events: WatchFlags) -> Result<i32, Errno> {
+fn watch(inotify: &OwnedFd, folder: BorrowedFd<'_>, events: WatchFlags) -> Result<i32, Errno> {
     let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
     add_watch(inotify, &path, events | WatchFlags::ONLYDIR)
 }
@@ -105,8 +105,7 @@ impl FolderWatch {
             if events.created.is_empty() { HashSet::new() } else { before.inodes().collect() };
         let is_new = |(folder, name): &NameIn| {
             let path = folders.get(folder)?.join(OsStr::from_bytes(name));
-            let opened = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK).ok()?;
-            let stat = rustix::fs::fstat(&opened).ok()?;
+            let stat = fs::stat_beneath(workspace.root_fd(), &path).ok()?;
             Some(!inodes.contains(&stat.st_ino))
         };
         if !events.created.iter().all(|created| is_new(created) == Some(true)) {

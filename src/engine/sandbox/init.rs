@@ -1,7 +1,6 @@
 //! The first process of a sandbox: sets up the sandbox, starts the command, adopts every process that loses its parent,
 //! and ends with all of them.
 
-use std::fs;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,12 +16,13 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
-use super::backend::{SetupResult, descendants, with_context};
+use super::backend::{SetupResult, with_context};
 use super::landlock::{self, Temporary};
 use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::{environment, mounts, privileges};
 use crate::engine::workspace::programs;
+use crate::platform::process;
 
 /// Time that leftover processes have after TERM.
 const LEFT_BEHIND_GRACE: Duration = Duration::from_millis(200);
@@ -32,8 +32,6 @@ const KILL_NAP: Duration = Duration::from_millis(5);
 const KILL_TIME_MAX: Duration = Duration::from_secs(2);
 /// Time between two counts of the processes, if the kernel does not limit their number.
 const COUNT_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes in a kernel unit of memory.
-const MEMORY_UNIT: u64 = 1024;
 
 /// Kind of sandbox that the process is the first of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +42,8 @@ pub enum Kind {
     Prepared,
     /// No own namespaces; the command restricts itself before it starts.
     Landlock,
+    /// Confined by the system from outside; no own namespaces.
+    Seatbelt,
     /// No own namespaces, no restrictions.
     Unconfined,
 }
@@ -53,7 +53,7 @@ impl Kind {
     fn has_namespace(self) -> bool {
         match self {
             Self::Namespaces | Self::Prepared => true,
-            Self::Landlock | Self::Unconfined => false,
+            Self::Landlock | Self::Seatbelt | Self::Unconfined => false,
         }
     }
 }
@@ -65,7 +65,7 @@ impl Kind {
 pub fn run(kind: Kind) -> SetupResult<()> {
     let mut link = link_on_stdin()?;
     if kind.has_namespace() {
-        let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+        let dies_with_parent = process::die_with_parent(Signal::KILL);
         with_context(dies_with_parent, "cannot tie itself to the call")?;
     }
     if kind == Kind::Namespaces {
@@ -116,7 +116,7 @@ fn restrict(kind: Kind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
     if !kind.has_namespace() {
         // A new session, unless it has one: keeps the user's terminal from the command.
         let _ = rustix::process::setsid();
-        let adopts = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let adopts = process::adopt_orphans();
         with_context(adopts, "cannot take in processes that lose their parent")?;
     }
     privileges::limit(&plan.limits, kind.has_namespace())?;
@@ -144,7 +144,7 @@ fn start(
         _ => None,
     };
     let temporary = (kind == Kind::Landlock).then(Temporary::new).transpose()?;
-    let main = start_command(plan, temporary.as_ref(), proxy, stdin)?;
+    let main = start_command(kind, plan, (temporary.as_ref(), proxy), stdin)?;
     with_context(link.send(&Report::Started, None), "cannot reach the call")?;
     // The kernel counts processes by user and namespace, but never those of root.
     let is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
@@ -171,9 +171,9 @@ fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
 
 /// Starts the command; returns its process.
 fn start_command(
+    kind: Kind,
     plan: &SandboxPlan,
-    temporary: Option<&Temporary>,
-    proxy: Option<u16>,
+    (temporary, proxy): (Option<&Temporary>, Option<u16>),
     stdin: Option<OwnedFd>,
 ) -> SetupResult<u32> {
     let stdin = stdin.map_or_else(Stdio::null, Stdio::from);
@@ -181,6 +181,9 @@ fn start_command(
         Some(temporary) => landlock::restricted(plan, temporary)?,
         None => plan.command()?,
     };
+    // Seatbelt leaves `/tmp` where it is, and closed.
+    let folder = plan.reach.temporary.as_ref().filter(|_| kind == Kind::Seatbelt);
+    command.envs(folder.map(|folder| (environment::TEMPORARY, folder)));
     command.envs(proxy.into_iter().flat_map(|port| environment::of_proxy(port, &plan.environment)));
     let what = "cannot start the command";
     // If the command named the folder itself, it would be started by a fork, which copies this process.
@@ -262,7 +265,7 @@ impl Family {
                 self.advance(phase.killing())
             }
             Phase::Running if self.result.is_some() => {
-                self.left_running = u32::try_from(Self::others().len()).unwrap_or(u32::MAX);
+                self.left_running = u32::try_from(process::descendants(None).len()).unwrap_or(u32::MAX);
                 Self::signal_all(Signal::TERM);
                 Phase::Ending(Instant::now() + LEFT_BEHIND_GRACE)
             }
@@ -277,7 +280,7 @@ impl Family {
 
     /// Returns true if there are too many processes.
     fn has_too_many(&self) -> bool {
-        self.counted_max.is_some_and(|most| Self::others().len() > most)
+        self.counted_max.is_some_and(|most| process::descendants(None).len() > most)
     }
 
     /// Reaps every process that has ended; returns true if any is left.
@@ -319,16 +322,11 @@ impl Family {
             let _ = signal::kill(Pid::from_raw(-1), signal);
             return;
         }
-        for pid in Self::others() {
+        for pid in process::descendants(None) {
             if let Some(pid) = rustix::process::Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(pid, signal);
             }
         }
-    }
-
-    /// Returns the running descendants of the command.
-    fn others() -> Vec<i32> {
-        own_number().map(descendants).unwrap_or_default()
     }
 
     /// Returns how the command ended, and the resources that all processes used.
@@ -346,13 +344,7 @@ impl Family {
             left_running: self.left_running,
             had_too_many: self.had_too_many,
             cpu_ms,
-            peak_memory_bytes: peak.saturating_mul(MEMORY_UNIT),
+            peak_memory_bytes: peak.saturating_mul(process::MEMORY_UNIT),
         }
     }
-}
-
-/// Returns this process's number in the `/proc` that it sees, which may belong to another PID namespace.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-fn own_number() -> Option<i32> {
-    fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }

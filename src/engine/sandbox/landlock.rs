@@ -14,11 +14,13 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
 };
 
-use super::backend::{INTERNAL, SELF, SetupResult, part, with_context};
+use super::backend::{INTERNAL, SetupResult, part, with_context};
+use super::environment::TEMPORARY;
 use super::outside::Network;
 use super::plan::{Hidden, Reach, SandboxPlan};
 use super::privileges;
 use crate::engine::workspace::programs;
+use crate::platform::process::own_program;
 
 /// Oldest version that will do: it handles truncation and moves between folders.
 const ABI_LEAST: ABI = ABI::V3;
@@ -28,8 +30,6 @@ const ABI_MOST: ABI = ABI::V6;
 const TASK: &str = "LBX_SANDBOX_TASK";
 /// File with the task, in the folder for temporary files.
 const TASK_FILE: &str = ".task";
-/// Variable that names the folder for temporary files.
-const TEMPORARY: &str = "TMPDIR";
 /// Devices that a command may write.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 /// Folder of processes.
@@ -54,7 +54,7 @@ pub fn command(reach: &Reach) -> Result<Command, String> {
         return Err("Landlock cannot limit the network to a list of hosts".to_owned());
     }
     with_context(ruleset(reach.network.is_shared()), "Landlock does not work here")?;
-    Ok(part(SELF, "landlock"))
+    Ok(part(own_program(), "landlock"))
 }
 
 /// A folder for temporary files, removed on drop.
@@ -98,7 +98,7 @@ pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Comm
     let task = with_context(serde_json::to_vec(&task), "the plan cannot be handed on")?;
     let file = temporary.0.join(TASK_FILE);
     with_context(std::fs::write(&file, task), "the plan cannot be handed on")?;
-    let mut command = Command::new(SELF);
+    let mut command = Command::new(own_program());
     command.args([INTERNAL, "restricted"]).env_clear().env(TASK, file);
     Ok(command)
 }
@@ -174,7 +174,7 @@ fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Setu
 /// Returns the executable of lbx itself, which probes a backend.
 #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
 fn program() -> Option<PathBuf> {
-    std::fs::canonicalize(SELF).ok()
+    std::fs::canonicalize(own_program()).ok()
 }
 
 /// Returns paths that together cover the shown paths without the hidden ones: a folder above a hidden path is replaced

@@ -37,6 +37,7 @@ use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 
 /// Folder of the layers, below the state folder.
 const FOLDER: &str = "layers";
@@ -323,7 +324,7 @@ impl LayerFolder {
             // If another account owns the root, the top folder only shows another owner.
             let _ = rustix::fs::fchown(&self.upper, Some(user), Some(group));
         }
-        rustix::fs::fchmod(&self.upper, Mode::from_raw_mode(fs::mode_of(&root)))
+        rustix::fs::fchmod(&self.upper, platform::mode(fs::mode_of(&root)))
     }
 }
 

@@ -9,50 +9,73 @@
 pub mod backend;
 pub mod caches;
 pub mod capture;
+#[cfg(target_os = "linux")]
 pub mod control_group;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 pub mod environment;
+#[cfg(target_os = "linux")]
 pub mod folder_watch;
 pub mod hidden;
 mod init;
+#[cfg(target_os = "linux")]
 mod landlock;
 pub mod layer;
+#[cfg(target_os = "linux")]
+mod layer_mount;
+#[cfg(target_os = "linux")]
 mod mounts;
+#[cfg(target_os = "linux")]
 mod namespaces;
 pub mod outside;
 pub mod overlay;
 pub mod plan;
+#[cfg(target_os = "linux")]
 mod privileges;
 pub mod proxy;
 pub mod repositories;
 pub mod repository_marks;
 pub mod run;
 pub mod running;
+#[cfg(any(target_os = "macos", test))]
+mod seatbelt;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 
+#[cfg(target_os = "linux")]
+use backend::NAMESPACES;
 pub use backend::{Backend, LANDLOCK, NONE};
-use backend::{INTERNAL, NAMESPACES, SELF, Start, part};
+use backend::{INTERNAL, Start, part};
 use capture::Capture;
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{control_group, folder_watch};
+#[cfg(not(target_os = "linux"))]
+use elsewhere::{landlock, mounts, namespaces, privileges};
 use plan::{Limits, Reach, SandboxPlan};
+
+use crate::platform::process::own_program;
 
 /// Exit status of a first process that could not report why it failed.
 const FAILED: u8 = 125;
 
 /// All backends, in the order in which they are tried.
-pub static BACKENDS: [Backend; 4] = [
+pub static BACKENDS: &[Backend] = &[
+    #[cfg(target_os = "linux")]
     Backend {
         name: NAMESPACES,
         about: "Linux namespaces, made by lbx itself: outside the workspace only programs and toolchains, read-only; no other processes, no network",
         gaps: &[],
         start: Start::Early,
     },
+    #[cfg(target_os = "linux")]
     Backend {
         name: "bubblewrap",
         about: "the same by the program bwrap, where it is installed",
         gaps: &[],
         start: Start::Planned(namespaces::bubblewrap),
     },
+    #[cfg(target_os = "linux")]
     Backend {
         name: LANDLOCK,
         about: "Landlock and seccomp, for systems without namespaces: outside the workspace only programs and toolchains, read-only; no network sockets; only where the policy names it (bash.backend)",
@@ -65,12 +88,22 @@ pub static BACKENDS: [Backend; 4] = [
         ],
         start: Start::Planned(landlock::command),
     },
+    #[cfg(target_os = "macos")]
+    Backend {
+        name: "seatbelt",
+        about: "Seatbelt of macOS, by its program sandbox-exec: outside the workspace only programs and toolchains can be read, nothing written; no network",
+        gaps: &[
+            "names, sizes and times of files outside can be seen",
+            "a process that the command detaches can outlive it",
+        ],
+        start: Start::Planned(seatbelt::command),
+    },
     // It only ends every process with the command.
     Backend {
         name: NONE,
         about: "no confinement: the command can do whatever its user can; only by the user's own policy",
         gaps: &[],
-        start: Start::Planned(|_| Ok(part(SELF, "unconfined"))),
+        start: Start::Planned(|_| Ok(part(own_program(), "unconfined"))),
     },
 ];
 
@@ -78,7 +111,7 @@ pub static BACKENDS: [Backend; 4] = [
 /// other program need exist.
 pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
     let plan = SandboxPlan {
-        program: [SELF, "--version"].map(OsString::from).into(),
+        program: [own_program(), "--version"].map(OsString::from).into(),
         workdir: reach.root.clone(),
         environment: vec![(OsString::from("PATH"), OsString::from(environment::PATH_DEFAULT))],
         reach,
@@ -104,11 +137,14 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
         return None;
     }
     let ran = match part.to_str() {
+        #[cfg(target_os = "linux")]
         Some("namespaces") => namespaces::run(),
         Some("init") => init::run(init::Kind::Namespaces),
         Some("prepared") => init::run(init::Kind::Prepared),
         Some("landlock") => init::run(init::Kind::Landlock),
+        #[cfg(target_os = "linux")]
         Some("restricted") => landlock::run(),
+        Some("seatbelt") => init::run(init::Kind::Seatbelt),
         Some("unconfined") => init::run(init::Kind::Unconfined),
         _ => Err("no part of a sandbox has this name".to_owned()),
     };

@@ -18,8 +18,8 @@ use rustix::mount::{
 
 use super::backend::{SetupResult, with_context};
 use super::caches::{PROGRAMS, UPPER, View, WORK};
+use super::layer_mount::{self, mount_points};
 use super::outside::Network;
-use super::overlay::{self, mount_points};
 use super::plan::{Hidden, Layer, Reach};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
@@ -123,7 +123,7 @@ impl Trees {
         let placed = |path: &Path| Ok((path.to_owned(), tree(path)?));
         let writable = reach.writable_folders().map(|path| match &reach.layer {
             Some(layer) if path.as_os_str() == reach.root => {
-                Ok((path.clone(), overlay::mount(&path, layer)?))
+                Ok((path.clone(), layer_mount::mount(&path, layer)?))
             }
             _ => placed(&path),
         });
@@ -185,7 +185,7 @@ impl Trees {
 fn cache(view: &View, network: &Network) -> Vec<(PathBuf, OwnedFd)> {
     let own = Path::new(&view.own);
     let layer = Layer { upper: own.join(UPPER).into(), work: own.join(WORK).into() };
-    let layered = view.exists.then(|| overlay::mount_over(Path::new(&view.place), &layer).ok()).flatten();
+    let layered = view.exists.then(|| layer_mount::mount_over(Path::new(&view.place), &layer).ok()).flatten();
     if let Some(layered) = layered {
         return vec![(PathBuf::from(&view.place), layered)];
     }

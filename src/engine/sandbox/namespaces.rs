@@ -28,13 +28,14 @@ use std::process::{Child, Command};
 use nix::sched::{CloneFlags, setns, unshare};
 use rustix::process::Signal;
 
-use super::backend::{INTERNAL, SELF, SetupResult, part, with_context};
+use super::backend::{INTERNAL, SetupResult, part, with_context};
 use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
 use super::outside::{Network, Outside};
 use super::plan::{Hidden, Link, Order, Reach, Report};
 use super::{init, mounts, privileges};
 use crate::engine::workspace::programs;
+use crate::platform::process::own_program;
 
 /// Variable that lets the command share the host's network.
 const NETWORK: &str = "LBX_SANDBOX_NETWORK";
@@ -45,7 +46,7 @@ const PEER: &str = "LBX_SANDBOX_PEER";
 /// Returns the first process, which can start before the plan is known: it shares the network of the host or of `peer`.
 /// The call gives it its user ids, unless it enters the network of a peer.
 pub fn early_command(network: bool, peer: Option<u32>) -> Command {
-    let mut command = part(SELF, "namespaces");
+    let mut command = part(own_program(), "namespaces");
     command.envs(peer.map(|peer| (PEER, peer.to_string())));
     if network {
         command.env(NETWORK, "1");
@@ -123,7 +124,7 @@ impl SecondProcess {
         // A new root becomes that of the second process as well, and its working directory if it was the old root.
         with_context(rustix::process::chdir("/"), what)?;
         let (ours, theirs) = with_context(UnixStream::pair(), what)?;
-        let child = programs::spawn(part(SELF, "init").stdin(OwnedFd::from(theirs)));
+        let child = programs::spawn(part(own_program(), "init").stdin(OwnedFd::from(theirs)));
         Ok(Self { child: with_context(child, what)?, link: Link::new(ours) })
     }
 
@@ -215,7 +216,8 @@ pub fn bubblewrap(reach: &Reach) -> Result<Command, String> {
     let writable: Vec<&Path> = std::iter::once(&reach.root).chain(&reach.writable).map(Path::new).collect();
     let program = programs::find(PROGRAM, &writable)?;
     #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
-    let own = fs::canonicalize(SELF).map_err(|error| format!("lbx does not find itself: {error}"))?;
+    let own =
+        fs::canonicalize(own_program()).map_err(|error| format!("lbx does not find itself: {error}"))?;
     let root = Path::new(&reach.root);
     let is_link = |path: &&OsString| rustix::fs::readlink(root.join(path), Vec::new()).is_ok();
     if let Some(link) = reach.protected.iter().find(is_link) {

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
 use rustix::net::{AddressFamily, SendFlags, SocketType, netlink};
 use serde::{Deserialize, Serialize};
 
@@ -283,12 +284,16 @@ pub(super) fn is_toolchain(path: &Path, home: Option<&Path>) -> bool {
         && !NO_TOOLCHAIN.iter().any(|whole| path == Path::new(whole))
 }
 
+#[cfg(target_os = "linux")]
 /// Message type that sets the flags of a device.
 const SET_LINK: u16 = 16;
+#[cfg(target_os = "linux")]
 /// Flag of a request.
 const REQUEST: u16 = 1;
+#[cfg(target_os = "linux")]
 /// Flag of a device that is up.
 const UP: u32 = 1;
+#[cfg(target_os = "linux")]
 /// Number of the loopback device in every new namespace.
 const LOOPBACK: u32 = 1;
 
@@ -311,6 +316,7 @@ impl Network {
     }
 }
 
+#[cfg(target_os = "linux")]
 /// Brings the loopback device up. If this fails, the command has no network at all.
 pub fn bring_loopback_up() {
     // Protocol 0 is NETLINK_ROUTE.
@@ -321,6 +327,11 @@ pub fn bring_loopback_up() {
     }
 }
 
+/// Does nothing: only Linux has network namespaces.
+#[cfg(not(target_os = "linux"))]
+pub fn bring_loopback_up() {}
+
+#[cfg(target_os = "linux")]
 /// Returns the request as in rtnetlink(7): a `nlmsghdr` and an `ifinfomsg`.
 fn message() -> Vec<u8> {
     let mut body = vec![0_u8; 4]; // any family, any type

@@ -15,15 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::caches::View;
 use super::outside::{Network, Outside};
+use crate::platform;
 
 /// Largest number of folders that are mounted in place because of their content.
 const PINNED_MAX: usize = 4096;
@@ -309,7 +307,7 @@ impl Link {
             return Err(io::Error::other("the descriptor cannot be sent"));
         }
         self.socket.set_nonblocking(false)?;
-        let flags = SendFlags::NOSIGNAL;
+        let flags = platform::SEND;
         let sent = rustix::net::sendmsg(&self.socket, &[IoSlice::new(&json)], &mut ancillary, flags)?;
         self.socket.write_all(json.get(sent..).unwrap_or_default())
     }
@@ -374,7 +372,7 @@ impl Link {
         let mut piece = vec![0; PIECE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC;
+        let flags = platform::RECEIVE;
         let read = rustix::io::retry_on_intr(|| {
             rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut piece)], &mut ancillary, flags)
         });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, FileType, OFlags, Stat};
+use rustix::fs::{CWD, FileType, Stat};
 use rustix::io::Errno;
 
 use super::folder_watch::FolderWatch;
@@ -23,7 +23,7 @@ use crate::engine::workspace::protect::{HEAD, is_repository};
 use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
 use crate::engine::workspace::{Workspace, fs, protect};
 use crate::error::{Error, ErrorKind};
-use crate::other_cpu::OtherCpu;
+use crate::platform::other_cpu::OtherCpu;
 
 /// Longest time of a search: a command whose workspace was not searched does not run.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -133,9 +133,11 @@ pub struct Earlier<'a> {
 impl Earlier<'_> {
     /// Returns true if git or lbx still takes a mark for its own.
     fn is_mark(workspace: &Workspace, mark: &WorkspacePath) -> bool {
-        let opened = fs::open_beneath(workspace.root_fd(), mark, fs::LOOK);
-        let is_protected = mark.name().is_some_and(|name| protect::is_protected(name.as_bytes()));
-        opened.is_ok_and(|opened| is_protected || is_repository(opened.as_fd()))
+        if mark.name().is_some_and(|name| protect::is_protected(name.as_bytes())) {
+            return fs::stat_beneath(workspace.root_fd(), mark).is_ok();
+        }
+        let folder = fs::open_beneath(workspace.root_fd(), mark, fs::FOLDER);
+        folder.is_ok_and(|folder| is_repository(folder.as_fd()))
     }
 }
 
@@ -170,7 +172,7 @@ pub fn find_again<'c>(
     let mut shut = paths.closed;
     while let Some(path) = shut.pop() {
         let Some(path) = WorkspacePath::new(&path) else { continue };
-        let Ok(folder) = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK) else { continue };
+        let Ok(folder) = fs::open_beneath(workspace.root_fd(), &path, fs::HANDLE) else { continue };
         let Ok(stat) = rustix::fs::fstat(&folder) else { continue };
         if fs::set_mode(&folder, fs::mode_of(&stat) | OWNER_MAY_ALL).is_err() {
             continue;
@@ -512,7 +514,7 @@ fn git_folder(folder: &OwnedFd, file: &Path) -> Option<PathBuf> {
 
 /// Returns the folder that a worktree's git folder shares with others.
 fn common_folder(folder: &Path) -> Option<PathBuf> {
-    let opened = fs::open_at(CWD, folder.as_os_str(), fs::LOOK | OFlags::DIRECTORY).ok()?;
+    let opened = fs::open_at(CWD, folder.as_os_str(), fs::HANDLE).ok()?;
     let text = small_file(&opened, OsStr::new("commondir"))?;
     Some(folder.join(OsStr::from_bytes(text.trim_ascii())))
 }

@@ -19,19 +19,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Stat;
-use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, init};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::folder_watch::watch;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::path::WorkspacePath;
@@ -39,6 +36,8 @@ use crate::engine::workspace::protect::HELD;
 use crate::engine::workspace::protect::{COMMON, HEAD, PARTS, head_at, is_repository};
 use crate::engine::workspace::survey::names_of;
 use crate::engine::workspace::{Workspace, fs, protect};
+use crate::platform;
+use crate::platform::watch::{Watch, WatchEvent};
 use crate::sha256::{Hasher, Sha256};
 
 /// Number of names that are tried for a mark that is moved aside.
@@ -144,13 +143,13 @@ impl RepositoryMarks {
 impl Look {
     /// Reads a mark; returns `None` if it does not exist, or a folder is not a repository any more.
     fn at(workspace: &Workspace, path: &WorkspacePath) -> Option<Self> {
-        let opened = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
-        let stat = rustix::fs::fstat(&opened).ok()?;
-        let file = (stat.st_dev, stat.st_ino);
+        let opened = fs::entry_beneath(workspace.root_fd(), path).ok()?;
+        let stat = opened.stat().ok()?;
+        let file = (platform::device(&stat), stat.st_ino);
         let name = path.name().unwrap_or_default();
         let mut hasher = Hasher::default();
         if fs::is_symlink(&stat) {
-            hasher.update(&fs::target_of(&opened).ok()?);
+            hasher.update(&opened.target().ok()?);
         } else if !fs::is_folder(&stat) {
             let parent = workspace.open_folder(&path.parent()?).ok()?;
             add_file(&mut hasher, parent.as_fd(), name, &stat);
@@ -244,7 +243,7 @@ fn add_path(hasher: &mut Hasher, folder: &OwnedFd, path: Option<&str>) {
 fn add_file(hasher: &mut Hasher, folder: BorrowedFd<'_>, name: &OsStr, stat: &Stat) {
     hasher.update(&fs::recorded_mode(stat).to_le_bytes());
     let bytes = if fs::is_symlink(stat) {
-        fs::open_at(folder, name, fs::LOOK).and_then(|link| fs::target_of(&link)).ok()
+        fs::read_link_at(folder, name).ok()
     } else {
         fs::read_at(folder, name, FILE_BYTES_MAX).ok().flatten()
     };
@@ -304,10 +303,8 @@ fn hold_in(workspace: &Workspace, folder: &WorkspacePath, name: &OsStr) -> Resul
 
 /// Largest number of watched folders; the kernel's limit may be lower.
 const FOLDERS_MAX: usize = 200_000;
-/// Bytes of events per read.
-const EVENTS_BYTES: usize = 64 * 1024;
-/// Milliseconds between two checks if the job has ended.
-const LOOK_INTERVAL_MS: i64 = 50;
+/// Time between two checks if the job has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The first folder in which a repository appeared.
 type Found = Arc<OnceLock<WorkspacePath>>;
@@ -332,24 +329,18 @@ impl RepositoryWatch {
         workspace: &Workspace,
         known: impl Iterator<Item = WorkspacePath>,
         kill: Control,
-    ) -> Result<Self, Errno> {
-        let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let root = workspace.root_fd().try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+    ) -> std::io::Result<Self> {
+        let watch = Watch::new()?;
+        let root = workspace.root_fd().try_clone_to_owned()?;
         let (folders, found) = (HashMap::new(), Found::default());
-        let mut watcher = Watcher {
-            inotify,
-            root,
-            known: known.collect(),
-            folders,
-            found: found.clone(),
-            is_partial: false,
-        };
+        let mut watcher =
+            Watcher { watch, root, known: known.collect(), folders, found: found.clone(), is_partial: false };
         watcher.enter(WorkspacePath::root());
         let (is_partial, end) = (watcher.is_partial, Control::default());
         let ended = end.clone();
         thread::spawn(move || {
             while watcher.found.get().is_none() && !ended.is_cancelled() {
-                watcher.wait();
+                watcher.watch.wait(LOOK_INTERVAL);
                 watcher.read();
             }
             if watcher.found.get().is_some() {
@@ -374,7 +365,7 @@ impl Drop for RepositoryWatch {
 /// State of the watching thread.
 struct Watcher {
     /// Source of new names.
-    inotify: OwnedFd,
+    watch: Watch,
     /// The workspace root.
     root: OwnedFd,
     /// Marks that existed when the job started.
@@ -395,7 +386,7 @@ impl Watcher {
             let Ok(opened) = fs::open_beneath(self.root.as_fd(), &path, fs::FOLDER) else { continue };
             // Watch first, then list: a name that appears in between is found twice.
             if self.folders.len() < FOLDERS_MAX {
-                match watch(&self.inotify, opened.as_fd(), WatchFlags::CREATE | WatchFlags::MOVED_TO) {
+                match self.watch.add(opened.as_fd()) {
                     Ok(watch) => {
                         self.folders.insert(watch, path.clone());
                     }
@@ -426,36 +417,24 @@ impl Watcher {
         }
     }
 
-    /// Waits for an event, or for a short time.
-    fn wait(&self) {
-        let mut fds = [PollFd::new(&self.inotify, PollFlags::IN)];
-        let time = Timespec { tv_sec: 0, tv_nsec: LOOK_INTERVAL_MS * 1_000_000 };
-        // An interrupted wait is only shorter.
-        let _ = poll(&mut fds, Some(&time));
-    }
-
     /// Handles the events that have arrived.
     fn read(&mut self) {
-        let mut room = vec![MaybeUninit::<u8>::uninit(); EVENTS_BYTES];
-        let mut events = Vec::new();
-        let mut reader = Reader::new(self.inotify.as_fd(), &mut room);
-        while let Ok(event) = reader.next() {
-            let name = event.file_name().map(|name| name.to_bytes().to_vec());
-            events.push((event.wd(), event.events(), name));
-        }
-        for (watch, kind, name) in events {
-            if kind.contains(ReadFlags::QUEUE_OVERFLOW) {
-                self.enter(WorkspacePath::root());
-            }
+        for event in self.watch.events() {
+            let (watch, name, is_folder) = match event {
+                WatchEvent::Unknown => {
+                    self.enter(WorkspacePath::root());
+                    continue;
+                }
+                WatchEvent::Ended(watch) => {
+                    self.folders.remove(&watch);
+                    continue;
+                }
+                WatchEvent::Appeared { folder, name, is_folder } => (folder, name, is_folder),
+            };
             let Some(folder) = self.folders.get(&watch).cloned() else { continue };
-            if kind.contains(ReadFlags::IGNORED) {
-                self.folders.remove(&watch);
-                continue;
-            }
-            let Some(name) = name else { continue };
             if is_git(&name) || (is_part(&name) && self.is_new_repository(&folder)) {
                 let _ = self.found.set(folder);
-            } else if kind.contains(ReadFlags::ISDIR) && !protect::is_protected(&name) {
+            } else if is_folder && !protect::is_protected(&name) {
                 self.enter(folder.join(OsStr::from_bytes(&name)));
             }
         }

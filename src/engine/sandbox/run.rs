@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 
 use super::backend::{Backend, Start, with_link};
 use super::capture::{Capture, Stream};
@@ -23,7 +23,8 @@ use super::proxy::hosts::Hosts;
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{fs, programs};
 use crate::error::{Error, ErrorKind};
-use crate::other_cpu::OtherCpu;
+use crate::platform::other_cpu::OtherCpu;
+use crate::platform::process;
 
 /// Longest time between two checks if the call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -482,8 +483,7 @@ fn greet(mut link: Link, process: u32) -> Result<Link, String> {
 /// Waits for the end of a process; returns false if it takes longer than `time`.
 fn ends_within(child: &mut Child, time: Duration) -> bool {
     let deadline = Instant::now() + time;
-    // Kernels before 5.3 have no such descriptor.
-    let descriptor = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
+    let descriptor = process::end_of(child);
     while let Ok(None) = child.try_wait() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -18,10 +18,10 @@ use super::sandboxes::Container;
 use super::state::STATE_FOLDER;
 use crate::engine::workspace::programs;
 use crate::error::{Error, ErrorKind};
+use crate::platform::process::own_program;
 use crate::sha256::Sha256;
 
 /// This program.
-const SELF: &str = "/proc/self/exe";
 /// First argument that makes lbx print its own SHA-256.
 const INTERNAL: &str = "__sha256";
 /// Default workspace in a container.
@@ -322,7 +322,7 @@ pub fn words_of(output: &Output) -> String {
 /// Opens this program's file.
 #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
 fn own_file() -> std::io::Result<File> {
-    File::open(SELF)
+    File::open(own_program())
 }
 
 /// Returns the bytes of this program.
@@ -340,7 +340,7 @@ fn bytes_at(path: &std::ffi::OsStr) -> std::io::Result<Vec<u8>> {
 
 /// Returns the error if this program cannot read itself.
 fn unreadable(source: std::io::Error) -> Error {
-    Error::io("read", SELF, source)
+    Error::io("read", own_program(), source)
 }
 
 /// First argument of a tied call; the call's own arguments follow.
@@ -356,7 +356,8 @@ pub fn run_tied(arguments: &[OsString]) -> Option<u8> {
         return None;
     }
     // Not every system has a /proc; the program was called by its full path.
-    let status = watched(Command::new(SELF).args(call)).or_else(|_| watched(Command::new(own).args(call)));
+    let status =
+        watched(Command::new(own_program()).args(call)).or_else(|_| watched(Command::new(own).args(call)));
     Some(status.unwrap_or(FAILED))
 }
 

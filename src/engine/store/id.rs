@@ -11,12 +11,13 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::lock::unique_name;
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 use crate::sha256::Sha256;
 
 /// Variable that sets the id, for a workspace shared by host and container.
@@ -64,12 +65,8 @@ impl StateId {
     /// Returns a random id.
     fn random() -> Result<Self, Error> {
         let mut bytes = [0_u8; DIGITS / 2];
-        let mut filled = 0;
-        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            let flags = rustix::rand::GetRandomFlags::empty();
-            filled += rustix::io::retry_on_intr(|| rustix::rand::getrandom(&mut *rest, flags))
-                .map_err(|errno| Error::io("get random bytes for", NAME, errno))?;
-        }
+        platform::fill_random(&mut bytes)
+            .map_err(|source| Error::io("get random bytes for", NAME, source))?;
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 }
@@ -108,12 +105,9 @@ impl Identity {
     /// itself.
     fn of_root(self, root: BorrowedFd<'_>) -> Result<Self, Error> {
         let io = |errno: Errno| Error::io("look at", "the workspace", errno);
-        let look = || rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
-        let born = rustix::io::retry_on_intr(look).ok();
-        let born = born.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0);
         // On some file systems inodes change at each mount; few have no birth time.
-        let itself = match born {
-            Some(found) => format!("born {}.{:09}", found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
+        let itself = match platform::birth_of(root) {
+            Some((seconds, nanoseconds)) => format!("born {seconds}.{nanoseconds:09}"),
             None => format!("inode {}", rustix::fs::fstat(root).map_err(io)?.st_ino),
         };
         Ok(Self { id: StateId::of(&format!("{}\n{itself}", self.id)), ..self })
@@ -388,7 +382,7 @@ fn publish(folder: &OwnedFd, aside: &str, id: &StateId) -> Result<(), Errno> {
     // Gone already if it was renamed.
     let _ = fs::unlink_at(folder, aside, AtFlags::empty());
     named?;
-    rustix::io::retry_on_intr(|| rustix::fs::fsync(folder))
+    platform::sync(folder)
 }
 
 /// Renames the file, unless the name is taken.

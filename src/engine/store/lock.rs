@@ -9,10 +9,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{FlockOperation, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
+use crate::platform;
 
 /// Most tries to take a lock whose file others remove or rename meanwhile.
 const TRIES: usize = 20;
@@ -165,9 +166,8 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat),
 /// Opens the existing file, or creates it; an error if this account may not create it.
 fn open_or_make(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
     let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let open = |flags| {
-        rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(mode)))
-    };
+    let open =
+        |flags| rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, platform::mode(mode)));
     match open(flags | OFlags::RDWR | OFlags::CREATE) {
         Err(refused @ (Errno::ACCESS | Errno::ROFS | Errno::PERM)) => {
             open(flags | OFlags::RDONLY).map_err(|errno| if errno == Errno::NOENT { refused } else { errno })

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
 use super::lock::Holder;
@@ -25,6 +25,7 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::stat_cache::{Fingerprint, StatCache};
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 
 /// Name of the folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
@@ -521,7 +522,7 @@ fn clear_for_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
 /// # Errors
 /// Returns the OS error.
 pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bool, Errno> {
-    match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))) {
+    match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(parent, name, platform::mode(mode))) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
         Err(errno) => Err(errno),

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::fs;
 use super::path::WorkspacePath;
 use crate::buffer::Buffer;
-use crate::other_cpu::OtherCpu;
+use crate::platform;
+use crate::platform::other_cpu::OtherCpu;
 use crate::sha256::{Hasher, Sha256};
 
 /// Size from which a file is read by a thread, in bytes.
@@ -182,8 +183,11 @@ impl Contents {
         let [mtime, mtime_nsec, ctime, ctime_nsec] = times;
         let inode = stat.st_ino.cast_signed();
         let looks = [size, inode, mtime, mtime_nsec, ctime, ctime_nsec];
-        let mode =
-            if fs::is_regular(stat) || fs::is_symlink(stat) { fs::recorded_mode(stat) } else { stat.st_mode };
+        let mode = if fs::is_regular(stat) || fs::is_symlink(stat) {
+            fs::recorded_mode(stat)
+        } else {
+            platform::mode_bits(stat)
+        };
         let sha256 = self.read(stat, folder, name);
         self.things.insert(key(path), Thing { mode, sha256, looks });
     }
@@ -191,8 +195,7 @@ impl Contents {
     /// Returns the SHA-256 of a file, unless it is too large or unreadable.
     fn read(&mut self, stat: &Stat, folder: BorrowedFd<'_>, name: &OsStr) -> Option<Sha256> {
         if fs::is_symlink(stat) {
-            let link = fs::open_at(folder, name, fs::LOOK).ok()?;
-            return Some(Sha256::of(&fs::target_of(&link).ok()?));
+            return Some(Sha256::of(&fs::read_link_at(folder, name).ok()?));
         }
         if !fs::is_regular(stat) {
             return Some(Sha256::of(b""));

@@ -9,17 +9,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::listing::{Listing, ROOM_BYTES};
+use super::listing::Listing;
 use super::path::WorkspacePath;
+use crate::platform::{self, ROOM_BYTES};
+pub use crate::platform::{Entry, HANDLE, read_link_at};
 
 /// Largest file that the policy may allow to change, in bytes: recovery reads no larger ones.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Flags for examining whatever has a name, without opening it.
-pub const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Flags for reading a file that might turn out to be a FIFO or a terminal.
 pub const READ: OFlags = OFlags::RDONLY
@@ -42,60 +42,57 @@ pub const FOLDER: OFlags =
 
 /// Opens `path` below `root`, through no symlink.
 ///
-/// Uses `openat2`; if that is impossible (before Linux 5.6, under a system call filter, or for a path that is too
-/// long), opens each component from the one before.
-///
 /// # Errors
 /// Returns the OS error; `ELOOP` if a symlink is on the way.
 pub fn open_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
-    loop {
-        match rustix::fs::openat2(root, path.as_path(), flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG) => return walk_beneath(root, path, flags),
-            outcome => return outcome,
-        }
-    }
+    platform::open_beneath(root, path.as_path(), flags)
+}
+
+/// Returns the stat of `path` below `root`, reached through no symlink; of a symlink at its end, the link's own.
+///
+/// # Errors
+/// Returns the OS error; `ELOOP` if a symlink is on the way.
+pub fn stat_beneath(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<Stat, Errno> {
+    platform::stat_beneath(root, path.as_path())
+}
+
+/// Looks up `path` below `root`, through no symlink.
+///
+/// # Errors
+/// Returns the OS error; `ELOOP` if a symlink is on the way.
+pub fn entry_beneath(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<Entry, Errno> {
+    Entry::beneath(root, path.as_path())
+}
+
+/// Returns the target of the symlink `path` below `root`.
+///
+/// # Errors
+/// Returns the OS error; `EINVAL` for anything but a symlink.
+pub fn link_beneath(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<Vec<u8>, Errno> {
+    entry_beneath(root, path)?.target()
 }
 
 /// Opens an absolute path that is its own canonical form, without symlinks and dots; `None` if it is not such a path,
-/// or if the kernel cannot tell.
+/// or if the system cannot tell.
 #[must_use]
 pub fn open_plain(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
+    if is_canonical_text(path) { platform::open_without_links(path, flags) } else { None }
+}
+
+/// Looks up a path as [`open_plain`] does, without opening what is there.
+#[must_use]
+pub fn exists_plain(path: &Path) -> Option<Result<(), Errno>> {
+    if is_canonical_text(path) { platform::exists_without_links(path) } else { None }
+}
+
+/// Returns true if the text of a path could be its canonical form.
+fn is_canonical_text(path: &Path) -> bool {
     let is_plain = |part: std::path::Component<'_>| {
         matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_))
     };
     // Collecting the components normalizes any other spelling.
     let is_written_so = || path.components().collect::<std::path::PathBuf>().as_os_str() == path.as_os_str();
-    if !path.is_absolute() || !path.components().all(is_plain) || !is_written_so() {
-        return None;
-    }
-    // With this flag, a symlink at the end would be opened itself.
-    let flags = flags.difference(OFlags::NOFOLLOW);
-    loop {
-        match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::LOOP | Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::INVAL) => return None,
-            outcome => return Some(outcome),
-        }
-    }
-}
-
-/// Does [`open_beneath`], one component at a time.
-fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-        return open_at(root, OsStr::new("."), flags);
-    };
-    let mut folder: Option<OwnedFd> = None;
-    for component in parent.components() {
-        let from = folder.as_ref().map_or(root, AsFd::as_fd);
-        folder = Some(open_at(from, component, LOOK | OFlags::DIRECTORY).map_err(|errno| {
-            // O_NOFOLLOW with O_DIRECTORY returns ENOTDIR for a symlink.
-            let is_link = stat_at(from, component).is_ok_and(|stat| is_symlink(&stat));
-            if is_link { Errno::LOOP } else { errno }
-        })?);
-    }
-    open_at(folder.as_ref().map_or(root, AsFd::as_fd), name, flags | OFlags::NOFOLLOW)
+    path.is_absolute() && path.components().all(is_plain) && is_written_so()
 }
 
 /// Folder that was opened last. Files that are taken in order mostly lie in the folder of the one before: for a patch of
@@ -142,7 +139,7 @@ pub fn open_at(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<Ow
 /// Returns the OS error; `EEXIST` if the name is taken.
 pub fn create_at(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(mode);
+    let mode = platform::mode(mode);
     rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)).map(File::from)
 }
 
@@ -174,10 +171,8 @@ pub fn rename_at(
 /// Returns the OS error; `EEXIST` if the name is taken.
 pub fn rename_new(from: impl AsFd, old: &OsStr, to: impl AsFd, new: &OsStr) -> Result<(), Errno> {
     let (from, to) = (from.as_fd(), to.as_fd());
-    let renamed =
-        rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
-    match renamed {
-        // Not every file system supports the flag.
+    match platform::rename_new(from, old, to, new) {
+        // Not every system and file system can.
         Err(Errno::INVAL | Errno::NOSYS) => match stat_at(to.as_fd(), new) {
             Err(Errno::NOENT) => rename_at(from, old, to, new),
             Ok(_) => Err(Errno::EXIST),
@@ -192,8 +187,7 @@ pub fn rename_new(from: impl AsFd, old: &OsStr, to: impl AsFd, new: &OsStr) -> R
 /// # Errors
 /// Returns the OS error; `EINVAL` or `ENOSYS` if the file system cannot.
 pub fn exchange(one: impl AsFd, name: &OsStr, other: impl AsFd, with: &OsStr) -> Result<(), Errno> {
-    let (one, other) = (one.as_fd(), other.as_fd());
-    rustix::io::retry_on_intr(|| rustix::fs::renameat_with(one, name, other, with, RenameFlags::EXCHANGE))
+    platform::exchange(one.as_fd(), name, other.as_fd(), with)
 }
 
 /// Removes `name` from `folder`.
@@ -319,11 +313,7 @@ pub const fn is_closed(mode: u32) -> bool {
 /// # Errors
 /// Returns the OS error.
 pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
-    use std::os::fd::AsRawFd as _;
-    // An unreadable folder cannot be opened in any other way, and `fchmod` needs more.
-    let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
-    let mode = rustix::fs::Mode::from_raw_mode(mode);
-    rustix::io::retry_on_intr(|| rustix::fs::chmod(&path, mode))
+    platform::set_mode(opened.as_fd(), platform::mode(mode))
 }
 
 /// Type bits of a folder.
@@ -354,14 +344,6 @@ pub fn recorded_mode(stat: &Stat) -> u32 {
 /// Returns the OS error; `EEXIST` if the name is taken.
 pub fn create_link_at(folder: BorrowedFd<'_>, name: &OsStr, target: &[u8]) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::symlinkat(target, folder, name))
-}
-
-/// Returns the target of a symlink that was opened with [`LOOK`].
-///
-/// # Errors
-/// Returns the OS error.
-pub fn target_of(link: &OwnedFd) -> Result<Vec<u8>, Errno> {
-    Ok(rustix::fs::readlinkat(link, "", Vec::new())?.into_bytes())
 }
 
 /// Returns the type in a `stat`.
@@ -397,7 +379,7 @@ pub fn size_of(stat: &Stat) -> u64 {
 /// Returns the permission bits with setuid, setgid and sticky, 0 to 0o7777.
 #[must_use]
 pub fn mode_of(stat: &Stat) -> u32 {
-    stat.st_mode & 0o7777
+    platform::mode_bits(stat) & 0o7777
 }
 
 /// Returns `mode` for responses: octal text such as `0644`.
@@ -419,14 +401,9 @@ pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
     is_same_file(now, then) && now.st_size == then.st_size && times(now) == times(then)
 }
 
-/// Returns true if the kernel's `syncfs` reports failed writes, as it does since Linux 5.8.
-#[must_use]
-pub fn syncfs_tells_errors() -> bool {
-    let uname = rustix::system::uname();
-    let mut numbers = uname.release().to_bytes().split(|byte| !byte.is_ascii_digit()).map(|digits| {
-        std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or_default()
-    });
-    (numbers.next(), numbers.next()) >= (Some(5), Some(8))
+/// Returns nanoseconds, whose type differs between systems; `None` if they are too many.
+pub fn nanoseconds(value: impl TryInto<i64>) -> Option<i64> {
+    value.try_into().ok()
 }
 
 /// Returns the mount of a file: between two mounts no rename is possible, even where
@@ -435,19 +412,7 @@ pub fn syncfs_tells_errors() -> bool {
 /// # Errors
 /// Returns the OS error.
 pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
-    use rustix::fs::{StatxFlags, makedev, statx};
-    match rustix::io::retry_on_intr(|| statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)) {
-        // Available since Linux 5.8.
-        Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => {
-            Ok((makedev(found.stx_dev_major, found.stx_dev_minor), Some(found.stx_mnt_id)))
-        }
-        _ => Ok((fstat_device(&file)?, None)),
-    }
-}
-
-/// Returns the device of a file.
-fn fstat_device(file: impl AsFd) -> Result<u64, Errno> {
-    Ok(rustix::fs::fstat(file)?.st_dev)
+    platform::mount_of(file.as_fd())
 }
 
 /// Returns the id of this process, which is queried once.
@@ -504,10 +469,8 @@ impl Drop for OpenFiles {
 /// change.
 pub fn lower_for(program: &std::process::Child) {
     let before = RAISED.lock().unwrap_or_else(PoisonError::into_inner).1;
-    let id = i32::try_from(program.id()).ok().and_then(rustix::process::Pid::from_raw);
-    if let (Some(before), Some(id)) = (before, id) {
-        // A program that has ended needs none.
-        let _ = rustix::process::prlimit(Some(id), Resource::Nofile, before);
+    if let Some(before) = before {
+        platform::process::limit_open_files(program, before);
     }
 }
 

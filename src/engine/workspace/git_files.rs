@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use super::fs;
 use super::path::WorkspacePath;
+use crate::platform;
 
 /// Largest configuration of a repository, in bytes.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
@@ -48,7 +49,7 @@ impl Index {
             return Ok(gix::index::File::from_state(State::new(self.hash), PathBuf::new()));
         };
         // gix opens an index by its path: this one leads to the file that is open.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let path = platform::path_of(file.as_fd());
         gix::index::File::at(path, self.hash, true, decode::Options::default())
             .map_err(|error| error.to_string())
     }

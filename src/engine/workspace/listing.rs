@@ -9,8 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Bytes of directory entries read at once.
-pub const ROOM_BYTES: usize = 32 * 1024;
+use crate::platform;
 
 /// Names in a folder, without `.` and `..`.
 #[derive(Debug, Default)]
@@ -49,17 +48,7 @@ impl Listing {
         should_stop: impl Fn() -> bool,
     ) -> Result<Self, Errno> {
         let mut listing = Self::default();
-        let mut entries = rustix::fs::RawDir::new(folder, room);
-        while let Some(entry) = entries.next() {
-            match entry {
-                Ok(entry) => listing.add(folder, entry.file_name().to_bytes(), entry.file_type()),
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno),
-            }
-            if entries.is_buffer_empty() && should_stop() {
-                break;
-            }
-        }
+        platform::list(folder, room, &should_stop, &mut |name, kind| listing.add(folder, name, kind))?;
         Ok(listing)
     }
 

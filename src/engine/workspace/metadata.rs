@@ -6,11 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
+use rustix::fs::{Gid, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fs;
+use crate::platform;
 
 /// Largest extended attribute, in bytes (Linux, `XATTR_SIZE_MAX`).
 const XATTR_BYTES_MAX: usize = 64 << 10;
@@ -79,7 +80,7 @@ pub fn set_metadata(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Ident
     match mode {
         // A file system without modes is not asked to set one that is right already.
         Some(mode) if fs::mode_of(&rustix::fs::fstat(folder)?) != mode => {
-            rustix::io::retry_on_intr(|| rustix::fs::fchmod(folder, Mode::from_raw_mode(mode)))
+            rustix::io::retry_on_intr(|| rustix::fs::fchmod(folder, platform::mode(mode)))
         }
         _ => Ok(()),
     }
@@ -115,7 +116,7 @@ pub fn give(
     let has = fs::mode_of(&made);
     match mode.or_else(|| original.map(|(stat, _)| fs::mode_of(stat))) {
         Some(mode) if mode != has || !is_as_made => {
-            rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
+            rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, platform::mode(mode)))?;
         }
         _ if is_as_made => return Ok(has),
         _ => {}

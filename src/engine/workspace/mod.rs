@@ -110,7 +110,7 @@ impl Workspace {
             Error::io("open the workspace", shown.clone(), source)
                 .suggest("Name an existing folder with --workspace (or LBX_WORKSPACE).")
         };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = fs::HANDLE.difference(OFlags::NOFOLLOW);
         let (root, root_fd) = if let Some(opened) = fs::open_plain(root, flags) {
             (root.to_owned(), opened.map_err(|errno| open_error(errno.into()))?)
         } else {
@@ -251,7 +251,7 @@ fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error
         let above = if folder == root {
             None
         } else {
-            match rustix::fs::open(folder, fs::LOOK | OFlags::DIRECTORY, Mode::empty()) {
+            match rustix::fs::open(folder, fs::HANDLE, Mode::empty()) {
                 Ok(opened) => Some(opened),
                 Err(_) => continue,
             }
@@ -450,7 +450,7 @@ impl Workspace {
             .chain(tracked)
             .map(|path| (Reverse(shared_ending(path.as_path(), missing.as_path())), path))
             .collect();
-        let is_there = |path: &WorkspacePath| fs::open_beneath(self.root_fd(), path, fs::LOOK).is_ok();
+        let is_there = |path: &WorkspacePath| fs::stat_beneath(self.root_fd(), path).is_ok();
         found
             .into_iter()
             .map(|(_, path)| path)

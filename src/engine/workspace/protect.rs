@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::engine::workspace::path::WorkspacePath;
@@ -122,7 +121,7 @@ impl<'w> Steps<'w> {
         let opened = self.from.as_ref().map_or(0, |(_, depth)| *depth);
         if depth >= opened + STEP {
             let root = self.workspace.root_fd();
-            let folder = fs::open_beneath(root, path, fs::LOOK | OFlags::DIRECTORY).ok()?;
+            let folder = fs::open_beneath(root, path, fs::HANDLE).ok()?;
             self.from = Some((folder, depth));
         }
         let (from, opened) = match &self.from {
@@ -141,7 +140,7 @@ fn holds_repository(from: BorrowedFd<'_>, rest: &Path) -> bool {
     let Some(rest) = WorkspacePath::new(rest) else {
         return true;
     };
-    match fs::open_beneath(from, &rest, fs::LOOK | OFlags::DIRECTORY) {
+    match fs::open_beneath(from, &rest, fs::HANDLE) {
         Ok(folder) => is_repository(folder.as_fd()),
         Err(_) => true,
     }
@@ -170,7 +169,7 @@ fn used_by_git(workspace: &Workspace) -> Vec<WorkspacePath> {
     };
     if fs::is_folder(&stat)
         && let Some(common) = WorkspacePath::new(&Path::new(DOT_GIT).join(COMMON))
-        && fs::open_beneath(workspace.root_fd(), &common, fs::LOOK).err() == Some(Errno::NOENT)
+        && fs::stat_beneath(workspace.root_fd(), &common).err() == Some(Errno::NOENT)
     {
         // A real folder that is the whole repository leads nowhere else.
         return WorkspacePath::new(Path::new(DOT_GIT)).into_iter().collect();
@@ -194,8 +193,7 @@ fn led_to(path: &Path) -> Option<PathBuf> {
 /// The folder that `commondir` in a git folder names.
 #[expect(clippy::disallowed_methods, reason = "git follows the name, and what it leads to is only protected")]
 fn common_of(folder: &Path) -> Option<PathBuf> {
-    let flags = fs::LOOK | OFlags::DIRECTORY;
-    let opened = rustix::fs::open(folder, flags, rustix::fs::Mode::empty()).ok()?;
+    let opened = rustix::fs::open(folder, fs::HANDLE, rustix::fs::Mode::empty()).ok()?;
     let bytes = fs::read_at(opened.as_fd(), OsStr::new(COMMON), POINTER_BYTES_MAX).ok()??;
     std::fs::canonicalize(folder.join(pointed(&bytes, b"")?)).ok()
 }
@@ -386,7 +384,7 @@ pub fn head_at(folder: BorrowedFd<'_>, name: &OsStr) -> Head {
         return Head::Absent;
     }
     if fs::is_symlink(&stat) {
-        return match fs::open_at(folder, name, fs::LOOK).and_then(|link| fs::target_of(&link)) {
+        return match fs::read_link_at(folder, name) {
             Ok(target) => Head::Link(target),
             Err(_) => Head::Unknown,
         };

@@ -7,10 +7,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::fs;
+use crate::platform;
 
 /// Most remaining names that a response lists.
 const LEFT_NAMED_MAX: usize = 3;
@@ -173,25 +174,9 @@ fn empty(folder: &OwnedFd, level: &mut Level, removed: &mut Removed) {
 
 /// Opens a folder below another one, on the same mount.
 fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Level), Errno> {
-    let resolve = ResolveFlags::BENEATH
-        | ResolveFlags::NO_XDEV
-        | ResolveFlags::NO_SYMLINKS
-        | ResolveFlags::NO_MAGICLINKS;
-    let opened = loop {
-        match rustix::fs::openat2(folder, name, fs::FOLDER, Mode::empty(), resolve) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM) => break enter_by_look(folder, name)?,
-            outcome => break outcome?,
-        }
-    };
+    let opened = platform::open_same_mount(folder, name, fs::FOLDER)?;
     let stat = rustix::fs::fstat(&opened)?;
     Ok((opened, Level { name: name.to_owned(), stat, below: Vec::new(), passes: 0 }))
-}
-
-/// Opens a folder on the same mount where `openat2` is missing (before Linux 5.6, under a system call filter).
-fn enter_by_look(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let opened = fs::open_at(folder, name, fs::FOLDER)?;
-    if fs::mount_of(folder)? == fs::mount_of(&opened)? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Opens the folder above, if it is still the one that led here.
@@ -204,6 +189,7 @@ fn leave(folder: &OwnedFd, above: &Stat) -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
     use std::fs as disk;
 
     /// The opened folder at a path.

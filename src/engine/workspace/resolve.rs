@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl Workspace {
     /// The system's, save that a file or symlink on the way counts as nothing there.
     pub fn place_of(&self, path: &WorkspacePath) -> Result<ResolvedPath, Error> {
         let shown = self.shown(path);
-        let stat = match fs::open_beneath(self.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
+        let stat = match fs::stat_beneath(self.root_fd(), path) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
             Err(errno) => return Err(self.refusal(&shown, errno)),
@@ -250,14 +250,9 @@ impl Workspace {
     /// The canonical path, what is there, and the other names by which the way led there.
     fn locate(&self, path: &Path) -> Result<Located, Errno> {
         if let Some(direct) = self.as_written(path) {
-            match fs::open_beneath(self.root_fd(), &direct, fs::LOOK) {
-                Ok(fd) => {
-                    let stat = rustix::fs::fstat(&fd)?;
-                    if !fs::is_symlink(&stat) {
-                        return Ok((direct, Some(stat), Vec::new()));
-                    }
-                }
-                Err(Errno::NOENT | Errno::LOOP | Errno::XDEV) => {}
+            match fs::stat_beneath(self.root_fd(), &direct) {
+                Ok(stat) if !fs::is_symlink(&stat) => return Ok((direct, Some(stat), Vec::new())),
+                Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::XDEV) => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -267,7 +262,7 @@ impl Workspace {
     /// Follows a canonical name to the end: one call if no link is on its way.
     #[must_use]
     pub fn trail(&self, path: &WorkspacePath) -> Trail {
-        match fs::open_beneath(self.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
+        match fs::stat_beneath(self.root_fd(), path) {
             Ok(stat) if !fs::is_symlink(&stat) => {
                 return Trail { links: Vec::new(), target: Some((path.clone(), Some(stat))) };
             }
@@ -427,7 +422,7 @@ impl<'w> Walk<'w> {
     /// Takes one component: a link is read and put before the rest, a folder entered; anything
     /// else ends the path, and the answer is what it is.
     fn step_into(&mut self, name: &OsStr) -> Result<Option<Stat>, Errno> {
-        let entry = match fs::open_at(self.here(), name, fs::LOOK) {
+        let entry = match fs::Entry::at(self.here(), name) {
             Ok(entry) => entry,
             Err(Errno::NOENT) => {
                 self.step_into_nothing(name);
@@ -435,16 +430,16 @@ impl<'w> Walk<'w> {
             }
             Err(errno) => return Err(errno),
         };
-        let stat = rustix::fs::fstat(&entry)?;
+        let stat = entry.stat()?;
         if fs::is_symlink(&stat) {
             self.note_alias(name);
             self.followed.push(self.walked.join(name));
-            self.follow(&entry)?;
+            self.follow(entry.target()?)?;
             return Ok(None);
         }
         if fs::is_folder(&stat) {
             self.walked = self.walked.join(name);
-            self.folder = Some(entry);
+            self.folder = Some(entry.into_folder()?);
             return Ok(None);
         }
         if self.rest.is_empty() { Ok(Some(stat)) } else { Err(Errno::NOTDIR) }
@@ -465,13 +460,12 @@ impl<'w> Walk<'w> {
     }
 
     /// Prepends a link's target to the rest.
-    fn follow(&mut self, link: &OwnedFd) -> Result<(), Errno> {
+    fn follow(&mut self, target: Vec<u8>) -> Result<(), Errno> {
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(Errno::LOOP);
         }
-        let target = rustix::fs::readlinkat(link, "", Vec::new())?;
-        let target = PathBuf::from(OsStr::from_bytes(target.as_bytes()));
+        let target = PathBuf::from(OsString::from_vec(target));
         let before = if target.is_absolute() {
             self.walked = WorkspacePath::root();
             self.folder = None;
@@ -497,8 +491,7 @@ impl<'w> Walk<'w> {
         if self.missing > 0 {
             self.missing -= 1;
         } else {
-            let flags = fs::LOOK | rustix::fs::OFlags::DIRECTORY;
-            self.folder = Some(fs::open_beneath(self.workspace.root_fd(), &self.walked, flags)?);
+            self.folder = Some(fs::open_beneath(self.workspace.root_fd(), &self.walked, fs::HANDLE)?);
         }
         Ok(())
     }

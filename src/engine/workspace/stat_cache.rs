@@ -29,6 +29,7 @@ use rustix::io::Errno;
 
 use super::fs;
 use crate::control::seconds_now;
+use crate::platform;
 
 /// Most values that are kept.
 const VALUES_MAX: usize = 64;
@@ -340,7 +341,7 @@ impl FileCache {
     pub fn known(&self, way: Way, now: &Stat) -> Option<Vec<u8>> {
         let bytes = {
             let files = self.files();
-            let file = files.known.get(&(now.st_dev, now.st_ino, way))?;
+            let file = files.known.get(&(platform::device(now), now.st_ino, way))?;
             fs::is_unchanged(&file.then, now).then(|| Arc::clone(&file.bytes))?
         };
         Some(bytes.to_vec())
@@ -357,7 +358,7 @@ impl FileCache {
             *files = Files::default();
         }
         let file = KeptFile { then: *then, bytes: bytes.into() };
-        let before = files.known.insert((then.st_dev, then.st_ino, way), file);
+        let before = files.known.insert((platform::device(then), then.st_ino, way), file);
         files.bytes = files.bytes + bytes.len() - before.map_or(0, |before| before.bytes.len());
     }
 

@@ -16,8 +16,9 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::fs;
-use super::listing::{Listing, ROOM_BYTES};
+use super::listing::Listing;
 use super::path::WorkspacePath;
+use crate::platform::{self, ROOM_BYTES};
 
 /// Most files and folders in a survey.
 pub const THINGS_MAX: usize = 500_000;
@@ -55,7 +56,7 @@ impl Thing {
     fn of(stat: &Stat, is_closed: bool) -> Self {
         let modified = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default());
         Self {
-            mode: stat.st_mode,
+            mode: platform::mode_bits(stat),
             owner: (stat.st_uid, stat.st_gid),
             inode: stat.st_ino,
             size: fs::size_of(stat),
@@ -68,7 +69,7 @@ impl Thing {
     /// Returns its type.
     #[must_use]
     pub fn kind(&self) -> FileType {
-        FileType::from_raw_mode(self.mode)
+        platform::type_of_bits(self.mode)
     }
 
     /// Returns type and permission bits.

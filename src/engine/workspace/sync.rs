@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Mode, OFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::fs;
+use crate::platform;
 
 /// Most files that are synced one by one; for more, the whole file system is synced.
 pub const SYNC_EACH_MAX: usize = 64;
@@ -25,10 +25,8 @@ const BEGIN_BYTES: u64 = 1 << 20;
 /// It is a hint: the syncs alone make them durable. On ext4 the file system's log is then written once
 /// for all of them, and not once for each.
 pub fn begin<'f>(files: impl IntoIterator<Item = &'f File>) {
-    let length = std::num::NonZeroU64::new(BEGIN_BYTES);
     for file in files {
-        // The kernel writes what is dirty, and drops only what is on disk already.
-        let _ = rustix::fs::fadvise(file, 0, length, rustix::fs::Advice::DontNeed);
+        platform::begin_writing(file.as_fd(), BEGIN_BYTES);
     }
 }
 
@@ -41,7 +39,8 @@ pub fn begin<'f>(files: impl IntoIterator<Item = &'f File>) {
 /// # Errors
 /// Returns the first error.
 pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) -> std::io::Result<()> {
-    let Some(file_system) = file_system.filter(|_| files.len() > SYNC_EACH_MAX && fs::syncfs_tells_errors())
+    let Some(file_system) =
+        file_system.filter(|_| files.len() > SYNC_EACH_MAX && platform::syncs_file_systems())
     else {
         return sync_all(files);
     };
@@ -56,7 +55,7 @@ pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) ->
 
 /// Syncs a whole file system; `false` where that cannot be asked for.
 fn sync_file_system(file_system: &OwnedFd) -> std::io::Result<bool> {
-    match rustix::io::retry_on_intr(|| rustix::fs::syncfs(file_system)) {
+    match platform::sync_file_system(file_system.as_fd()) {
         Ok(()) => Ok(true),
         Err(Errno::NOSYS | Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP) => Ok(false),
         Err(errno) => Err(errno.into()),
@@ -70,7 +69,7 @@ fn sync_file_system(file_system: &OwnedFd) -> std::io::Result<bool> {
 pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
     /// Most threads.
     const THREADS_MAX: usize = 16;
-    let sync = |file: &&F| rustix::io::retry_on_intr(|| rustix::fs::fsync(file));
+    let sync = |file: &&F| platform::sync(file);
     if files.len() <= ONE_THREAD_MAX {
         return Ok(files.iter().try_for_each(sync)?);
     }
@@ -79,9 +78,7 @@ pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
         let mut running = Vec::new();
         let (mine, rest) = files.split_at(per_thread.min(files.len()));
         for chunk in rest.chunks(per_thread) {
-            let work = move || {
-                chunk.iter().try_for_each(|file| rustix::io::retry_on_intr(|| rustix::fs::fsync(*file)))
-            };
+            let work = move || chunk.iter().try_for_each(|file| platform::sync(*file));
             match std::thread::Builder::new().spawn_scoped(scope, work) {
                 Ok(thread) => running.push(thread),
                 // If no thread can start, do it here.
@@ -100,8 +97,6 @@ pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
 const QUIET_BYTES: u64 = 4 << 20;
 /// Bytes that may wait if there is no log, so that each folder would have to be synced in addition to the files.
 const QUIET_BYTES_WITHOUT_LOG: u64 = 64 << 20;
-/// Most bytes that are read of what the kernel tells of itself; it gives them at once.
-const KERNEL_FILE_BYTES_MAX: usize = 8 << 10;
 
 /// A file system of a known kind.
 #[derive(Debug, Clone)]
@@ -125,8 +120,8 @@ impl FileSystem {
         let has_log = has_log(folder, &stat)?;
         // Here or on any other: the kernel tells no more.
         let quiet_bytes = if has_log { QUIET_BYTES } else { QUIET_BYTES_WITHOUT_LOG };
-        let is_quiet = bytes_that_wait().is_some_and(|bytes| bytes <= quiet_bytes);
-        let is_quiet = is_quiet && fs::syncfs_tells_errors();
+        let is_quiet = platform::unwritten_bytes().is_some_and(|bytes| bytes <= quiet_bytes);
+        let is_quiet = is_quiet && platform::syncs_file_systems();
         Some(Self { folder: Arc::clone(folder), stat, has_log, is_quiet })
     }
 
@@ -154,9 +149,7 @@ impl FileSystem {
     #[must_use]
     pub fn sync_all(&self, last: &File) -> bool {
         // Without a log, ext4 has the disk empty its cache before it writes the last of its own blocks.
-        self.is_quiet
-            && self.write_out().is_ok()
-            && (self.has_log || rustix::io::retry_on_intr(|| rustix::fs::fsync(last)).is_ok())
+        self.is_quiet && self.write_out().is_ok() && (self.has_log || platform::sync(last).is_ok())
     }
 
     /// Sees to it that the sync of a file which is written now makes all names on it durable; `false` where
@@ -168,7 +161,7 @@ impl FileSystem {
 
     /// Writes all pending data of the file system.
     fn write_out(&self) -> io::Result<()> {
-        Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&*self.folder))?)
+        Ok(platform::sync_file_system(self.folder.as_fd())?)
     }
 }
 
@@ -178,8 +171,7 @@ impl FileSystem {
 pub fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
     /// The kernel's number for it (`OVERLAYFS_SUPER_MAGIC`).
     const OVERLAY: u64 = 0x794c_7630;
-    rustix::io::retry_on_intr(|| rustix::fs::fstatfs(folder))
-        .is_ok_and(|found| u64::try_from(found.f_type) == Ok(OVERLAY))
+    platform::file_system_kind(folder) == Some(OVERLAY)
 }
 
 /// Returns true if the file system of a folder has a log; `None` where its kind is not known.
@@ -190,43 +182,12 @@ fn has_log(folder: &OwnedFd, stat: &Stat) -> Option<bool> {
     const XFS: u64 = 0x5846_5342;
     /// Magic number of tmpfs.
     const TMPFS: u64 = 0x0102_1994;
-    let kind = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(folder)).ok()?.f_type;
-    match u64::try_from(kind).ok()? {
-        EXT => Some(has_journal(stat.st_dev)),
+    match platform::file_system_kind(folder.as_fd())? {
+        EXT => Some(platform::has_journal(stat)),
         // A power failure takes all of a tmpfs, so any order will do there.
         XFS | TMPFS => Some(true),
         _ => None,
     }
-}
-
-/// Returns true if an ext4 has a journal: without one nothing keeps the order of what it writes.
-fn has_journal(device: u64) -> bool {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let link = format!("/sys/dev/block/{major}:{minor}");
-    let Ok(target) = rustix::fs::readlinkat(CWD, link.as_str(), Vec::new()) else { return false };
-    let name = target.to_str().ok().and_then(|target| target.rsplit('/').next()).unwrap_or_default();
-    // The number of the thread that writes the journal, if there is one.
-    let thread = kernel_file(&format!("/sys/fs/ext4/{name}/journal_task"));
-    thread.is_some_and(|number| number.trim().parse::<u32>().is_ok())
-}
-
-/// How many bytes the kernel has yet to write to any disk; `None` where it does not tell.
-fn bytes_that_wait() -> Option<u64> {
-    let text = kernel_file("/proc/meminfo")?;
-    let kilobytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    };
-    Some((kilobytes("Dirty")? + kilobytes("Writeback")?) << 10)
-}
-
-/// Reads a file of /proc or /sys in one call.
-fn kernel_file(path: &str) -> Option<String> {
-    let opened = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let mut bytes = vec![0; KERNEL_FILE_BYTES_MAX];
-    let count = rustix::io::retry_on_intr(|| rustix::io::read(&opened, &mut bytes)).ok()?;
-    bytes.truncate(count);
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -260,11 +221,5 @@ mod tests {
         assert!(FileSystem { is_quiet: true, ..memory.clone() }.sync_all(&file));
         assert!(!FileSystem { is_quiet: false, ..memory.clone() }.sync_all(&file));
         assert!(!FileSystem { is_quiet: false, has_log: false, ..memory }.leaves_names_to_next_sync());
-    }
-
-    #[test]
-    fn kernel_reports_the_bytes_to_be_written() {
-        assert!(bytes_that_wait().is_some());
-        assert!(!has_journal(0), "no block device has the number 0");
     }
 }

@@ -404,8 +404,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Returns the current bytes at a path.
     fn bytes_now(&self, path: &WorkspacePath, after: &Thing) -> Option<Vec<u8>> {
         if after.kind().is_symlink() {
-            let link = fs::open_beneath(self.change.workspace().root_fd(), path, fs::LOOK).ok()?;
-            return fs::target_of(&link).ok();
+            return fs::link_beneath(self.change.workspace().root_fd(), path).ok();
         }
         let (file, stat) = self.change.workspace().open_regular(path, "").ok()?;
         fs::read_to_end(file, fs::size_of(&stat), self.change.file_bytes_max()).ok()

@@ -157,8 +157,7 @@ impl Listing<'_> {
             return true;
         }
         if fs::is_symlink(upper) {
-            let target =
-                |root: BorrowedFd<'_>| fs::target_of(&fs::open_beneath(root, path, fs::LOOK).ok()?).ok();
+            let target = |root: BorrowedFd<'_>| fs::link_beneath(root, path).ok();
             return target(self.workspace.root_fd()) == target(self.layer.as_fd());
         }
         if !fs::is_regular(upper) {
@@ -267,7 +266,7 @@ impl<'a> ConcurrentChanges<'a> {
     pub fn was_changed(&self, differing: &Differing) -> Result<bool, Error> {
         let Differing { path, lower, upper, .. } = differing;
         let workspace = self.workspace;
-        let now = match fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
+        let now = match fs::stat_beneath(workspace.root_fd(), path) {
             Ok(now) => Some(now),
             // The path leads over a file or symlink below the layer.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => None,

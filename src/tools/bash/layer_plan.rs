@@ -380,10 +380,7 @@ impl Made {
     fn read(layer: &OwnedFd, path: &WorkspacePath, stat: &Stat, has_bytes: bool) -> Result<Self, Error> {
         let io = |errno: Errno| unreadable(path, errno);
         if !fs::is_regular(stat) {
-            let link = || {
-                let opened = fs::open_beneath(layer.as_fd(), path, fs::LOOK)?;
-                fs::target_of(&opened)
-            };
+            let link = || fs::link_beneath(layer.as_fd(), path);
             let bytes = has_bytes.then(link).transpose().map_err(io)?;
             return Ok(Self { bytes, identity: None });
         }

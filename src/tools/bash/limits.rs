@@ -11,12 +11,11 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::job::record::JobFolder;
 use super::request::Request;
@@ -36,6 +35,7 @@ use crate::engine::workspace::fs::{self, is_folder};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind, text};
+use crate::platform;
 
 /// A command that is about to run, with the locks and folders that it needs until its end.
 pub struct Planned {
@@ -372,20 +372,9 @@ fn has_git(root: BorrowedFd<'_>) -> bool {
 /// program must be able to replace it.
 pub fn in_use(root: BorrowedFd<'_>, found: Vec<PathBuf>) -> Vec<PathBuf> {
     let is_used = |path: &PathBuf| {
-        let opened = WorkspacePath::new(path).map(|path| fs::open_beneath(root, &path, fs::LOOK));
-        let Some(Ok(opened)) = opened else { return false };
-        !rustix::fs::fstat(&opened).is_ok_and(|stat| fs::type_of(&stat).is_socket()) || has_program(&opened)
+        let stat = WorkspacePath::new(path).map(|path| fs::stat_beneath(root, &path));
+        let Some(Ok(stat)) = stat else { return false };
+        !fs::type_of(&stat).is_socket() || platform::is_socket_in_use(root, path)
     };
     found.into_iter().filter(is_used).collect()
-}
-
-/// Returns true if a program uses an opened socket. A datagram connection tests it unnoticed.
-fn has_program(opened: &OwnedFd) -> bool {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
-    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-    match socket.and_then(|socket| connect(&socket, &address?)) {
-        Err(Errno::CONNREFUSED | Errno::NOENT) => false,
-        Ok(()) | Err(_) => true,
-    }
 }

@@ -167,10 +167,7 @@ impl SavedUntracked {
                     fs::read_to_end(file, fs::size_of(&stat), left.min(file_max)).ok()
                 }
                 Ok(_) => None,
-                Err(_) => {
-                    let link = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK);
-                    link.and_then(|link| fs::target_of(&link)).ok()
-                }
+                Err(_) => fs::link_beneath(workspace.root_fd(), &path).ok(),
             };
             if let Some(bytes) = bytes {
                 left = left.saturating_sub(bytes.len() as u64);

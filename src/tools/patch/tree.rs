@@ -108,9 +108,7 @@ impl ResultingTree {
         if self.files.contains(path) || self.gone.contains(path) {
             return None;
         }
-        let entry = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
-        let stat = rustix::fs::fstat(&entry).ok()?;
-        if fs::is_symlink(&stat) { fs::target_of(&entry).ok() } else { None }
+        fs::link_beneath(workspace.root_fd(), path).ok()
     }
 
     /// Returns the folders that are empty after the patch, innermost first; never the root.

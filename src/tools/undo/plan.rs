@@ -206,8 +206,7 @@ fn blended(
 
 /// Returns the mode of a folder.
 fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
-    let opened = fs::open_beneath(workspace.root_fd(), folder, fs::LOOK).ok()?;
-    rustix::fs::fstat(&opened).ok().map(|stat| fs::mode_of(&stat))
+    fs::stat_beneath(workspace.root_fd(), folder).ok().map(|stat| fs::mode_of(&stat))
 }
 
 /// Returns the error of a file that others changed between two of the changes.

@@ -24,6 +24,7 @@ use crate::engine::workspace::git_files;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, names_of};
+use crate::platform;
 
 /// A file that was read.
 #[derive(Debug)]
@@ -326,7 +327,7 @@ pub struct FileLook {
 impl FileLook {
     /// Takes the stat from the file system.
     pub fn now(stat: &rustix::fs::Stat) -> Self {
-        Self { mode: stat.st_mode, stat: noted(stat) }
+        Self { mode: platform::mode_bits(stat), stat: noted(stat) }
     }
 
     /// Takes the stat from a survey. The device is unknown, and no index is compared by it.
@@ -365,7 +366,7 @@ pub fn noted(stat: &rustix::fs::Stat) -> Stat {
     Stat {
         mtime: gix::index::entry::stat::Time { secs: low!(stat.st_mtime), nsecs: low!(stat.st_mtime_nsec) },
         ctime: gix::index::entry::stat::Time { secs: low!(stat.st_ctime), nsecs: low!(stat.st_ctime_nsec) },
-        dev: low!(stat.st_dev),
+        dev: low!(platform::device(stat)),
         ino: low!(stat.st_ino),
         uid: stat.st_uid,
         gid: stat.st_gid,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -21,6 +21,7 @@ use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
+use crate::platform;
 
 /// Folder of the index, in the state folder.
 const FOLDER: &str = "scan";
@@ -250,7 +251,7 @@ pub fn leaves_unchecked_out(index: &State, path: &BStr) -> bool {
 /// gix opens an index by its path; the one given here leads to the very file that was checked.
 fn stored(folder: &Dir, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
     let (opened, _) = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
-    let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
+    let path = platform::path_of(opened.as_fd());
     let options = decode::Options {
         alloc_limit_bytes: usize::try_from(INDEX_BYTES_MAX).ok(),
         ..decode::Options::default()

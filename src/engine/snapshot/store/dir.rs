@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::stat_cache::{FileCache, Way};
+use crate::platform;
 
 /// An opened folder.
 #[derive(Debug)]
@@ -120,11 +121,11 @@ impl Dir {
             fs::stat_at(self.as_fd(), last)
         } else {
             // Most of these files are missing: then this is the only call.
-            match fs::open_beneath(self.as_fd(), &name, fs::LOOK) {
-                // It rejects a link in the last place too.
-                Err(Errno::LOOP) => fs::open_beneath(self.as_fd(), &parent, fs::LOOK | OFlags::DIRECTORY)
+            match fs::stat_beneath(self.as_fd(), &name) {
+                // It may reject a link in the last place too.
+                Err(Errno::LOOP) => fs::open_beneath(self.as_fd(), &parent, fs::HANDLE)
                     .and_then(|parent| fs::stat_at(parent.as_fd(), last)),
-                opened => opened.and_then(rustix::fs::fstat),
+                stat => stat,
             }
         };
         match stat {
@@ -319,7 +320,7 @@ impl Dir {
     /// # Errors
     /// Returns the OS error.
     pub fn sync(&self) -> Result<(), Errno> {
-        rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.fd))
+        platform::sync(&self.fd)
     }
 
     /// Returns true if others than its owner may write to it, as in a shared repository.
@@ -337,7 +338,7 @@ impl Dir {
         if mode(self)? == wanted {
             return Ok(());
         }
-        rustix::fs::fchmod(&self.fd, Mode::from_raw_mode(wanted))
+        rustix::fs::fchmod(&self.fd, platform::mode(wanted))
     }
 }
 

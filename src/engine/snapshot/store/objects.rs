@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,6 +22,7 @@ use super::repo::{NewObjects, Repo};
 use crate::engine::workspace::fs::process_id;
 use crate::engine::workspace::sync::FileSystem;
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
+use crate::platform;
 
 /// Most threads that write at once.
 const THREADS_MAX: usize = 8;
@@ -90,8 +92,7 @@ fn written(
 ) -> io::Result<LooseObjects> {
     let is_many = memory.len() >= PACKED_MIN;
     let plain: Vec<_> = if is_many { Vec::new() } else { memory.iter().collect() };
-    let keeps_files =
-        plain.len() + packed.len() <= SYNC_EACH_MAX || !crate::engine::workspace::fs::syncfs_tells_errors();
+    let keeps_files = plain.len() + packed.len() <= SYNC_EACH_MAX || !platform::syncs_file_systems();
     let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders: Mutex::default() };
     let all = Mutex::new(Vec::new());
     let add = |one: Waiting| locked(&all).push(one);
@@ -179,7 +180,7 @@ impl LooseObjects {
 
     /// Syncs the whole file system of the objects.
     fn sync_file_system(&self) -> io::Result<()> {
-        Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&*self.objects))?)
+        Ok(platform::sync_file_system(self.objects.as_fd())?)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{Lock, State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::platform;
 use crate::sha256::{Hasher, Sha256};
 
 /// Longest reason in a record, in characters; the snapshot has the full text.
@@ -373,8 +374,8 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
 /// Syncs the log, and the folder of a new one. Syncs all metadata of the log's inode: if the file system keeps the
 /// order of writes, earlier renames become durable with it.
 fn sync(file: &File, folder: Option<&OwnedFd>) -> std::io::Result<()> {
-    rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?;
-    Ok(folder.map_or(Ok(()), |folder| rustix::io::retry_on_intr(|| rustix::fs::fsync(folder)))?)
+    platform::sync(file)?;
+    Ok(folder.map_or(Ok(()), platform::sync)?)
 }
 
 /// End of a file of the log.

@@ -25,6 +25,7 @@ use crate::engine::sandbox::capture::BoundedFile;
 use crate::engine::workspace::{Workspace, programs};
 use crate::envelope::{self, Refusal};
 use crate::error::{Error, ErrorKind};
+use crate::platform::process::own_program;
 use crate::tools::Tool as _;
 use crate::tools::bash::request::Request;
 use crate::tools::bash::response::Response;
@@ -32,8 +33,6 @@ use crate::tools::bash::{Bash, Output, limits};
 
 /// First argument with which lbx starts itself as a supervisor.
 pub(super) const INTERNAL: &str = "__job";
-/// Program that a call starts again.
-pub(super) const SELF: &str = "/proc/self/exe";
 /// Largest number of jobs that run at once in a workspace.
 const RUNNING_MAX: usize = 16;
 /// Number of ended jobs that are kept after their output was read to its end.
@@ -130,7 +129,7 @@ fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(
         job: folder.name.clone(),
     };
     let task = serde_json::to_vec(&task).map_err(|error| Error::internal(error.to_string()))?;
-    let mut command = Command::new(SELF);
+    let mut command = Command::new(own_program());
     command.args([INTERNAL, "detach"]).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = programs::spawn(&mut command).map_err(system)?;
@@ -199,7 +198,7 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
 /// Starts the supervisor in a new session, so that it survives when the caller's processes are killed.
 fn detach() -> u8 {
     let _ = rustix::process::setsid();
-    let started = programs::spawn(Command::new(SELF).args([INTERNAL, "supervise"]));
+    let started = programs::spawn(Command::new(own_program()).args([INTERNAL, "supervise"]));
     if started.is_ok() { 0 } else { FAILED }
 }
 

@@ -5,15 +5,18 @@
 //! takes.
 
 use rustix::process::Pid;
+#[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// Processors on which a new thread may start.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OtherCpu {
     /// All processors that it may run on, and those of them that the parent thread is not on.
+    #[cfg(target_os = "linux")]
     sets: Option<(CpuSet, CpuSet)>,
 }
 
+#[cfg(target_os = "linux")]
 impl OtherCpu {
     /// Selects the processors that the calling thread is not on; all if there is no other.
     #[must_use]
@@ -53,7 +56,25 @@ impl OtherCpu {
     }
 }
 
-#[cfg(test)]
+/// Other systems place new threads themselves.
+#[cfg(not(target_os = "linux"))]
+impl OtherCpu {
+    /// Returns no choice.
+    #[must_use]
+    pub fn from_here() -> Self {
+        Self::default()
+    }
+
+    /// Runs `start` where it is called.
+    pub fn start_process<T>(self, start: impl FnOnce() -> T, _: impl FnOnce(&T) -> Option<Pid>) -> T {
+        start()
+    }
+
+    /// Stays where it is called.
+    pub fn go(self) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

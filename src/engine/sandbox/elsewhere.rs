@@ -1,0 +1,147 @@
+//! Stands for the parts of a sandbox that only Linux has: there are no namespaces, no Landlock, no capabilities.
+
+/// Namespaces: none.
+pub mod namespaces {
+    use std::process::Command;
+
+    use super::super::backend::{SetupResult, part};
+    use crate::platform::process::own_program;
+
+    /// Returns a process that ends with an error.
+    pub fn early_command(_: bool, _: Option<u32>) -> Command {
+        part(own_program(), "namespaces")
+    }
+
+    /// Fails.
+    pub fn map_ids(_: u32) -> SetupResult<()> {
+        Err("this system has no namespaces".to_owned())
+    }
+}
+
+/// Mounts: none.
+pub mod mounts {
+    use std::os::fd::OwnedFd;
+
+    use super::super::backend::SetupResult;
+
+    /// Fails.
+    pub fn new_proc() -> SetupResult<Option<OwnedFd>> {
+        Err("this system has no namespaces".to_owned())
+    }
+}
+
+/// Control groups: none.
+pub mod control_group {
+    /// No group.
+    #[derive(Debug)]
+    pub struct ControlGroup;
+
+    impl ControlGroup {
+        /// Fails.
+        pub fn around(_: u32, bytes: u64) -> Result<Self, String> {
+            Self::make(bytes)
+        }
+
+        /// Fails.
+        pub fn make(_: u64) -> Result<Self, String> {
+            Err("this system has no control groups".to_owned())
+        }
+
+        /// Returns false.
+        pub fn was_full(&self) -> bool {
+            false
+        }
+    }
+}
+
+/// A watch for the survey after a command: none, so that it reads all folders.
+pub mod folder_watch {
+    use std::os::fd::BorrowedFd;
+
+    use crate::engine::workspace::Workspace;
+    use crate::engine::workspace::path::WorkspacePath;
+    use crate::engine::workspace::survey::Survey;
+
+    /// No watch.
+    #[derive(Debug)]
+    pub struct FolderWatch;
+
+    impl FolderWatch {
+        /// Returns `None`.
+        pub fn begin() -> Option<Self> {
+            None
+        }
+
+        /// Does nothing.
+        pub fn add(&self, _: BorrowedFd<'_>, _: &WorkspacePath) {}
+
+        /// Returns `None`.
+        pub fn changed(self, _: &Workspace, _: &Survey) -> Option<Vec<WorkspacePath>> {
+            None
+        }
+    }
+}
+
+/// Landlock: none.
+pub mod landlock {
+    use std::process::Command;
+
+    use super::super::backend::SetupResult;
+    use super::super::plan::SandboxPlan;
+
+    /// No folder.
+    pub struct Temporary;
+
+    impl Temporary {
+        /// Fails.
+        pub fn new() -> SetupResult<Self> {
+            Err("this system has no Landlock".to_owned())
+        }
+    }
+
+    /// Fails.
+    pub fn restricted(_: &SandboxPlan, _: &Temporary) -> SetupResult<Command> {
+        Err("this system has no Landlock".to_owned())
+    }
+}
+
+/// Privileges: only the limits of resources.
+pub mod privileges {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::super::backend::{SetupResult, with_context};
+    use super::super::plan::Limits;
+
+    /// Does nothing.
+    pub fn drop_capabilities() -> SetupResult<()> {
+        Ok(())
+    }
+
+    /// Does nothing.
+    pub fn seal() -> SetupResult<()> {
+        Ok(())
+    }
+
+    /// Does nothing.
+    pub fn filter(_: bool, _: bool) -> SetupResult<()> {
+        Ok(())
+    }
+
+    /// Limits the resources of each process; processes are counted by the first one.
+    ///
+    /// # Errors
+    /// Returns the limit that could not be set.
+    pub fn limit(limits: &Limits, _: bool) -> SetupResult<()> {
+        for (resource, limit) in [
+            (Resource::Core, Some(0)),
+            (Resource::Data, Some(limits.memory_bytes).filter(|limit| *limit > 0)),
+            (Resource::Fsize, Some(limits.file_bytes).filter(|limit| *limit > 0)),
+        ] {
+            let Some(limit) = limit else { continue };
+            let most = getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
+            let lowered = Rlimit { current: Some(most), maximum: Some(most) };
+            with_context(setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Mounts a layer: an overlayfs over a folder, in the user namespace of the sandbox.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+
+use super::backend::{SetupResult, with_context};
+use super::plan::Layer;
+
+/// Mounts `layer` over the folder `root`, which must hold no other mount; the mount is still detached.
+///
+/// # Errors
+/// Returns the reason.
+pub(super) fn mount(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
+    if let Some(inner) = inner_mount(root)? {
+        return Err(format!("{} is a mount point, which a layer does not cover", inner.display()));
+    }
+    mount_over(root, layer)
+}
+
+/// Mounts `layer` over the folder `root`, even if it holds other mounts; the mount is still detached.
+///
+/// # Errors
+/// Returns the reason.
+pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
+    let folders =
+        [open_place(root)?, open_place(Path::new(&layer.upper))?, open_place(Path::new(&layer.work))?];
+    // The layer is read right after the command and never mounted again, so it need not reach the disk. Linux before
+    // 5.10 does not know the option.
+    create(&folders, &["userxattr", "volatile"]).or_else(|_| create(&folders, &["userxattr"]))
+}
+
+/// Returns a mount point below a folder, if there is one.
+fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
+    let mut points = mount_points()?.into_iter().map(|(_, point)| point);
+    Ok(points.find(|point| point != root && point.starts_with(root)))
+}
+
+/// Returns the mounts of this namespace: id and mount point.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
+    let mounts = with_context(std::fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
+    let parsed = mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let id = fields.next().and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok());
+        let (id, point) = id.zip(fields.nth(3))?;
+        Some((id, PathBuf::from(OsStr::from_bytes(&unescaped(point)))))
+    });
+    parsed.collect::<Option<_>>().ok_or_else(|| "the list of mounts has an unknown form".to_owned())
+}
+
+/// Decodes the escapes of a path in the list of mounts.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let escape = tail
+            .get(..3)
+            .filter(|_| byte == b'\\')
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        path.push(escape.unwrap_or(byte));
+        rest = if escape.is_some() { tail.get(3..).unwrap_or_default() } else { tail };
+    }
+    path
+}
+
+/// Opens a folder, so that its path for the kernel has no characters that options reserve.
+fn open_place(folder: &Path) -> SetupResult<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty());
+    with_context(opened, format_args!("cannot open {}", folder.display()))
+}
+
+/// Creates the file system of lower, upper and work folder.
+fn create(folders: &[OwnedFd; 3], flags: &[&str]) -> SetupResult<OwnedFd> {
+    let what = "overlayfs cannot be mounted in a user namespace here";
+    let context = with_context(rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
+    for (key, folder) in ["lowerdir", "upperdir", "workdir"].into_iter().zip(folders) {
+        let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+        with_context(
+            rustix::mount::fsconfig_set_string(&context, key, OsStr::from_bytes(path.as_bytes())),
+            what,
+        )?;
+    }
+    for flag in flags {
+        with_context(rustix::mount::fsconfig_set_flag(&context, *flag), what)?;
+    }
+    with_context(rustix::mount::fsconfig_create(&context), what)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    with_context(rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes), what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_table_escapes_are_decoded() {
+        for (field, path) in [
+            ("/a\\040b", "/a b"),
+            ("/x\\134y", "/x\\y"),
+            ("/a\\0", "/a\\0"),
+            ("/\\011\\012", "/\t\n"),
+            ("", ""),
+        ] {
+            assert_eq!(unescaped(field.as_bytes()), path.as_bytes(), "{field}");
+        }
+    }
+}

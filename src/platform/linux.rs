@@ -1,0 +1,256 @@
+//! Linux: `openat2`, descriptors that only examine, `renameat2`, `statx`, `syncfs`, and `/proc`.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::portable;
+
+/// Flags for a folder in which names will be looked up or changed, but which will not be listed.
+pub const HANDLE: OFlags = EXAMINE.union(OFlags::DIRECTORY);
+/// Flags for examining whatever has a name, without opening it.
+pub const EXAMINE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Event of a descriptor whose other side is closed, even if unread bytes are left.
+pub const HANGUP: rustix::event::PollFlags = rustix::event::PollFlags::RDHUP;
+/// How messages are sent on a socket: an error instead of a signal if nobody reads.
+pub const SEND: rustix::net::SendFlags = rustix::net::SendFlags::NOSIGNAL;
+/// How messages are received: no program inherits the descriptors in them.
+pub const RECEIVE: rustix::net::RecvFlags = rustix::net::RecvFlags::CMSG_CLOEXEC;
+/// Folder that holds the open files of this process, by number.
+pub const OPEN_FILES: &str = "/proc/self/fd";
+
+/// Most bytes that are read of a file of the kernel; it gives them at once.
+const KERNEL_FILE_BYTES_MAX: usize = 8 << 10;
+
+/// Opens `path` below `root`. If `openat2` is impossible (before Linux 5.6, under a system call filter, or for a path
+/// that is too long), opens each component from the one before.
+pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    loop {
+        match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG) => {
+                return portable::open_beneath(root, path, flags);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Opens a folder below another one, on the same mount.
+pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_XDEV
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::NOSYS | Errno::PERM) => return portable::open_same_mount(folder, name, flags),
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Opens an absolute path without symlinks.
+pub fn open_without_links(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
+    // With this flag, a symlink at the end would be opened itself.
+    let flags = flags.difference(OFlags::NOFOLLOW);
+    loop {
+        match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::LOOP | Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::INVAL) => return None,
+            outcome => return Some(outcome),
+        }
+    }
+}
+
+/// Looks up an absolute path without symlinks.
+pub fn exists_without_links(path: &Path) -> Option<Result<(), Errno>> {
+    open_without_links(path, EXAMINE).map(|opened| opened.map(drop))
+}
+
+/// Returns the stat of what is at `path` below `root`.
+pub fn stat_beneath(root: BorrowedFd<'_>, path: &Path) -> Result<Stat, Errno> {
+    open_beneath(root, path, EXAMINE).and_then(rustix::fs::fstat)
+}
+
+/// Renames to a free name.
+pub fn rename_new(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE))
+}
+
+/// Exchanges two names.
+pub fn exchange(one: BorrowedFd<'_>, name: &OsStr, other: BorrowedFd<'_>, with: &OsStr) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::renameat_with(one, name, other, with, RenameFlags::EXCHANGE))
+}
+
+/// Sets permission bits.
+pub fn set_mode(opened: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
+    // An unreadable folder cannot be opened in any other way, and `fchmod` needs more.
+    let path = super::path_of(opened);
+    retry_on_intr(|| rustix::fs::chmod(&path, mode))
+}
+
+/// Returns device and mount.
+pub fn mount_of(file: BorrowedFd<'_>) -> Result<(u64, Option<u64>), Errno> {
+    use rustix::fs::{makedev, statx};
+    match retry_on_intr(|| statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)) {
+        // Available since Linux 5.8.
+        Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => {
+            Ok((makedev(found.stx_dev_major, found.stx_dev_minor), Some(found.stx_mnt_id)))
+        }
+        _ => portable::mount_of(file),
+    }
+}
+
+/// Returns the time of birth.
+pub fn birth_of(file: BorrowedFd<'_>) -> Option<(i64, i64)> {
+    let look = || rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+    let found = retry_on_intr(look).ok()?;
+    let has_time = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    has_time.then(|| (found.stx_btime.tv_sec, i64::from(found.stx_btime.tv_nsec)))
+}
+
+/// Returns the time of birth of what is at `path` below `root`.
+pub fn birth_beneath(root: BorrowedFd<'_>, path: &Path) -> Option<i64> {
+    birth_of(open_beneath(root, path, EXAMINE).ok()?.as_fd()).map(|(seconds, _)| seconds)
+}
+
+/// Shares blocks, as btrfs and xfs can.
+pub fn share_blocks(to: BorrowedFd<'_>, from: BorrowedFd<'_>) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+/// Creates a FIFO or a socket.
+pub fn make_special(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: Mode) -> Result<(), Errno> {
+    rustix::fs::mknodat(folder, name, kind, mode, 0)
+}
+
+/// Returns true if a program uses a socket. A datagram connection tests it unnoticed.
+pub fn is_socket_in_use(root: BorrowedFd<'_>, path: &Path) -> bool {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let Ok(opened) = open_beneath(root, path, EXAMINE) else { return false };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
+    let address = SocketAddrUnix::new(super::path_of(opened.as_fd()));
+    match socket.and_then(|socket| connect(&socket, &address?)) {
+        Err(Errno::CONNREFUSED | Errno::NOENT) => false,
+        Ok(()) | Err(_) => true,
+    }
+}
+
+/// Lists a folder.
+pub fn list(
+    folder: BorrowedFd<'_>,
+    room: &mut [std::mem::MaybeUninit<u8>],
+    should_stop: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(&[u8], FileType),
+) -> Result<(), Errno> {
+    let mut entries = rustix::fs::RawDir::new(folder, room);
+    while let Some(entry) = entries.next() {
+        match entry {
+            Ok(entry) => each(entry.file_name().to_bytes(), entry.file_type()),
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        }
+        if entries.is_buffer_empty() && should_stop() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a file durable.
+pub fn sync(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::fsync(file))
+}
+
+/// Makes a file system durable.
+pub fn sync_file_system(folder: BorrowedFd<'_>) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::syncfs(folder))
+}
+
+/// Returns true if the kernel's `syncfs` reports failed writes, as it does since Linux 5.8.
+pub fn syncs_file_systems() -> bool {
+    let uname = rustix::system::uname();
+    let mut numbers = uname.release().to_bytes().split(|byte| !byte.is_ascii_digit()).map(|digits| {
+        std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or_default()
+    });
+    (numbers.next(), numbers.next()) >= (Some(5), Some(8))
+}
+
+/// Returns the kind of a file system.
+pub fn file_system_kind(folder: BorrowedFd<'_>) -> Option<u64> {
+    let kind = retry_on_intr(|| rustix::fs::fstatfs(folder)).ok()?.f_type;
+    u64::try_from(kind).ok()
+}
+
+/// Returns true if the ext4 that holds a file has a journal: without one nothing keeps the order of what it writes.
+pub fn has_journal(stat: &Stat) -> bool {
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let link = format!("/sys/dev/block/{major}:{minor}");
+    let Ok(target) = rustix::fs::readlinkat(CWD, link.as_str(), Vec::new()) else { return false };
+    let name = target.to_str().ok().and_then(|target| target.rsplit('/').next()).unwrap_or_default();
+    // The number of the thread that writes the journal, if there is one.
+    let thread = kernel_file(&format!("/sys/fs/ext4/{name}/journal_task"));
+    thread.is_some_and(|number| number.trim().parse::<u32>().is_ok())
+}
+
+/// Returns the number of bytes that the kernel has yet to write to any disk.
+pub fn unwritten_bytes() -> Option<u64> {
+    let text = kernel_file("/proc/meminfo")?;
+    let kilobytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some((kilobytes("Dirty")? + kilobytes("Writeback")?) << 10)
+}
+
+/// Reads a file of /proc or /sys in one call.
+fn kernel_file(path: &str) -> Option<String> {
+    let opened = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut bytes = vec![0; KERNEL_FILE_BYTES_MAX];
+    let count = retry_on_intr(|| rustix::io::read(&opened, &mut bytes)).ok()?;
+    bytes.truncate(count);
+    String::from_utf8(bytes).ok()
+}
+
+/// Has the disk begin with a file.
+pub fn begin_writing(file: BorrowedFd<'_>, bytes: u64) {
+    // The kernel writes what is dirty, and drops only what is on disk already.
+    let length = std::num::NonZeroU64::new(bytes);
+    let _ = rustix::fs::fadvise(file, 0, length, rustix::fs::Advice::DontNeed);
+}
+
+/// Asks for large pages.
+pub fn use_large_pages(pages: &memmap2::MmapMut) {
+    let _ = pages.advise(memmap2::Advice::HugePage);
+}
+
+/// Fills a buffer with random bytes.
+pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += retry_on_intr(|| rustix::rand::getrandom(&mut *rest, flags))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_reports_the_bytes_to_be_written() {
+        assert!(unwritten_bytes().is_some());
+        let mut stat = rustix::fs::stat("/").unwrap();
+        stat.st_dev = 0;
+        assert!(!has_journal(&stat), "no block device has the number 0");
+    }
+}
