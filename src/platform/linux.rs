@@ -9,19 +9,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags
 use rustix::io::{Errno, retry_on_intr};
 
 use super::portable;
-
-/// Flags for a folder in which names will be looked up or changed, but which will not be listed.
-pub const HANDLE: OFlags = EXAMINE.union(OFlags::DIRECTORY);
-/// Flags for examining whatever has a name, without opening it.
-pub const EXAMINE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Event of a descriptor whose other side is closed, even if unread bytes are left.
-pub const HANGUP: rustix::event::PollFlags = rustix::event::PollFlags::RDHUP;
-/// How messages are sent on a socket: an error instead of a signal if nobody reads.
-pub const SEND: rustix::net::SendFlags = rustix::net::SendFlags::NOSIGNAL;
-/// How messages are received: no program inherits the descriptors in them.
-pub const RECEIVE: rustix::net::RecvFlags = rustix::net::RecvFlags::CMSG_CLOEXEC;
-/// Folder that holds the open files of this process, by number.
-pub const OPEN_FILES: &str = "/proc/self/fd";
+use super::values::{EXAMINE, path_of};
 
 /// Most bytes that are read of a file of the kernel; it gives them at once.
 const KERNEL_FILE_BYTES_MAX: usize = 8 << 10;
@@ -50,10 +38,13 @@ pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> R
     loop {
         match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM) => return portable::open_same_mount(folder, name, flags),
+            Err(Errno::NOSYS | Errno::PERM) => break,
             outcome => return outcome,
         }
     }
+    // Before Linux 5.6, or under a system call filter.
+    let opened = retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))?;
+    if mount_of(folder)? == mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Opens an absolute path without symlinks.
@@ -92,7 +83,7 @@ pub fn exchange(one: BorrowedFd<'_>, name: &OsStr, other: BorrowedFd<'_>, with: 
 /// Sets permission bits.
 pub fn set_mode(opened: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     // An unreadable folder cannot be opened in any other way, and `fchmod` needs more.
-    let path = super::path_of(opened);
+    let path = path_of(opened);
     retry_on_intr(|| rustix::fs::chmod(&path, mode))
 }
 
@@ -137,7 +128,7 @@ pub fn is_socket_in_use(root: BorrowedFd<'_>, path: &Path) -> bool {
     let Ok(opened) = open_beneath(root, path, EXAMINE) else { return false };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
-    let address = SocketAddrUnix::new(super::path_of(opened.as_fd()));
+    let address = SocketAddrUnix::new(path_of(opened.as_fd()));
     match socket.and_then(|socket| connect(&socket, &address?)) {
         Err(Errno::CONNREFUSED | Errno::NOENT) => false,
         Ok(()) | Err(_) => true,

@@ -6,20 +6,14 @@ use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use rustix::fs::{OFlags, RenameFlags};
+use rustix::fs::RenameFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 pub use super::portable::{
-    HANGUP, OPEN_FILES, RECEIVE, SEND, begin_writing, exists_without_links, file_system_kind, fill_random,
-    has_journal, is_socket_in_use, list, make_special, mount_of, open_beneath, open_same_mount,
-    open_without_links, set_mode, stat_beneath, sync_file_system, syncs_file_systems, unwritten_bytes,
-    use_large_pages,
+    begin_writing, exists_without_links, file_system_kind, fill_random, has_journal, is_socket_in_use, list,
+    make_special, mount_of, open_beneath, open_same_mount, open_without_links, set_mode, stat_beneath,
+    sync_file_system, syncs_file_systems, unwritten_bytes, use_large_pages,
 };
-
-/// Flags for a folder in which names will be looked up or changed, but which will not be listed: `O_SEARCH`
-/// (`sys/fcntl.h`), which needs no permission to read.
-pub const HANDLE: OFlags =
-    OFlags::from_bits_retain(0x4010_0000).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Renames to a free name.
 pub fn rename_new(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> Result<(), Errno> {

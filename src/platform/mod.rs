@@ -1,8 +1,7 @@
 //! Everything that differs between operating systems, behind one interface.
 //!
 //! [`linux`] and [`macos`] use the calls of their kernels; [`portable`] makes do with POSIX and serves all other Unix
-//! systems. A build with the feature `portable` uses it on Linux too if `LBX_TEST_PLATFORM` is `portable`: so its
-//! containment is tested.
+//! systems. With the feature `portable`, a build for Linux uses it too: so its containment is tested.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -11,14 +10,15 @@ mod macos;
 pub mod other_cpu;
 mod portable;
 pub mod process;
+mod values;
 pub mod watch;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 #[cfg(target_os = "linux")]
@@ -28,22 +28,14 @@ use macos as native;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 use portable as native;
 
-pub use native::{HANDLE, HANGUP, RECEIVE, SEND};
+pub use values::{HANDLE, HANGUP, RECEIVE, SEND, device, mode, mode_bits, path_of, type_of_bits};
 
 /// Bytes of directory entries read at once.
 pub const ROOM_BYTES: usize = 32 * 1024;
 
-/// Returns true if this process uses the portable calls on a system that has better ones.
-#[cfg(feature = "portable")]
-fn is_portable() -> bool {
-    static CHOSEN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *CHOSEN.get_or_init(|| std::env::var_os("LBX_TEST_PLATFORM").is_some_and(|name| name == "portable"))
-}
-
-/// Returns false: only a build with the feature `portable` has a choice.
-#[cfg(not(feature = "portable"))]
+/// Returns true if the portable calls are used on a system that has better ones.
 const fn is_portable() -> bool {
-    false
+    cfg!(feature = "portable")
 }
 
 /// Calls the function of this system, or the portable one of the same name.
@@ -236,44 +228,6 @@ pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     on_this_system!(fill_random(bytes))
 }
 
-/// Returns a path that opens an open file again, for libraries that take only paths.
-#[must_use]
-pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
-    Path::new(native::OPEN_FILES).join(file.as_raw_fd().to_string())
-}
-
-/// Returns permission bits in the form of the system's calls.
-#[must_use]
-#[expect(clippy::allow_attributes, reason = "the type of a mode differs")]
-#[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation, reason = "16 bits on some systems")]
-pub const fn mode(bits: u32) -> Mode {
-    Mode::from_bits_truncate(bits as RawMode)
-}
-
-/// Returns type and permission bits of a file.
-#[must_use]
-#[expect(clippy::allow_attributes, reason = "the type of a mode differs")]
-#[allow(clippy::unnecessary_cast, clippy::cast_lossless, reason = "16 bits on some systems")]
-pub const fn mode_bits(stat: &Stat) -> u32 {
-    stat.st_mode as u32
-}
-
-/// Returns the type that mode bits name.
-#[must_use]
-#[expect(clippy::allow_attributes, reason = "the type of a mode differs")]
-#[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation, reason = "16 bits on some systems")]
-pub const fn type_of_bits(bits: u32) -> FileType {
-    FileType::from_raw_mode(bits as RawMode)
-}
-
-/// Returns the number of the device that holds a file.
-#[must_use]
-#[expect(clippy::allow_attributes, reason = "the type of a device differs")]
-#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "a signed number on some systems")]
-pub const fn device(stat: &Stat) -> u64 {
-    stat.st_dev as u64
-}
-
 /// A name that was looked up without following a symlink. It needs no permission to read the file.
 #[derive(Debug)]
 pub struct Entry(Found);
@@ -296,7 +250,7 @@ impl Entry {
     pub fn beneath(root: BorrowedFd<'_>, path: &Path) -> Result<Self, Errno> {
         #[cfg(target_os = "linux")]
         if !is_portable() {
-            return native::open_beneath(root, path, native::EXAMINE).map(|file| Self(Found::Opened(file)));
+            return native::open_beneath(root, path, values::EXAMINE).map(|file| Self(Found::Opened(file)));
         }
         let (folder, name) = portable::parent_beneath(root, path)?;
         Self::named(folder, name)
@@ -309,7 +263,7 @@ impl Entry {
     pub fn at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Self, Errno> {
         #[cfg(target_os = "linux")]
         if !is_portable() {
-            let opened = retry_on_intr(|| rustix::fs::openat(folder, name, native::EXAMINE, Mode::empty()))?;
+            let opened = retry_on_intr(|| rustix::fs::openat(folder, name, values::EXAMINE, Mode::empty()))?;
             return Ok(Self(Found::Opened(opened)));
         }
         Self::named(rustix::io::fcntl_dupfd_cloexec(folder, 0)?, name)

@@ -13,24 +13,8 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::native;
+use super::values::{HANDLE, device};
 
-#[cfg(not(target_os = "linux"))]
-/// Flags for a folder in which names will be looked up or changed, but which will not be listed.
-pub const HANDLE: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-/// Event of a descriptor whose other side is closed.
-pub const HANGUP: rustix::event::PollFlags = rustix::event::PollFlags::HUP;
-#[cfg(not(target_os = "linux"))]
-/// How messages are sent on a socket; Rust's runtime ignores the signal of a socket that nobody reads.
-pub const SEND: rustix::net::SendFlags = rustix::net::SendFlags::empty();
-#[cfg(not(target_os = "linux"))]
-/// How messages are received; descriptors in them are closed to programs when one starts.
-pub const RECEIVE: rustix::net::RecvFlags = rustix::net::RecvFlags::empty();
-#[cfg(not(target_os = "linux"))]
-/// Folder that holds the open files of this process, by number.
-pub const OPEN_FILES: &str = "/dev/fd";
 /// Source of random bytes.
 const RANDOM: &str = "/dev/urandom";
 
@@ -55,7 +39,7 @@ pub fn parent_beneath<'p>(root: BorrowedFd<'_>, path: &'p Path) -> Result<(Owned
 
 /// Opens a folder on the way; `ELOOP` for a symlink.
 fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    retry_on_intr(|| rustix::fs::openat(folder, name, native::HANDLE, Mode::empty())).map_err(|errno| {
+    retry_on_intr(|| rustix::fs::openat(folder, name, HANDLE, Mode::empty())).map_err(|errno| {
         // O_NOFOLLOW with O_DIRECTORY returns ENOTDIR for a symlink.
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let is_link = stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
@@ -73,7 +57,7 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<
 /// Opens a folder below another one, on the same mount.
 pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let opened = retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))?;
-    if native::mount_of(folder)? == native::mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
+    if mount_of(folder)? == mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Returns `None`: no portable call rejects every link on the way.
@@ -110,7 +94,7 @@ pub fn set_mode(opened: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
 
 /// Returns the device alone.
 pub fn mount_of(file: BorrowedFd<'_>) -> Result<(u64, Option<u64>), Errno> {
-    Ok((super::device(&rustix::fs::fstat(file)?), None))
+    Ok((device(&rustix::fs::fstat(file)?), None))
 }
 
 /// Returns `None`: POSIX has no such time.

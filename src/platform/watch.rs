@@ -66,7 +66,7 @@ mod native {
     use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 
     use super::WatchEvent;
-    use crate::platform::path_of;
+    use crate::platform::values::path_of;
 
     /// Bytes of events per read.
     const EVENTS_BYTES: usize = 64 * 1024;

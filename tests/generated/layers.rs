@@ -5,23 +5,8 @@ use std::path::Path;
 
 /// The parts of the crate, each of which uses only those before it.
 const PARTS: [&str; 17] = [
-    "other_cpu",
-    "buffer",
-    "sha256",
-    "message",
-    "error",
-    "control",
-    "text",
-    "engine",
-    "request",
-    "envelope",
-    "search",
-    "tools",
-    "app",
-    "dialect",
-    "catalog",
-    "cli",
-    "mcp",
+    "platform", "buffer", "sha256", "message", "error", "control", "text", "engine", "request", "envelope",
+    "search", "tools", "app", "dialect", "catalog", "cli", "mcp",
 ];
 
 /// Layers of the engine; each uses only those before it.
