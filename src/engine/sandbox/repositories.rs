@@ -46,7 +46,7 @@ pub enum Looking<'a> {
     ForRepositories,
     /// Also the metadata of everything, for a survey.
     AtAll,
-    /// The same, and it watches all folders from then on.
+    /// Also watches all folders from then on.
     AndWatching(&'a FolderWatch),
 }
 
@@ -334,6 +334,16 @@ impl<'a> Search<'a> {
         .suggest("Name a smaller workspace with --workspace, or use the file tools.")
     }
 
+    /// Opens a folder and lists its names; watches it first if all folders are watched.
+    fn list(&self, folder: &WorkspacePath) -> Result<(OwnedFd, Listing), Errno> {
+        let opened = fs::open_beneath(self.workspace.root_fd(), folder, fs::FOLDER)?;
+        if let Some(watch) = self.watch {
+            watch.add(opened.as_fd(), folder);
+        }
+        let entries = names_of(opened.as_fd())?;
+        Ok((opened, entries))
+    }
+
     /// Returns true if an earlier survey has seen a folder, which then need not be read.
     fn knows(&self, folder: &WorkspacePath, name: &OsStr, stat: &Stat) -> bool {
         self.earlier.is_some_and(|survey| survey.knows_folder(folder, name, stat))
@@ -386,12 +396,7 @@ impl Part {
 
     /// Reads a folder; returns the folders below it that must be read as well.
     fn look_in(&mut self, search: &Search<'_>, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Errno> {
-        let opened = fs::open_beneath(search.workspace.root_fd(), folder, fs::FOLDER);
-        if let (Some(watch), Ok(opened)) = (search.watch, &opened) {
-            watch.add(opened.as_fd(), folder);
-        }
-        let listed = opened.and_then(|opened| names_of(opened.as_fd()).map(|entries| (opened, entries)));
-        let (opened, entries) = match listed {
+        let (opened, entries) = match search.list(folder) {
             Ok(found) => found,
             // It was removed, or belongs to another account: the command cannot enter it either.
             Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM)) => {

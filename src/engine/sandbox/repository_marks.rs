@@ -461,12 +461,12 @@ fn is_part(name: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::control::Control;
-    use crate::engine::sandbox::repositories::find;
+    use crate::engine::sandbox::repositories::{Looking, find};
     use std::path::Path;
 
     /// Returns the marks of a workspace.
     fn marks(workspace: &Workspace) -> Vec<WorkspacePath> {
-        find(workspace, &Control::default(), None, false).unwrap().0.marks
+        find(workspace, &Control::default(), None, Looking::ForRepositories).unwrap().0.marks
     }
 
     /// Creates the parts of a repository.

@@ -17,7 +17,6 @@ use super::{Bash, limits};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::concurrent_changes::RepoHeads;
-use crate::engine::sandbox;
 use crate::engine::sandbox::folder_watch::FolderWatch;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, Earlier, Looking, ProtectedPaths};
@@ -92,7 +91,7 @@ impl Before {
     /// Surveys once, for the search for repositories, the scan and the later comparison.
     fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
         let look = |engine: &mut Engine| {
-            let watch = has_own_mounts(engine).then(FolderWatch::begin).flatten();
+            let watch = limits::has_own_mounts(engine).then(FolderWatch::begin).flatten();
             let looking = watch.as_ref().map_or(Looking::AtAll, Looking::AndWatching);
             limits::look(engine, looking).map(|(protected, survey)| (protected, survey, watch))
         };
@@ -247,12 +246,6 @@ impl Before {
         }
         After { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
     }
-}
-
-/// Returns true if every backend that may run a command gives the workspace a mount of its own: then no file of it gets
-/// a name elsewhere.
-fn has_own_mounts(engine: &Engine) -> bool {
-    super::allowed(engine).iter().all(|backend| ![sandbox::NONE, sandbox::LANDLOCK].contains(&backend.name))
 }
 
 /// Moves aside the repositories of a command whose call was killed; returns true if there are any.

@@ -28,7 +28,7 @@ use crate::engine::sandbox::outside::{self, Network, Outside};
 use crate::engine::sandbox::plan::{Layer, Limits, Reach, SandboxPlan};
 use crate::engine::sandbox::repositories::{self, Looking, ProtectedPaths};
 use crate::engine::sandbox::run::Early;
-use crate::engine::sandbox::{environment, running};
+use crate::engine::sandbox::{BACKENDS, Backend, LANDLOCK, NONE, environment, running};
 use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::fs::{self, is_folder};
@@ -36,6 +36,11 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind, text};
 use crate::platform;
+
+/// Policy value for the first backend that works and has no gaps.
+const AUTO: &str = "auto";
+/// Policy value for the same backend, or else landlock.
+const AUTO_LANDLOCK: &str = "auto-landlock";
 
 /// A command that is about to run, with the locks and folders that it needs until its end.
 pub struct Planned {
@@ -228,6 +233,34 @@ pub fn network(engine: &Engine, wanted: Option<bool>) -> Result<Network, Error> 
         Some(false) => Ok(Network::None),
         Some(true) | None => Ok(allowed),
     }
+}
+
+/// Returns the backend that the policy names.
+pub fn backend_word(engine: &Engine) -> &str {
+    engine.policy().word(Key::BashBackend)
+}
+
+/// Returns the backends that the policy allows.
+pub fn allowed(engine: &Engine) -> Vec<&'static Backend> {
+    let name = backend_word(engine);
+    BACKENDS.iter().filter(|backend| is_allowed(name, backend)).collect()
+}
+
+/// Returns true if the policy value allows a backend: one that confines nothing only by its own name, one with gaps
+/// only if the value says so.
+pub fn is_allowed(word: &str, backend: &Backend) -> bool {
+    let name = backend.name;
+    match word {
+        AUTO => ![NONE, LANDLOCK].contains(&name),
+        AUTO_LANDLOCK => name != NONE,
+        word => word == name,
+    }
+}
+
+/// Returns true if every backend that may run a command gives the workspace a mount of its own: then no file of it gets
+/// a name elsewhere.
+pub fn has_own_mounts(engine: &Engine) -> bool {
+    allowed(engine).iter().all(|backend| ![NONE, LANDLOCK].contains(&backend.name))
 }
 
 /// Returns the limits of each process.

@@ -23,7 +23,7 @@ pub use job::run_internal;
 use recording::Recording;
 
 use job::record::JobFolder;
-use limits::Planned;
+use limits::{Planned, allowed, backend_word, is_allowed};
 use request::Request;
 use response::{BackendShown, Backends, CommandDiff, Ran, Response, with_output};
 
@@ -46,10 +46,6 @@ use crate::text::answer_size::AnswerRoom;
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 /// Longest time limit.
 const TIME_MS_MAX: u64 = 86_400_000;
-/// Policy value for the first backend that works and has no gaps.
-const AUTO: &str = "auto";
-/// Policy value for the same backend, or else landlock.
-const AUTO_LANDLOCK: &str = "auto-landlock";
 /// Exit status of a command that ran out of time.
 const TIMED_OUT: i32 = 124;
 /// Number that is added to a signal to make an exit status.
@@ -392,28 +388,6 @@ fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
     allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
     let network = limits::network(engine, request.network).ok()?;
     run::Early::start(network.is_shared(), JobFolder::peer(engine, &network))
-}
-
-/// Returns the backend that the policy names.
-fn backend_word(engine: &Engine) -> &str {
-    engine.policy().word(Key::BashBackend)
-}
-
-/// Returns the backends that the policy allows.
-fn allowed(engine: &Engine) -> Vec<&'static Backend> {
-    let name = backend_word(engine);
-    BACKENDS.iter().filter(|backend| is_allowed(name, backend)).collect()
-}
-
-/// Returns true if the policy value allows a backend: one that confines nothing only by its own name, one with gaps
-/// only if the value says so.
-fn is_allowed(word: &str, backend: &Backend) -> bool {
-    let name = backend.name;
-    match word {
-        AUTO => ![sandbox::NONE, sandbox::LANDLOCK].contains(&name),
-        AUTO_LANDLOCK => name != sandbox::NONE,
-        word => word == name,
-    }
 }
 
 /// Returns the error if no backend can confine a command, or keep it from writing where lbx cannot write its state.

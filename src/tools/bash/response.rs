@@ -103,7 +103,7 @@ pub struct BackendShown {
     pub reason: Option<String>,
     /// Protection that it gives
     pub about: &'static str,
-    /// What it leaves open
+    /// Gaps in its protection
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
