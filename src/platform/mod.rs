@@ -120,7 +120,8 @@ pub fn set_mode(opened: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
 /// # Errors
 /// Returns the OS error.
 pub fn mount_of(file: BorrowedFd<'_>) -> Result<(u64, Option<u64>), Errno> {
-    on_this_system!(mount_of(file))
+    // No call, but a fact of the system: only Linux mounts one file system twice.
+    native::mount_of(file)
 }
 
 /// Returns the time at which a file was made, in seconds and nanoseconds; `None` if the file system keeps none.
@@ -195,7 +196,7 @@ pub fn syncs_file_systems() -> bool {
 /// Returns the kernel's number for the kind of a file system (statfs(2)); `None` if the system has no such numbers.
 #[must_use]
 pub fn file_system_kind(folder: BorrowedFd<'_>) -> Option<u64> {
-    on_this_system!(file_system_kind(folder))
+    native::file_system_kind(folder)
 }
 
 /// Returns true if the ext4 that holds a file has a journal.

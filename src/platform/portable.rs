@@ -169,6 +169,7 @@ pub fn unwritten_bytes() -> Option<u64> {
 }
 
 /// Returns `None`: the numbers of other systems mean something else.
+#[cfg(not(target_os = "linux"))]
 pub fn file_system_kind(_: BorrowedFd<'_>) -> Option<u64> {
     None
 }

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # npm runs this after an installation: the binary takes the place of bin/lbx, which otherwise finds it on each call.
 cd "$(dirname "$0")" || exit 0
 binary=$(LBX_NPM_FIND=1 sh bin/lbx) || exit 0
