@@ -549,6 +549,21 @@ the diff; with rebase: true, edit applies all the same if that change is elsewhe
 Neither do append, prepend and section, nor delete and move, whose old bytes are kept.
 ",
     ),
+    (
+        "COMPATIBILITY",
+        "
+Versions follow Semantic Versioning. Within a major version, and from 1.0 on:
+
+A field of a response, a kind of error, an exit status, a flag and a variable keep their name and meaning. New ones may
+appear: a reader ignores what it does not know. The accepted spellings only grow. Texts of messages and of --help, and the
+layout of --text, may change: programs read kind, details and the exit status.
+
+Every later version reads the state in .lbx, or refuses it by name and changes nothing. An older version leaves newer
+state untouched. A test keeps the state of each release.
+
+Before 1.0 a minor version may break this, and its changelog says so.
+",
+    ),
 ];
 
 /// Policy files.
@@ -607,21 +622,6 @@ start, start with this:
       \".idea/\", \".envrc\", \".gitmodules\", \".gitconfig\", \".bashrc\", \".profile\",
       \".bash_profile\", \".zshrc\", \".zprofile\", \".ripgreprc\",
     ]
-",
-    ),
-    (
-        "COMPATIBILITY",
-        "
-Versions follow Semantic Versioning. Within a major version, and from 1.0 on:
-
-A field of a response, a kind of error, an exit status, a flag and a variable keep their name and meaning. New ones may
-appear: a reader ignores what it does not know. The accepted spellings only grow. Texts of messages and of --help, and the
-layout of --text, may change: programs read kind, details and the exit status.
-
-Every later version reads the state in .lbx, or refuses it by name and changes nothing. An older version leaves newer
-state untouched. A test keeps the state of each release.
-
-Before 1.0 a minor version may break this, and its changelog says so.
 ",
     ),
 ];

@@ -12,7 +12,8 @@ use super::outside::Network;
 use super::plan::Reach;
 
 /// The program of the system.
-pub const PROGRAM: &str = "/usr/bin/sandbox-exec";
+#[cfg(target_os = "macos")]
+const PROGRAM: &str = "/usr/bin/sandbox-exec";
 /// Rules that every command needs to start.
 const START: &str = "(version 1)
 (deny default)
