@@ -421,8 +421,8 @@ impl Engine {
             // Without a copy the caller has to read again once another program has changed the file.
             let _ = session::keep_shown(&state, self.workspace.root_fd(), mark);
             let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
-            let kept = known.map(ReadRecord::as_earlier).unwrap_or_default();
-            let left = known.into_iter().flat_map(ReadRecord::versions);
+            let kept = known.as_ref().map(ReadRecord::as_earlier).unwrap_or_default();
+            let left = known.iter().flat_map(ReadRecord::versions);
             session::forget_shown(
                 &state,
                 left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Workspace, state};
 
@@ -140,6 +140,108 @@ fn session_file_stays_small() {
     for name in [&names[0], &names[59]] {
         ws.lbx(&["edit", name, "--old-string", "one", "--new-string", "two"]).ok();
     }
+}
+
+/// Returns a workspace with so many files, all of them read, one call after another.
+fn with_reads(count: usize) -> Workspace {
+    let ws = Workspace::with(&[]);
+    for at in 0..count {
+        let name = format!("{}/{at}.txt", at % 3);
+        ws.write(&name, "one\ntwo\n");
+        ws.lbx(&["read", &name]).ok();
+    }
+    ws
+}
+
+/// Returns an edit of one of these files.
+fn edit_of(at: usize) -> [String; 6] {
+    let path = format!("{}/{at}.txt", at % 3);
+    ["edit", &path, "--old-string", "one", "--new-string", "1"].map(str::to_owned)
+}
+
+#[test]
+fn many_read_records_count_whichever_call_made_them() {
+    let ws = with_reads(90);
+    let file = ws.path(&state("sessions/default.lbx"));
+    let newest = || {
+        let text = fs::read_to_string(&file).unwrap();
+        serde_json::from_str::<Value>(text.lines().next_back().unwrap()).unwrap()
+    };
+    // A call holds some of them, and looks the others up.
+    assert!(newest()["marks"].as_array().unwrap().len() <= 24, "{}", newest());
+    assert_eq!(newest()["version"], 2);
+    assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"][0]["read"], 90);
+    for at in [0, 1, 44, 89] {
+        ws.lbx(&edit_of(at).each_ref().map(String::as_str)).ok();
+    }
+    assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"][0]["read"], 90);
+    // A deleted or moved file takes its record along.
+    ws.lbx(&["delete", "0/3.txt"]).ok();
+    ws.lbx(&["move", "1", "moved"]).ok();
+    assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"][0]["read"], 89);
+    ws.lbx(&["edit", "moved/4.txt", "--old-string", "two", "--new-string", "2"]).ok();
+    ws.write("0/3.txt", "one\ntwo\n");
+    ws.lbx(&edit_of(3).each_ref().map(String::as_str)).error("not_read");
+    // What is forgotten is nowhere in the file.
+    ws.lbx(&["session", "forget", "moved"]).ok();
+    assert!(!fs::read_to_string(&file).unwrap().contains("moved"));
+    ws.lbx(&["edit", "moved/4.txt", "--old-string", "2", "--new-string", "two"]).error("not_read");
+    ws.lbx(&edit_of(5).each_ref().map(String::as_str)).ok();
+    ws.lbx(&["session", "compact"]).ok();
+    assert_eq!(newest()["version"], 1);
+    ws.lbx(&edit_of(6).each_ref().map(String::as_str)).error("not_read");
+    assert!(ws.lbx(&["session"]).ok()["compacted"].as_array().unwrap().len() > 1);
+}
+
+#[test]
+fn session_with_many_reads_is_whole_at_every_length_of_its_file() {
+    let ws = with_reads(50);
+    let file = ws.path(&state("sessions/default.lbx"));
+    let held = |bytes: &[u8]| {
+        let line = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap();
+        serde_json::from_slice::<Value>(line).unwrap()["marks"].as_array().unwrap().len()
+    };
+    // A call that moves what the state held into the tree.
+    let (mut at, mut before, mut after) = (50_usize, fs::read(&file).unwrap(), Vec::new());
+    while !after.starts_with(&before) || held(&after) > 0 {
+        if !after.is_empty() {
+            before = after;
+        }
+        ws.write(&format!("{}/{at}.txt", at % 3), "one\n");
+        ws.lbx(&["read", &format!("{}/{at}.txt", at % 3)]).ok();
+        (at, after) = (at + 1, fs::read(&file).unwrap());
+    }
+    for length in (before.len()..after.len()).step_by(397).chain([after.len() - 1]) {
+        fs::write(&file, &after[..length]).unwrap();
+        // Nothing that was read before is lost, or counts as damaged.
+        let listed = ws.lbx(&["session", "list"]).ok();
+        let read = listed["sessions"][0]["read"].as_u64().unwrap();
+        assert_eq!(read, if length < after.len() - 1 { at as u64 - 1 } else { at as u64 }, "{length}");
+        ws.write("new.txt", "one\n");
+        ws.lbx(&["read", "new.txt"]).ok();
+        let listed = ws.lbx(&["session", "list"]).ok();
+        assert_eq!(listed["sessions"][0]["read"], read + 1, "{length}: {listed}");
+    }
+}
+
+#[test]
+fn damaged_read_records_are_named_and_never_believed() {
+    let ws = with_reads(90);
+    let file = ws.path(&state("sessions/default.lbx"));
+    let text = fs::read_to_string(&file).unwrap();
+    let newest = text.trim_end().rfind('\n').unwrap();
+    // The digest of another text in a record that the newest state does not hold itself.
+    let (blocks, state_line) = text.split_at(newest + 1);
+    assert!(!state_line.contains("1/1.txt"), "{state_line}");
+    let digest = ws.lbx(&["read", "1/1.txt"]).ok()["sha256"].as_str().unwrap().to_owned();
+    let forged = "0".repeat(digest.len());
+    fs::write(&file, blocks.replace(&digest, &forged) + state_line).unwrap();
+    ws.lbx(&edit_of(1).each_ref().map(String::as_str)).error("not_read");
+    let said = ws.lbx(&["read", "1/1.txt"]).warned("the session's state file was damaged");
+    assert_eq!(said["content"], "one\ntwo\n");
+    assert!(ws.state_file("damaged").exists());
+    ws.lbx(&edit_of(1).each_ref().map(String::as_str)).ok();
+    ws.lbx(&edit_of(2).each_ref().map(String::as_str)).error("not_read");
 }
 
 #[test]

@@ -163,7 +163,8 @@ impl Change<'_> {
         let (seq, request) = (self.entry.seq, self.entry.request);
         // Their line numbers refer to the new version from now on.
         let known = set.iter().filter_map(|mark| self.session.mark(&mark.path));
-        session::forget_shown(state, known.flat_map(ReadRecord::versions));
+        let versions = |mark: ReadRecord| mark.versions().collect::<Vec<_>>();
+        session::forget_shown(state, known.flat_map(versions));
         let updated = session::update(state, self.engine.session(), |session| {
             session.note_change(seq, request);
             session.exchange_marks(&forgotten, set);
@@ -223,7 +224,7 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut ReadRecord
         }
         all.forgotten.push(mark.path.clone());
         if !known.contains(&path) && !is_state(&path) {
-            all.set.push(ReadRecord { path, ..mark.clone() });
+            all.set.push(ReadRecord { path, ..mark });
         }
     }
 }
@@ -256,7 +257,7 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<R
     if !is_proved && known.is_none() {
         return None;
     }
-    let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
+    let before = known.map(|mark| mark.lines).unwrap_or_default();
     Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
 }
 
@@ -277,7 +278,7 @@ fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier:
         return Numbers::default();
     };
     let old = body_of(bytes);
-    let numbers = numbers_in(mark, sha256, &old, earlier);
+    let numbers = numbers_in(&mark, sha256, &old, earlier);
     let replaced =
         file.replaced.clone().unwrap_or_else(|| replaced_lines::compared(&old, &body_of(&after.bytes)));
     numbers.after(&replaced)

@@ -300,7 +300,7 @@ impl Change<'_> {
 
     /// Returns the session's read mark of a file.
     #[must_use]
-    pub fn mark(&self, path: &WorkspacePath) -> Option<&session::ReadRecord> {
+    pub fn mark(&self, path: &WorkspacePath) -> Option<session::ReadRecord> {
         self.session.mark(path)
     }
 

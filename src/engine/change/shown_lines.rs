@@ -338,14 +338,14 @@ impl Change<'_> {
         let mark = self.mark(current.place().path())?;
         let mut earlier = EarlierBytes::new();
         if let Some(state) = &self.state {
-            self.look_up(state, mark, current, &mut earlier);
+            self.look_up(state, &mark, current, &mut earlier);
         }
         let body = body_of(current.bytes());
         let newest = mark.numbers();
         let is_own = newest.is_empty();
         let older = mark.earlier.iter().map(|version| version.numbers.clone());
         Some(ShownLines {
-            numbers: numbers_in(mark, current.sha256(), &body, &earlier),
+            numbers: numbers_in(&mark, current.sha256(), &body, &earlier),
             ever: std::iter::once(newest).chain(older).collect(),
             known: (mark.sha256 == current.sha256()).then(|| mark.lines.clone()),
             is_own,
@@ -384,7 +384,7 @@ impl Change<'_> {
         let files = self.files.iter().filter(|file| file.after.as_ref().is_some_and(keeps_lines));
         for Planned { seen, .. } in files.take(FILES_MAX) {
             if let Some(mark) = self.mark(seen.current.place.path()) {
-                self.look_up(state, mark, &seen.current, &mut earlier);
+                self.look_up(state, &mark, &seen.current, &mut earlier);
             }
         }
         earlier

@@ -244,7 +244,7 @@ fn session(engine: &mut Engine, state: &State, fix: bool) -> Result<Finding, Err
     let id = engine.session().clone();
     let (known, warning) = session::look_at(state, &id)?;
     let Some(warning) = warning else {
-        return Ok(Finding::ok("session", format!("{id}: {} read", plural(known.marks().len(), "file"))));
+        return Ok(Finding::ok("session", format!("{id}: {} read", plural(known.marks_total(), "file"))));
     };
     let message = format!("{id}: {warning}");
     let again = "Read the files again that you mean to change.";

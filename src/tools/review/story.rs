@@ -264,7 +264,8 @@ fn only_read(
     let mut changed: BTreeSet<&[u8]> =
         own.flat_map(|step| &step.paths).map(|change| change.path.as_slice()).collect();
     changed.extend(entries.values().flat_map(|entry| &entry.files).map(|file| file.path.as_bytes()));
-    let read = known.marks().iter().map(|mark| &mark.path).chain(known.compacted());
+    let marks = known.marks();
+    let read = marks.iter().map(|mark| &mark.path).chain(known.compacted());
     let read: BTreeSet<String> =
         read.filter(|path| !changed.contains(path.as_bytes())).map(ToString::to_string).collect();
     read.into_iter().collect()

@@ -157,7 +157,8 @@ impl Items {
             .filter(|change| look.is_change(change))
             .map(|change| (change.path.clone(), change))
             .collect();
-        let seen = session.marks().iter().map(|mark| &mark.path);
+        let marks = session.marks();
+        let seen = marks.iter().map(|mark| &mark.path);
         let all: BTreeSet<&WorkspacePath> =
             seen.chain(session.compacted()).chain(net.keys()).filter(is_wanted).collect();
         let paths = all.into_iter().cloned().collect();
@@ -207,7 +208,7 @@ impl Items {
     fn item(&self, look: &mut Look<'_>, path: &WorkspacePath) -> PathStatus {
         let mark = self.session.mark(path);
         let (state, lines) = match mark {
-            Some(mark) => look.at_mark(mark),
+            Some(mark) => look.at_mark(&mark),
             None if self.session.was_compacted(path) => (ReadState::Compacted, None),
             None => (ReadState::Unread, None),
         };

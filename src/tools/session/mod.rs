@@ -401,7 +401,7 @@ fn list(
         let listed = ListedSession {
             session: known.id.to_string(),
             time: time_text(known.time),
-            read: found.as_ref().map(|session| session.marks().len()),
+            read: found.as_ref().map(SessionState::marks_total),
             changes: found.as_ref().map(changes),
             current: known.id == *engine.session(),
         };
@@ -436,13 +436,13 @@ fn forget(
     let change = |session: &mut SessionState| match request.action {
         Action::Forget => paths.iter().map(|path| session.forget_below(path).len()).sum(),
         Action::End => {
-            let read = session.marks().len();
+            let read = session.marks_total();
             let ended = session.after().map_or(0, |ended| ended.seq);
             session.end(last.unwrap_or_default().max(session.seq).max(ended));
             read
         }
         _ => {
-            let read = session.marks().len();
+            let read = session.marks_total();
             session.compact();
             read
         }

@@ -1,8 +1,8 @@
 //! State files of sessions: read without a lock, written under one.
 //!
-//! A file has one line per state; the last one counts. A small state is appended: that neither creates nor frees a
-//! file. When there is no room left, the file is replaced by one with only the newest state. An incomplete line is a
-//! leftover of a killed call or a power failure, and the line before it counts.
+//! A file has one line per state; the last one counts. A state is appended, with the blocks of marks that it names: that
+//! neither creates nor frees a file. When there is no room left, the file is replaced by one with only the newest state
+//! and its marks. An incomplete line is a leftover of a killed call or a power failure, and the state before it counts.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,8 +12,10 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
 
 use super::read_record::ReadRecord;
+use super::read_tree::{Damaged, FILE_BYTES_MAX};
 use super::state::{SessionId, SessionState, parse_newest};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
@@ -23,10 +25,17 @@ use crate::engine::workspace::stat_cache::Fingerprint;
 use crate::error::Error;
 use crate::sha256::Sha256;
 
-/// Largest state file, in bytes: some 100,000 marks; beyond it the oldest are dropped.
-const FILE_BYTES_MAX: u64 = 32 << 20;
-/// Size up to which states are appended, in bytes: reading that much costs less than replacing the file.
-const GROWN_BYTES_MAX: u64 = 32 << 10;
+/// Size up to which states are appended, in bytes, if most of the file is of earlier states: reading that much costs
+/// less than replacing the file.
+const GROWN_BYTES_MAX: u64 = END_BYTES as u64;
+/// Size of the end of a file in which its newest state is looked for first, in bytes.
+const END_BYTES: usize = 32 << 10;
+/// Part of the bytes of a file that are of its newest state.
+const USED_PART: u64 = 2;
+/// Largest file that is read, in bytes.
+const READ_BYTES_MAX: u64 = USED_PART * FILE_BYTES_MAX + GROWN_BYTES_MAX;
+/// Size of a line from which its marks are stored in the tree, in bytes.
+const LINE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of memory for each byte of a session's file.
 const BYTES_A_BYTE: usize = 2;
 /// Folder of the state files.
@@ -66,32 +75,93 @@ fn load_or(
     if let Some(known) = state.known(&path, folder.as_fd()) {
         return Ok((known, None));
     }
-    let (bytes, file, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
-        Ok(None) => return Ok((Arc::default(), None)),
-        // A power failure may leave zeros in an unsynced file: the caller has to read its files again, as the gate
-        // will say.
-        Ok(Some((bytes, ..))) if bytes.iter().all(|byte| *byte == 0) => {
-            return Ok((Arc::default(), None));
+    match read_newest(folder.as_fd(), OsStr::new(&name), &state.shown(&path)) {
+        Ok(None) => Ok((Arc::default(), None)),
+        Ok(Some(Newest { session: Some(session), file, stat })) => {
+            let session = Arc::new(session);
+            keep(state, &name, &session, file, stat);
+            Ok((session, None))
         }
-        Ok(Some(read)) => read,
-        Err(source) if fs::is_unfit(&source) => {
-            return Ok((Arc::default(), Some(damaged(&folder, &name))));
+        Ok(Some(_)) => Ok((Arc::default(), Some(damaged(&folder, &name)))),
+        Err(Unread::Io(source)) if fs::is_unfit(&source) => {
+            Ok((Arc::default(), Some(damaged(&folder, &name))))
         }
-        Err(source) => return Err(Error::io("read", state.shown(&path), source)),
-    };
-    if let Some(session) = parse_newest(&bytes, &state.shown(&path))?.map(Arc::new) {
-        keep(state, &name, &session, file, stat, bytes.len());
-        Ok((session, None))
-    } else {
-        Ok((Arc::default(), Some(damaged(&folder, &name))))
+        Err(Unread::Io(source)) => Err(Error::io("read", state.shown(&path), source)),
+        Err(Unread::Refused(error)) => Err(error),
     }
 }
 
-/// Caches the content of a state file of that name and size, so that it need not be read again while it is unchanged.
-fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat, bytes: usize) {
+/// Newest state in a file.
+struct Newest {
+    /// The state; `None` if it is damaged.
+    session: Option<SessionState>,
+    /// The file.
+    file: File,
+    /// Its stat.
+    stat: Stat,
+}
+
+/// Reason why a file has no state that counts.
+enum Unread {
+    /// Error of the OS.
+    Io(std::io::Error),
+    /// It was written by a newer version.
+    Refused(Error),
+}
+
+impl<E: Into<std::io::Error>> From<E> for Unread {
+    fn from(source: E) -> Self {
+        Self::Io(source.into())
+    }
+}
+
+/// Reads the newest state in a file; `None` if the file is missing or empty.
+fn read_newest(folder: BorrowedFd<'_>, name: &OsStr, shown: &str) -> Result<Option<Newest>, Unread> {
+    let file = match fs::open_at(folder, name, fs::READ) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if !fs::is_regular(&stat) {
+        return Err(Errno::INVAL.into());
+    }
+    let mut session = parse_end(&file, fs::size_of(&stat), shown)?;
+    if session.is_none() {
+        let bytes = fs::read_to_end(&file, fs::size_of(&stat), READ_BYTES_MAX)?;
+        // A power failure may leave zeros in an unsynced file: the caller has to read its files again, as the gate
+        // will say.
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        session = parse_newest(&bytes, shown).map_err(Unread::Refused)?;
+    }
+    if let Some(session) = &mut session {
+        session.open_tree(&file)?;
+    }
+    Ok(Some(Newest { session, file, stat }))
+}
+
+/// Returns the newest state in the last lines of a file that is larger than these; `None` if they have none.
+fn parse_end(file: &File, size: u64, shown: &str) -> Result<Option<SessionState>, Unread> {
+    let Some(start) = size.checked_sub(GROWN_BYTES_MAX).filter(|_| size <= READ_BYTES_MAX) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; END_BYTES];
+    // Another call may have replaced a partial line.
+    if file.read_exact_at(&mut bytes, start).is_err() {
+        return Ok(None);
+    }
+    let whole_lines = memchr::memchr(b'\n', &bytes).and_then(|end| bytes.get(end + 1..)).unwrap_or_default();
+    parse_newest(whole_lines, shown).map_err(Unread::Refused)
+}
+
+/// Caches the state in a file of that name, so that it need not be read again while it is unchanged.
+fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat) {
+    let bytes = fs::size_of(&stat).saturating_sub(session.stored_bytes());
     let mut looks = Fingerprint::default();
     looks.at_own(name, file, stat);
-    let bytes = bytes.saturating_mul(BYTES_A_BYTE);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_mul(BYTES_A_BYTE);
     state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
 }
 
@@ -141,51 +211,87 @@ fn write(
     let mut session = Arc::unwrap_or_clone(session);
     session.begin_again();
     change(&mut session);
-    let mut bytes = line_of(&session)?;
-    while bytes.len() as u64 > FILE_BYTES_MAX && session.drop_oldest() {
-        bytes = line_of(&session)?;
-    }
     let name = format!("{id}.lbx");
-    let grown = if earlier == Earlier::Stay { add(&folder, &name, &bytes) } else { None };
-    let replace = || {
+    let damaged = session.is_damaged().then(|| set_aside(state, &folder, &name));
+    if damaged.is_some() {
+        session.drop_stored();
+    }
+    let grown = if earlier == Earlier::Stay { add(&folder, &name, &mut session) } else { None };
+    let (file, damaged) = if let Some(file) = grown {
+        (file, damaged)
+    } else {
+        let (bytes, later) = whole(state, &folder, &name, &mut session)?;
         let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
-        state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)
+        (state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)?, damaged.or(later))
     };
-    let file = grown.map_or_else(replace, Ok)?;
+    // A new file cannot be read, so the next call opens its tree.
     if state.keeps_for_others()
+        && session.has_open_tree()
         && let Ok(stat) = rustix::fs::fstat(&file)
     {
-        keep(state, &name, &Arc::new(session), file, stat, bytes.len());
+        keep(state, &name, &Arc::new(session), file, stat);
     }
-    Ok(warning)
+    Ok(warning.or(damaged))
 }
 
-/// Formats a state as a line of its file.
-fn line_of(session: &SessionState) -> Result<Vec<u8>, Error> {
-    let mut line = serde_json::to_vec(session).map_err(|error| Error::internal(error.to_string()))?;
-    line.push(b'\n');
-    Ok(line)
+/// Returns the content of a new file for a state, with a warning if some of its marks were damaged.
+fn whole(
+    state: &State,
+    folder: &OwnedFd,
+    name: &str,
+    session: &mut SessionState,
+) -> Result<(Vec<u8>, Option<String>), Error> {
+    let mut warning = None;
+    loop {
+        let mut next = session.clone();
+        match next.whole(LINE_BYTES_MAX) {
+            Ok(bytes) if bytes.len() as u64 <= FILE_BYTES_MAX || !session.drop_oldest() => {
+                *session = next;
+                return Ok((bytes, warning));
+            }
+            Ok(_) => {}
+            Err(Damaged) if warning.is_none() => {
+                warning = Some(set_aside(state, folder, name));
+                session.drop_stored();
+            }
+            Err(Damaged) => return Err(Error::internal("the state of the session cannot be formatted")),
+        }
+    }
 }
 
-/// Appends a line to a state file; `None` if it has to be replaced. The caller holds the session's lock.
-fn add(folder: &OwnedFd, name: &str, line: &[u8]) -> Option<File> {
+/// Appends a state to its file; `None` if that has to be replaced. The caller holds the session's lock.
+fn add(folder: &OwnedFd, name: &str, session: &mut SessionState) -> Option<File> {
     let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), fs::ADD).ok()?);
     let stat = rustix::fs::fstat(&file).ok()?;
     let size = fs::size_of(&stat);
     // A file with another name may be someone else's too.
     let is_alone = fs::is_regular(&stat) && stat.st_nlink == 1;
-    if !is_alone || size == 0 || size.saturating_add(line.len() as u64) >= GROWN_BYTES_MAX {
+    if !is_alone || size == 0 {
         return None;
     }
     let mut last = [0];
     file.read_exact_at(&mut last, size - 1).ok()?;
-    let ended = if last == *b"\n" { line.to_vec() } else { [b"\n", line].concat() };
-    if (&file).write_all(&ended).is_err() {
+    let mut bytes = if last == *b"\n" { Vec::new() } else { b"\n".to_vec() };
+    let mut next = session.clone();
+    bytes.extend(next.appended(size + bytes.len() as u64, LINE_BYTES_MAX).ok()?);
+    let grown = size.saturating_add(bytes.len() as u64);
+    if grown >= grown_bytes_max(next.stored_bytes()) {
+        return None;
+    }
+    if (&file).write_all(&bytes).is_err() {
         // Truncate a partial line, so that the next one starts at its offset.
         let _ = rustix::fs::ftruncate(&file, size);
         return None;
     }
+    next.open_tree(&file).ok()?;
+    *session = next;
     Some(file)
+}
+
+/// Returns the size up to which states are appended to a file with that many bytes of stored marks.
+const fn grown_bytes_max(stored: u64) -> u64 {
+    // A small file is replaced often, which costs little.
+    if stored < GROWN_BYTES_MAX * 3 / 4 { GROWN_BYTES_MAX } else { USED_PART.saturating_mul(stored) }
 }
 
 /// A session with a state file.
@@ -223,8 +329,7 @@ pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
 pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     let folder = state.find_folder(FOLDER).ok()??;
     let name = format!("{id}.lbx");
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
-    parse_newest(&bytes, &state.shown(&format!("{FOLDER}/{name}"))).ok()?
+    read_newest(folder.as_fd(), OsStr::new(&name), &state.shown(&format!("{FOLDER}/{name}"))).ok()??.session
 }
 
 /// Returns the name of a session's lock.

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs::File;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::read_record::{Lines, ReadRecord};
+use super::read_tree::{self, Changes, Damaged, ReadTree, Root};
 use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -62,8 +65,14 @@ impl fmt::Display for SessionId {
 
 /// Largest number of a change: lbx writes no larger ones.
 pub const SEQ_MAX: u64 = 1 << 48;
-/// Version of the state file that this code writes.
-const VERSION: u32 = 1;
+/// Newest version of a state that this code reads.
+const VERSION: u32 = 2;
+/// Version of a state that holds all its marks: the first one.
+const VERSION_WHOLE: u32 = 1;
+/// Most marks that a state holds itself; with more, all are stored in the tree.
+const HELD_MAX: usize = 24;
+/// Start of each line of a block, which no state begins with.
+const BLOCK_START: &[u8] = b"{\"path\":";
 /// Most paths that are remembered after a compaction.
 const COMPACTED_MAX: usize = 1000;
 /// Most digests of bytes that stay out of snapshots.
@@ -81,9 +90,18 @@ pub struct SessionState {
     /// Number of the session's last change; 0 before the first.
     #[serde(default)]
     pub seq: u64,
-    /// Read records, by path.
+    /// Newest read records, by path: all of them, or those that the tree does not have yet.
     #[serde(default)]
     marks: Vec<ReadRecord>,
+    /// Paths whose records in the tree no longer count.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    forgotten: BTreeSet<WorkspacePath>,
+    /// Root of the tree of the other read records, which is in the file too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stored: Option<Root>,
+    /// That tree.
+    #[serde(skip)]
+    tree: Option<Arc<ReadTree>>,
     /// Last changes, so that a repeated request is recognized without reading the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     recent: Vec<Made>,
@@ -126,9 +144,12 @@ pub struct Ended {
 impl Default for SessionState {
     fn default() -> Self {
         Self {
-            version: VERSION,
+            version: VERSION_WHOLE,
             seq: 0,
             marks: Vec::new(),
+            forgotten: BTreeSet::new(),
+            stored: None,
+            tree: None,
             recent: Vec::new(),
             compacted: BTreeSet::new(),
             withheld: Vec::new(),
@@ -142,20 +163,41 @@ impl Default for SessionState {
 impl SessionState {
     /// Returns the read record of `path`.
     #[must_use]
-    pub fn mark(&self, path: &WorkspacePath) -> Option<&ReadRecord> {
-        let at = self.marks.binary_search_by(|mark| mark.path.cmp(path)).ok()?;
-        self.marks.get(at)
+    pub fn mark(&self, path: &WorkspacePath) -> Option<ReadRecord> {
+        match self.held(path) {
+            Ok(at) => self.marks.get(at).cloned(),
+            Err(_) if self.forgotten.contains(path) => None,
+            Err(_) => self.tree.as_ref()?.find(path),
+        }
+    }
+
+    /// Returns the index of a mark that the state holds itself, or the one that it would have.
+    fn held(&self, path: &WorkspacePath) -> Result<usize, usize> {
+        self.marks.binary_search_by(|mark| mark.path.cmp(path))
     }
 
     /// Returns all marks, by path.
     #[must_use]
-    pub fn marks(&self) -> &[ReadRecord] {
-        &self.marks
+    pub fn marks(&self) -> Vec<ReadRecord> {
+        let Some(tree) = &self.tree else { return self.marks.clone() };
+        let stored = tree.all().into_iter().filter(|mark| !self.forgotten.contains(&mark.path));
+        let all = stored.chain(self.marks.iter().cloned()).map(|mark| (mark.path.clone(), mark));
+        all.collect::<BTreeMap<_, _>>().into_values().collect()
+    }
+
+    /// Returns the number of marks.
+    #[must_use]
+    pub fn marks_total(&self) -> usize {
+        let Some(tree) = &self.tree else { return self.marks.len() };
+        let is_stored = |path: &&WorkspacePath| tree.find(path).is_some();
+        let replaced = self.marks.iter().map(|mark| &mark.path).chain(&self.forgotten).filter(is_stored);
+        (tree.len() + self.marks.len()).saturating_sub(replaced.count())
     }
 
     /// Sets the mark for its path.
     pub fn set_mark(&mut self, mark: ReadRecord) {
-        match self.marks.binary_search_by(|known| known.path.cmp(&mark.path)) {
+        self.forgotten.remove(&mark.path);
+        match self.held(&mark.path) {
             Ok(at) => {
                 if let Some(known) = self.marks.get_mut(at) {
                     *known = mark;
@@ -168,8 +210,11 @@ impl SessionState {
     /// Removes marks of paths, then sets marks: efficient for many.
     pub fn exchange_marks(&mut self, forgotten: &[WorkspacePath], set: Vec<ReadRecord>) {
         if !forgotten.is_empty() {
-            let forgotten: BTreeSet<&WorkspacePath> = forgotten.iter().collect();
-            self.marks.retain(|mark| !forgotten.contains(&mark.path));
+            let gone: BTreeSet<&WorkspacePath> = forgotten.iter().collect();
+            self.marks.retain(|mark| !gone.contains(&mark.path));
+            if self.tree.is_some() {
+                self.forgotten.extend(forgotten.iter().cloned());
+            }
         }
         if set.len() <= SET_ONE_BY_ONE {
             set.into_iter().for_each(|mark| self.set_mark(mark));
@@ -178,14 +223,100 @@ impl SessionState {
         let mut all: BTreeMap<WorkspacePath, ReadRecord> =
             std::mem::take(&mut self.marks).into_iter().map(|mark| (mark.path.clone(), mark)).collect();
         all.extend(set.into_iter().map(|mark| (mark.path.clone(), mark)));
+        self.forgotten.retain(|path| !all.contains_key(path));
         self.marks = all.into_values().collect();
+    }
+
+    /// Opens the tree of its other marks, in the file that it was read from.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub(super) fn open_tree(&mut self, file: &File) -> std::io::Result<()> {
+        self.tree = match self.stored.clone() {
+            Some(root) => Some(Arc::new(ReadTree::new(file.try_clone()?, root))),
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// Returns true if all marks can be looked up.
+    pub(super) fn has_open_tree(&self) -> bool {
+        self.stored.is_none() || self.tree.is_some()
+    }
+
+    /// Returns true if a block of the tree was damaged.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.tree.as_ref().is_some_and(|tree| tree.is_damaged())
+    }
+
+    /// Returns the bytes of the tree.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        self.stored.as_ref().map_or(0, Root::stored_bytes)
+    }
+
+    /// Forgets the marks that are in the tree.
+    pub(super) fn drop_stored(&mut self) {
+        (self.stored, self.tree) = (None, None);
+        self.forgotten.clear();
+    }
+
+    /// Takes all marks out of the tree.
+    fn hold_all(&mut self) {
+        self.marks = self.marks();
+        self.drop_stored();
+    }
+
+    /// Moves the marks that it holds into the tree if they are many, or its line has more than `line_bytes_max` bytes;
+    /// returns the new blocks, which are to be written at the place `at` of the file, and its line.
+    pub(super) fn appended(&mut self, at: u64, line_bytes_max: usize) -> Result<Vec<u8>, Damaged> {
+        let line = self.line()?;
+        let held = self.marks.len() + self.forgotten.len();
+        if held <= HELD_MAX && (held == 0 || line.len() <= line_bytes_max) {
+            return Ok(line);
+        }
+        let changes = self.take_held();
+        let (root, mut bytes) = read_tree::updated(self.tree.as_deref(), changes, at)?;
+        self.stored = root;
+        bytes.extend(self.line()?);
+        Ok(bytes)
+    }
+
+    /// Returns the content of a new file.
+    pub(super) fn whole(&mut self, line_bytes_max: usize) -> Result<Vec<u8>, Damaged> {
+        if self.marks_total() <= HELD_MAX {
+            self.hold_all();
+            let line = self.line()?;
+            if line.len() <= line_bytes_max || self.marks.is_empty() {
+                return Ok(line);
+            }
+        }
+        let changes = self.take_held();
+        let (root, mut bytes) = read_tree::rebuilt(self.tree.as_deref(), changes)?;
+        (self.stored, self.tree) = (root, None);
+        bytes.extend(self.line()?);
+        Ok(bytes)
+    }
+
+    /// Takes the changes that the tree does not have.
+    fn take_held(&mut self) -> Changes {
+        let forgotten = std::mem::take(&mut self.forgotten).into_iter().map(|path| (path, None));
+        let set = std::mem::take(&mut self.marks).into_iter().map(|mark| (mark.path.clone(), Some(mark)));
+        forgotten.chain(set).collect()
+    }
+
+    /// Formats it as a line of its file.
+    fn line(&mut self) -> Result<Vec<u8>, Damaged> {
+        self.version = if self.stored.is_some() { VERSION } else { VERSION_WHOLE };
+        let mut line = serde_json::to_vec(self).map_err(|_| Damaged)?;
+        line.push(b'\n');
+        Ok(line)
     }
 
     /// Adds a mark; joins its lines to those shown before of the same bytes.
     pub fn add_mark(&mut self, mut seen: ReadRecord) {
         match self.mark(&seen.path) {
             Some(known) if known.sha256 == seen.sha256 => {
-                let mut mark = known.clone();
+                let mut mark = known;
                 mark.show(&seen.lines);
                 (seen.lines, seen.numbers, seen.earlier) = (mark.lines, mark.numbers, mark.earlier);
             }
@@ -230,6 +361,12 @@ impl SessionState {
         self.after
     }
 
+    /// Returns the number of its last change, or of the last one of an earlier session of its name; 0 for none.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.seq.max(self.after.map_or(0, |ended| ended.seq))
+    }
+
     /// Marks the session as used again after its end, if it had one.
     pub fn begin_again(&mut self) {
         self.ended = false;
@@ -265,6 +402,7 @@ impl SessionState {
 
     /// Removes all marks, since the files are no longer in the caller's context; remembers the paths of the newest.
     pub fn compact(&mut self) {
+        self.hold_all();
         let mut marks = std::mem::take(&mut self.marks);
         marks.sort_by_key(|mark| std::cmp::Reverse(mark.time));
         let room = COMPACTED_MAX.saturating_sub(marks.len());
@@ -274,6 +412,7 @@ impl SessionState {
 
     /// Removes the marks of `path` and everything below it; returns the paths that had marks.
     pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
+        self.hold_all();
         let (gone, kept): (Vec<ReadRecord>, Vec<ReadRecord>) =
             std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
         self.marks = kept;
@@ -286,6 +425,7 @@ impl SessionState {
 
     /// Removes the older half of the marks, for a state file that is too large; returns true if there were any.
     pub(super) fn drop_oldest(&mut self) -> bool {
+        self.hold_all();
         let mut times: Vec<u64> = self.marks.iter().map(|mark| mark.time).collect();
         times.sort_unstable();
         let before = self.marks.len();
@@ -298,25 +438,25 @@ impl SessionState {
         });
         self.marks.len() < before
     }
-
-    /// Removes the mark of `path`; returns true if there was one.
-    pub fn forget(&mut self, path: &WorkspacePath) -> bool {
-        let before = self.marks.len();
-        self.marks.retain(|mark| mark.path != *path);
-        self.marks.len() < before
-    }
 }
 
-/// Returns the newest state in `bytes`, the content of the file `shown`, which has one per line; `None` if it is
-/// damaged. Ignores an incomplete last line.
+/// Returns the newest state in `bytes`, the end of the file `shown`, which has states and blocks as lines; `None` if it
+/// is damaged. Ignores an incomplete last line, and blocks that no state follows.
 pub(super) fn parse_newest(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
-    let (earlier, newest) = last_line(bytes.strip_suffix(b"\n").unwrap_or(bytes));
-    match parse(newest, shown)? {
-        None if !bytes.ends_with(b"\n") => {
-            earlier.map_or(Ok(None), |earlier| parse(last_line(earlier).1, shown))
-        }
-        found => Ok(found),
+    let is_block = |line: &[u8]| line.starts_with(BLOCK_START);
+    let (mut earlier, newest) = last_line(bytes.strip_suffix(b"\n").unwrap_or(bytes));
+    let found = if is_block(newest) { None } else { parse(newest, shown)? };
+    if found.is_some() || (bytes.ends_with(b"\n") && !is_block(newest)) {
+        return Ok(found);
     }
+    while let Some(rest) = earlier {
+        let (before, line) = last_line(rest);
+        if !is_block(line) {
+            return parse(line, shown);
+        }
+        earlier = before;
+    }
+    Ok(None)
 }
 
 /// Returns the last line, and everything before it.
@@ -402,7 +542,7 @@ mod tests {
         let session = parse(text.as_bytes(), "s").unwrap().unwrap();
         assert_eq!(session.seq, 3);
         assert!(serde_json::to_string(&session).unwrap().contains(r#""later":{"x":1}"#));
-        assert!(parse(b"{\"version\":2}", "s").is_err());
+        assert!(parse(b"{\"version\":3}", "s").is_err());
         assert!(parse(b"{\"version\":1,\"marks\":7}", "s").unwrap().is_none());
         assert!(parse(b"", "s").unwrap().is_none());
         assert!(parse(br#"{"version":1,"seq":18446744073709551615}"#, "s").unwrap().is_none());
