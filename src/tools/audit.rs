@@ -91,7 +91,13 @@ impl Tool for Audit {
         let named = engine.named_session().cloned();
         let is_of_session =
             |record: &AuditRecord| named.as_ref().is_none_or(|session| session.as_str() == record.session);
-        let (records, broken) = match State::find(&engine.workspace)? {
+        let state = State::find(&engine.workspace)?;
+        if let Some(state) = state.as_ref().filter(|_| path.is_none() && named.is_none() && !request.verify)
+            && let Some(response) = newest(engine.policy(), state, &request)?
+        {
+            return Ok(response);
+        }
+        let (records, broken) = match state {
             Some(state) => audit::read(&state, &mut |record| is_of_path(record) && is_of_session(record))?,
             None => (Vec::new(), None),
         };
@@ -105,7 +111,7 @@ impl Tool for Audit {
         if let Some(session) = named.as_ref().filter(|_| records.is_empty()) {
             targets::session_must_be_known(engine, session)?;
         }
-        Ok(page(engine.policy(), &records, &request))
+        Ok(page(engine.policy(), records.iter().rev(), records.len(), &request))
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -180,28 +186,47 @@ fn shorten_files(record: &mut Value) {
     }
 }
 
-/// Returns the requested part of the records.
-fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response {
-    let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
-    let limit = match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
+/// Returns the requested part of all records, if the end of the log has it.
+fn newest(policy: &Policy, state: &State, request: &Request) -> Result<Option<Response>, Error> {
+    let last = request.offset.unwrap_or(0).saturating_add(limit_of(policy, request));
+    let found = if last <= PAGE_RECORDS_MAX { audit::newest_page(state, last)? } else { None };
+    Ok(found.map(|(records, total)| page(policy, records.iter(), total, request)))
+}
+
+/// Returns the number of records that a request asks for.
+fn limit_of(policy: &Policy, request: &Request) -> usize {
+    match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
         0 => usize::MAX,
         limit => limit,
-    };
-    let wanted = records.iter().rev().skip(offset).take(limit).map(audit::as_value);
+    }
+}
+
+/// Returns the requested part of `total` records, which come newest first.
+fn page<'a>(
+    policy: &Policy,
+    newest: impl Iterator<Item = &'a AuditRecord>,
+    total: usize,
+    request: &Request,
+) -> Response {
+    let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
+    let wanted = newest.skip(offset).take(limit_of(policy, request)).map(audit::as_value);
     let mut shown = fitting(bytes_max, wanted, |value| value.to_string().len());
     for value in shown.iter_mut().filter(|value| bytes_max > 0 && value.to_string().len() > bytes_max) {
         shorten_files(value);
     }
     let next = offset + shown.len();
-    let truncated = next < records.len();
+    let truncated = next < total;
     Response {
-        total: records.len(),
+        total,
         truncated,
         next_offset: truncated.then_some(next),
         verified: request.verify.then_some(true),
         records: shown,
     }
 }
+
+/// Most records that are read from the end of the log.
+const PAGE_RECORDS_MAX: usize = 10_000;
 
 /// Outcome of a successful call.
 const OK: &str = "ok";

@@ -15,6 +15,7 @@ use crate::engine::change::record;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
 use crate::engine::history::turns::Turns;
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::snapshot::SessionAt;
 use crate::engine::store::session::SessionId;
@@ -168,8 +169,8 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
 fn before_turn(engine: &Engine, number: u64) -> Result<SessionAt, Error> {
     let session = engine.session().to_string();
     let state = State::find(&engine.workspace)?;
-    let numbers = state.as_ref().map(|state| journal::history(state, &session)).transpose()?;
-    let newest = numbers.unwrap_or_default().last().copied();
+    let numbers = state.as_ref().map(|state| Numbers::of(state, &session)).transpose()?;
+    let newest = numbers.unwrap_or_default().newest()?;
     match state.filter(|_| newest.is_some_and(|newest| newest >= number)) {
         Some(state) => {
             let turn = Turns::load(&state, &session)?.of(number);
@@ -190,7 +191,7 @@ fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Journa
     };
     let history = History::load(state, &at.session)?;
     let (mut entries, mut damaged) = (Vec::new(), BTreeSet::new());
-    for seq in journal::history(state, &at.session)?.into_iter().rev().filter(|seq| *seq > at.seq) {
+    for seq in Numbers::of(state, &at.session)?.since(at.seq + 1)?.into_iter().rev() {
         match journal::done_entry(state, &at.session, seq)? {
             Some(entry) => entries.push(entry),
             None => drop(damaged.insert(seq)),

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::stacks::{self, MovedPath};
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::snapshot::{Query, Store};
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
-use crate::engine::{Engine, journal};
 use crate::error::{Error, ErrorKind, text};
 use crate::text::similarity;
 
@@ -212,7 +213,8 @@ pub fn lost_state(engine: &Engine) -> Option<String> {
     let newest = store.newest().ok()??;
     let shown = store.session_at(&newest, Some(session.as_str())).ok()??.seq;
     let state = State::find(&engine.workspace).ok()?;
-    let recorded = state.as_ref().and_then(|state| journal::history(state, session.as_str()).ok()?.pop());
+    let newest = |state: &State| Numbers::of(state, session.as_str()).ok()?.newest().ok()?;
+    let recorded = state.as_ref().and_then(newest);
     let counted = state.as_ref().and_then(|state| session::peek(state, session)).map(|known| known.seq);
     (recorded.max(counted).unwrap_or(0) < shown).then(|| {
         format!(

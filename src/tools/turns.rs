@@ -10,6 +10,7 @@ use super::{Paint, Text, targets};
 use crate::engine::Engine;
 use crate::engine::history::stacks::direction_of;
 use crate::engine::history::turns::{Turn, Turns};
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::{self, JournalEntry};
 use crate::engine::store::state::State;
 use crate::error::Error;
@@ -157,8 +158,10 @@ struct Cursor<'a> {
     session: String,
     /// Its turns.
     turns: Turns,
-    /// Numbers that are not read yet, ascending.
-    numbers: Vec<u64>,
+    /// Numbers of its changes.
+    numbers: Numbers,
+    /// Number below which those are that are not read yet.
+    below: u64,
     /// Records that are read, newest first, without steps and bytes: they tell which changes are undone.
     read: Vec<JournalEntry>,
     /// Newest turn that is not listed yet, with its changes, oldest first.
@@ -171,8 +174,9 @@ fn cursors<'a>(engine: &Engine, state: &'a State) -> Result<Vec<Cursor<'a>>, Err
     sessions.retain(|session| engine.named_session().is_none_or(|named| named.as_str() == session));
     sessions.sort();
     let cursor = |session: String| {
-        let (turns, numbers) = (Turns::load(state, &session)?, journal::history(state, &session)?);
-        let mut cursor = Cursor { state, session, turns, numbers, read: Vec::new(), next: None };
+        let (turns, numbers) = (Turns::load(state, &session)?, Numbers::of(state, &session)?);
+        let (read, below) = (Vec::new(), u64::MAX);
+        let mut cursor = Cursor { state, session, turns, numbers, below, read, next: None };
         cursor.advance()?;
         Ok(cursor)
     };
@@ -188,10 +192,11 @@ impl Cursor<'_> {
 
     /// Reads the next turn that has changes.
     fn advance(&mut self) -> Result<(), Error> {
-        while let Some(newest) = self.numbers.last().copied() {
+        while let Some(newest) = self.numbers.before(self.below)? {
             let turn = self.turns.of(newest);
             let mut changes = Vec::new();
-            while let Some(seq) = self.numbers.pop_if(|seq| turn.holds(*seq)) {
+            while let Some(seq) = self.numbers.before(self.below)?.filter(|seq| turn.holds(*seq)) {
+                self.below = seq;
                 let Some(entry) = journal::done_entry(self.state, &self.session, seq)? else { continue };
                 let mut light = JournalEntry::new(String::new(), "", &entry.tool, seq, entry.time);
                 (light.reverts, light.takes_back) = (entry.reverts.clone(), entry.takes_back.clone());

@@ -8,6 +8,7 @@ use super::Change;
 use super::executor::Executor;
 use super::open::{CheckedFile, Current};
 use super::shown_lines::body_of;
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::progress::Observed;
 use crate::engine::journal::{self, FileEntry, JournalEntry};
 use crate::engine::policy::Gate;
@@ -437,7 +438,9 @@ impl Change<'_> {
             return Ok(false);
         };
         let session = self.engine.session().as_str();
-        for seq in journal::history(state, session)?.into_iter().rev() {
+        let (numbers, mut next) = (Numbers::of(state, session)?, u64::MAX);
+        while let Some(seq) = numbers.before(next)? {
+            next = seq;
             let Some(entry) = journal::done_entry(state, session, seq)? else {
                 continue;
             };

@@ -213,7 +213,7 @@ impl Engine {
         };
         self.session_state = Arc::clone(&session);
         let id = unique_name("change");
-        let known = session.seq.max(session.after().map_or(0, |ended| ended.seq));
+        let known = session.last_seq();
         let seq = match &state {
             Some(state) => journal::next_number(state, self.session().as_str(), known)?,
             None => known + 1,

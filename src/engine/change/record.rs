@@ -434,9 +434,11 @@ impl Engine {
     #[must_use]
     pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
-        let backup = backup::find_in(&mut bundles, state, sha256).ok().flatten();
-        drop(bundles);
-        backup.or_else(|| find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
+        // Reading the whole history takes longest, so it comes last.
+        let backup = backup::find_near(&mut bundles, state, sha256).ok().flatten();
+        backup
+            .or_else(|| find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
+            .or_else(|| backup::find_in(&mut bundles, state, sha256).ok().flatten())
     }
 }
 

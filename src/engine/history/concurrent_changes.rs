@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::{self, FolderMode, JournalEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -24,7 +25,7 @@ impl RepoHeads {
     pub fn of(state: &State) -> Result<Self, Error> {
         let mut heads = BTreeMap::new();
         for session in journal::sessions(state)? {
-            let newest = journal::history(state, &session)?.last().copied().unwrap_or(0);
+            let newest = Numbers::of(state, &session)?.newest()?.unwrap_or(0);
             heads.insert(session, newest);
         }
         Ok(Self(heads))
@@ -38,7 +39,7 @@ impl RepoHeads {
         let mut entries = Vec::new();
         for session in journal::sessions(state)? {
             let known = self.0.get(&session).copied().unwrap_or(0);
-            for seq in journal::history(state, &session)?.into_iter().filter(|seq| *seq > known) {
+            for seq in Numbers::of(state, &session)?.since(known + 1)? {
                 entries.extend(journal::done_entry(state, &session, seq)?);
             }
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::replay::Direction;
 use super::session_diff::renames;
 use super::turns::Turn;
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -19,8 +20,8 @@ use crate::error::Error;
 pub struct History {
     /// Session that it belongs to.
     session: String,
-    /// Numbers of the session's entries, ascending.
-    numbers: Vec<u64>,
+    /// Numbers of the session's entries.
+    numbers: Numbers,
     /// Changes in effect that are not read yet.
     older: Older,
     /// Changes in effect that are read; the one made or redone last is at the end.
@@ -36,14 +37,20 @@ pub struct History {
 }
 
 /// Changes older than the oldest entry that is read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Older {
-    /// Number of entries older than that one.
-    left: usize,
+    /// Number below which the next one is.
+    below: u64,
     /// Changes that an undo or redo among the read entries has moved: their state is known.
     moved: BTreeSet<u64>,
     /// Older changes that come next, since they were redone.
     next: VecDeque<u64>,
+}
+
+impl Default for Older {
+    fn default() -> Self {
+        Self { below: u64::MAX, moved: BTreeSet::new(), next: VecDeque::new() }
+    }
 }
 
 impl History {
@@ -52,12 +59,11 @@ impl History {
     /// # Errors
     /// Returns the OS error.
     pub fn load(state: &State, session: &str) -> Result<Self, Error> {
-        let numbers = journal::history(state, session)?;
+        let numbers = Numbers::of(state, session)?;
         let mut history = Self { session: session.to_owned(), numbers, ..Self::default() };
-        history.older.left = history.numbers.len();
         // A change clears the redo stack, so every change before it is known from those in effect.
         let mut newest = Vec::new();
-        while let Some(seq) = history.older_number() {
+        while let Some(seq) = history.older_number()? {
             let Some(entry) = history.read(state, seq)? else {
                 history.damaged.insert(seq);
                 continue;
@@ -115,7 +121,7 @@ impl History {
 
     /// Removes the change `seq` from those in effect and returns it; `None` if it is no longer in the history.
     fn taken_from_done(&mut self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
-        if self.numbers.binary_search(&seq).is_err() {
+        if !self.numbers.has(seq) {
             return Ok(None);
         }
         loop {
@@ -138,7 +144,7 @@ impl History {
                 }
                 continue;
             }
-            let Some(seq) = self.older_number() else { return Ok(false) };
+            let Some(seq) = self.older_number()? else { return Ok(false) };
             if self.older.moved.contains(&seq) {
                 continue;
             }
@@ -160,9 +166,10 @@ impl History {
     }
 
     /// Returns the newest number not looked at yet.
-    fn older_number(&mut self) -> Option<u64> {
-        self.older.left = self.older.left.checked_sub(1)?;
-        self.numbers.get(self.older.left).copied()
+    fn older_number(&mut self) -> Result<Option<u64>, Error> {
+        let next = self.numbers.before(self.older.below)?;
+        self.older.below = next.unwrap_or(0);
+        Ok(next)
     }
 
     /// Returns an entry.
@@ -212,10 +219,10 @@ impl History {
         }
         // Older ones are not read, however many there are.
         let is_older = |history: &Self| {
-            let next = history.older.left.checked_sub(1).and_then(|at| history.numbers.get(at));
-            history.older.next.is_empty() && next.is_none_or(|seq| *seq < turn.first)
+            let next = history.numbers.before(history.older.below)?;
+            Ok::<_, Error>(history.older.next.is_empty() && next.is_none_or(|seq| seq < turn.first))
         };
-        while !is_older(self) && self.read_older(state)? {}
+        while !is_older(self)? && self.read_older(state)? {}
         Ok(self.done.iter().rev().filter(wanted).cloned().collect())
     }
 
@@ -224,9 +231,8 @@ impl History {
     /// # Errors
     /// Returns the OS error.
     pub fn since(&self, state: &State, first: u64) -> Result<Vec<JournalEntry>, Error> {
-        let at = self.numbers.partition_point(|seq| *seq < first);
-        let later = self.numbers.get(at..).unwrap_or_default().iter();
-        later.filter_map(|seq| self.read(state, *seq).transpose()).collect()
+        let later = self.numbers.since(first)?.into_iter();
+        later.filter_map(|seq| self.read(state, seq).transpose()).collect()
     }
 
     /// Returns the name of the session.
@@ -236,9 +242,11 @@ impl History {
     }
 
     /// Returns the newest number of the session; `None` if it has changed nothing.
-    #[must_use]
-    pub fn newest(&self) -> Option<u64> {
-        self.numbers.last().copied()
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn newest(&self) -> Result<Option<u64>, Error> {
+        self.numbers.newest()
     }
 
     /// Returns the change `seq`, if it is in effect, and those made or redone after it, oldest first.
@@ -285,8 +293,10 @@ impl History {
     /// # Errors
     /// Returns the OS error.
     pub fn merged(&self, state: &State, path: &WorkspacePath) -> Result<Option<Version>, Error> {
-        for seq in self.numbers.iter().rev() {
-            let Some(entry) = self.read(state, *seq)? else { continue };
+        let mut next = u64::MAX;
+        while let Some(seq) = self.numbers.before(next)? {
+            next = seq;
+            let Some(entry) = self.read(state, seq)? else { continue };
             if let Some(file) = entry.files.iter().rfind(|file| file.path == *path) {
                 return Ok(file.after.clone().filter(|_| entry.merged.contains(path)));
             }
@@ -362,8 +372,11 @@ pub struct MovedPath {
 /// # Errors
 /// Returns the OS error.
 pub fn moved_from(state: &State, session: &str, path: &WorkspacePath) -> Result<Option<MovedPath>, Error> {
-    let mut later: Vec<JournalEntry> = Vec::new();
-    for seq in journal::history(state, session)?.into_iter().rev().take(CHANGES_LOOKED_AT) {
+    let (numbers, mut later): (_, Vec<JournalEntry>) = (Numbers::of(state, session)?, Vec::new());
+    let mut next = u64::MAX;
+    for _ in 0..CHANGES_LOOKED_AT {
+        let Some(seq) = numbers.before(next)? else { break };
+        next = seq;
         let Some(entry) = journal::done_entry(state, session, seq)? else { continue };
         if let Some(to) = taken(path, &entry) {
             let to = later.iter().rev().fold(to, |to, entry| taken(&to, entry).unwrap_or(to));

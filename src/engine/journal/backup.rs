@@ -149,6 +149,15 @@ pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
 /// # Errors
 /// Returns the OS error.
 pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    let near = find_near(bundles, state, sha256)?;
+    near.map_or_else(|| inline_bytes(state, sha256, usize::MAX), |bytes| Ok(Some(bytes)))
+}
+
+/// Does the same, but searches only the newest entries for old bytes, and those that the call has read.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn find_near(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     if let Some(bytes) = bundles.find_opened(state, sha256)? {
         return Ok(Some(bytes));
     }
@@ -157,7 +166,7 @@ pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<O
     }
     match bundles.find(state, sha256)? {
         Some(bytes) => Ok(Some(bytes)),
-        None => inline_bytes(state, sha256),
+        None => inline_bytes(state, sha256, ENTRIES_NEAR),
     }
 }
 
@@ -295,21 +304,25 @@ impl InlineBackup {
     }
 }
 
-/// Returns the bytes with that SHA-256 from a journal entry; `None` if no entry holds them.
-///
-/// # Errors
-/// Returns the OS error.
-pub fn inline_bytes(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+/// Most entries that are searched for old bytes before other sources.
+const ENTRIES_NEAR: usize = 200;
+
+/// Returns the bytes with that SHA-256 from a journal entry; `None` if none of the `most` newest holds them.
+fn inline_bytes(state: &State, sha256: Sha256, most: usize) -> Result<Option<Vec<u8>>, Error> {
     // This very call may have added an entry since the others were read.
     for place in entries_in(state, OPEN_FOLDER)? {
         if let Some(bytes) = bytes_in(state, &place, sha256)? {
             return Ok(Some(bytes));
         }
     }
-    match state.in_call(|holders: &mut Holders| holders.of(state, sha256))? {
-        Some(place) => bytes_in(state, &place, sha256),
-        None => Ok(None),
+    while let Some(place) = state.in_call(|holders: &mut Holders| holders.of(state, sha256, most))? {
+        if let Some(bytes) = bytes_in(state, &place, sha256)? {
+            return Ok(Some(bytes));
+        }
+        // Its bytes are damaged: another entry may hold them too.
+        state.in_call(|holders: &mut Holders| holders.known.remove(&sha256));
     }
+    Ok(None)
 }
 
 /// Folder and name of an entry.
@@ -328,16 +341,36 @@ struct Holders {
     known: BTreeMap<Sha256, Place>,
     /// Entries not read yet, the newest last; `None` before the first search.
     waiting: Option<Vec<Place>>,
+    /// Number of entries that were read for a search.
+    searched: usize,
+}
+
+/// Notes that an entry holds old bytes: they are then found without a search.
+pub(super) fn note_holder(state: &State, (folder, name): (String, String), kept: &[InlineBackup]) {
+    if kept.is_empty() {
+        return;
+    }
+    let place = Place { folder, name };
+    state.in_call(|holders: &mut Holders| {
+        for kept in kept {
+            holders.known.entry(kept.sha256).or_insert_with(|| place.clone());
+        }
+    });
 }
 
 impl Holders {
-    /// Returns the newest entry that holds the bytes with that SHA-256.
-    fn of(&mut self, state: &State, sha256: Sha256) -> Result<Option<Place>, Error> {
+    /// Returns an entry that holds the bytes with that SHA-256, the newest of those that are not known yet; reads no more
+    /// than `most` entries in all searches.
+    fn of(&mut self, state: &State, sha256: Sha256, most: usize) -> Result<Option<Place>, Error> {
+        if let Some(known) = self.known.get(&sha256) {
+            return Ok(Some(known.clone()));
+        }
         let waiting = match &mut self.waiting {
             Some(waiting) => waiting,
             None => self.waiting.insert(entries(state)?),
         };
-        while !self.known.contains_key(&sha256) {
+        while !self.known.contains_key(&sha256) && self.searched < most {
+            self.searched += 1;
             let Some(place) = waiting.pop() else { return Ok(None) };
             for kept in backups_in(state, &place)?.into_iter().filter(|kept| kept.bytes().is_some()) {
                 self.known.entry(kept.sha256).or_insert_with(|| place.clone());
@@ -347,16 +380,22 @@ impl Holders {
     }
 }
 
-/// Returns the finished and stuck entries, the newest last: their names give the order.
+/// Returns the finished and stuck entries. The newest of each session are last, since a number says only how old a
+/// change is within its session.
 fn entries(state: &State) -> Result<Vec<Place>, Error> {
-    let mut all = entries_in(state, STUCK_FOLDER)?;
+    let mut folders = vec![entries_in(state, STUCK_FOLDER)?];
     if let Some(done) = state.find_folder(DONE_FOLDER)? {
         for session in names_in(&done)? {
-            all.extend(entries_in(state, &format!("{DONE_FOLDER}/{session}"))?);
+            folders.push(entries_in(state, &format!("{DONE_FOLDER}/{session}"))?);
         }
     }
-    all.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(all)
+    let mut all: Vec<(usize, Place)> = Vec::new();
+    for mut places in folders {
+        places.sort_by(|one, other| other.name.cmp(&one.name));
+        all.extend(places.into_iter().enumerate());
+    }
+    all.sort_by_key(|(age, _)| std::cmp::Reverse(*age));
+    Ok(all.into_iter().map(|(_, place)| place).collect())
 }
 
 /// Returns the entries in a folder of the journal.

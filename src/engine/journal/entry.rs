@@ -320,18 +320,19 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(last + 1);
     };
-    let is_given = |seq: u64| {
-        [history_name(seq), format!("{seq:0NUMBER_DIGITS$}{GIVEN}")]
-            .iter()
-            .any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
-    };
     // The session file may be lost, or could not be written.
-    if last == 0 || is_given(last + 1) {
+    if last == 0 || is_given(&folder, last + 1) {
         let given = names_in(&folder)?;
         let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
         return Ok(last.max(newest) + 1);
     }
     Ok(last + 1)
+}
+
+/// Returns true if a number was given, whether its change is in the history or not.
+pub(super) fn is_given(folder: &OwnedFd, seq: u64) -> bool {
+    let names = [history_name(seq), format!("{seq:0NUMBER_DIGITS$}{GIVEN}")];
+    names.iter().any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
 }
 
 /// Returns the number in a name of a session's history.
@@ -348,15 +349,19 @@ pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
     state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
 }
 
-/// Returns the numbers of the changes in a session's history, ascending.
+/// Returns the numbers of all changes in a session's history, ascending; [`Numbers`](super::numbers::Numbers) has the
+/// newest ones sooner.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
-    let Some(folder) = state.find_folder(&history_folder(session))? else {
-        return Ok(Vec::new());
-    };
-    let names = fs::names_in(&folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
+    let folder = state.find_folder(&history_folder(session))?;
+    folder.map_or_else(|| Ok(Vec::new()), |folder| numbers_in(&folder))
+}
+
+/// Returns the numbers of the changes in the folder of a history, ascending.
+pub(super) fn numbers_in(folder: &OwnedFd) -> Result<Vec<u64>, Error> {
+    let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| change_in(name.as_bytes())).collect();
     numbers.sort_unstable();
     Ok(numbers)

@@ -14,6 +14,7 @@ pub mod backup;
 pub mod bundle;
 mod entry;
 pub mod gc;
+pub mod numbers;
 pub mod progress;
 pub mod steps;
 
@@ -45,10 +46,15 @@ pub const LAYER_MARK: &str = ".layer";
 /// # Errors
 /// Returns the OS error.
 pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<JournalEntry>, Error> {
-    let Some(folder) = state.find_folder(&history_folder(session))? else {
+    let (below, name) = (history_folder(session), history_name(seq));
+    let Some(folder) = state.find_folder(&below)? else {
         return Ok(None);
     };
-    Ok(read_entry(state, &folder, &history_name(seq))?.filter(|entry| entry.seq == seq))
+    let entry = read_entry(state, &folder, &name)?.filter(|entry| entry.seq == seq);
+    if let Some(entry) = &entry {
+        backup::note_holder(state, (below, name), &entry.kept);
+    }
+    Ok(entry)
 }
 
 /// Returns the entry in a journal file; `None` if it is missing or damaged.
@@ -109,17 +115,19 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
 /// # Errors
 /// Returns the OS error.
 pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec<u64>, Error> {
-    let numbers = history(state, session)?;
-    let newest = numbers.get(numbers.len().saturating_sub(count)..).unwrap_or_default();
+    let (numbers, mut next) = (numbers::Numbers::of(state, session)?, u64::MAX);
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(Vec::new());
     };
     let mut damaged = Vec::new();
-    for seq in newest {
-        if matches!(read(state, &folder, &history_name(*seq))?, JournalFile::Damaged) {
-            damaged.push(*seq);
+    for _ in 0..count {
+        let Some(seq) = numbers.before(next)? else { break };
+        if matches!(read(state, &folder, &history_name(seq))?, JournalFile::Damaged) {
+            damaged.push(seq);
         }
+        next = seq;
     }
+    damaged.reverse();
     Ok(damaged)
 }
 

@@ -273,8 +273,7 @@ fn only_read(
 
 /// Returns the refused calls of a session, oldest first.
 fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
-    let (mut records, _) =
-        audit::read(state, &mut |record| record.session == session && record.outcome != "ok")?;
+    let mut records = audit::refused(state, session)?;
     records.drain(..records.len().saturating_sub(REFUSED_MAX));
     let refused = records.into_iter().map(|record| Refused {
         time: record.time,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::common::time_text;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::journal;
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::sandbox::caches;
 use crate::engine::store::session;
 use crate::engine::store::session::SessionState;
@@ -430,7 +430,7 @@ fn forget(
     let mut session = load(engine, state)?;
     let paths = places(engine, request)?;
     let last = match state {
-        Some(state) => journal::history(state, engine.session().as_str())?.pop(),
+        Some(state) => Numbers::of(state, engine.session().as_str())?.newest()?,
         None => None,
     };
     let change = |session: &mut SessionState| match request.action {

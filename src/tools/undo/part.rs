@@ -10,6 +10,7 @@ use crate::engine::history::rebase::{self, follow};
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
 use crate::engine::history::turns::Turns;
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, TakenBack, Version};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -69,11 +70,11 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
         later.iter().for_each(|later| follow(&mut entry, later));
         return Ok((history, entry));
     }
-    let numbers = journal::history(state, &session)?;
     let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
-        return Err(no_change(change.engine(), "seq", seq, numbers.last().copied()));
+        let newest = history.newest()?;
+        return Err(no_change(change.engine(), "seq", seq, newest));
     };
-    for later in numbers.into_iter().filter(|number| *number > seq) {
+    for later in Numbers::of(state, &session)?.since(seq + 1)? {
         if let Some(later) = journal::done_entry(state, &session, later)? {
             follow(&mut entry, &later);
         }
@@ -264,7 +265,7 @@ fn missing(engine: &Engine, number: u64, direction: Direction, history: &History
     if number == 0 {
         return nothing(engine, direction, None, history.damaged());
     }
-    let newest = history.newest();
+    let newest = history.newest().unwrap_or_default();
     if newest.is_none_or(|newest| newest < number) {
         return no_change(engine, "turn", number, newest);
     }

@@ -14,4 +14,4 @@ mod read;
 pub use append::{
     AuditFile, AuditRecord, Durable, PATHS_MAX, Pending, append, as_value, begin, short_why, time_text,
 };
-pub use read::{Broken, Cursor, has_change, newest, read, since};
+pub use read::{Broken, Cursor, has_change, newest, newest_page, read, refused, since};

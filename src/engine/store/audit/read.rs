@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use serde::Serialize;
 
-use super::append::{AuditRecord, check, parse};
+use super::append::{AuditRecord, Chained, check, parse};
 use super::append::{CURRENT, FILE_BYTES_MAX, FOLDER, Head, name_of, older};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -129,6 +129,67 @@ pub fn newest(state: &State, wanted: impl Fn(&AuditRecord) -> bool) -> Result<Ve
     let records = bytes.split(|byte| *byte == b'\n').rev();
     let records = records.filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
     Ok(records.filter(wanted).collect())
+}
+
+/// Returns the records of the refused calls of a session, oldest first; only these are parsed.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn refused(state: &State, session: &str) -> Result<Vec<AuditRecord>, Error> {
+    /// Field of the record of a call that was not refused. Within a text, its quotes would be escaped.
+    const OK: &[u8] = b"\"outcome\":\"ok\"";
+    let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
+    let mut records = Vec::new();
+    for name in older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]) {
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
+        let bytes = bytes.unwrap_or_default();
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let refused = lines.filter(|line| !line.is_empty() && memchr::memmem::find(line, OK).is_none());
+        let parsed = refused.filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
+        records.extend(parsed.filter(|record| record.session == session && record.outcome != "ok"));
+    }
+    Ok(records)
+}
+
+/// Returns the newest `count` records, newest first, and the number of all records; `None` if that takes the whole log:
+/// these records are in more than one file, or they do not fit together.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn newest_page(state: &State, count: usize) -> Result<Option<(Vec<AuditRecord>, usize)>, Error> {
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let Some(folder) = state.find_folder(FOLDER)? else { return Ok(None) };
+    let Some(head) = Head::read(&folder) else { return Ok(None) };
+    let Ok(file) = fs::open_at(folder.as_fd(), OsStr::new(CURRENT), fs::READ) else { return Ok(None) };
+    let (file, stat) = (std::fs::File::from(file), fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)));
+    let size = stat.ok().filter(fs::is_regular).map_or(0, |stat| fs::size_of(&stat)).min(FILE_BYTES_MAX);
+    let mut part = NEWEST_BYTES;
+    loop {
+        let start = size.saturating_sub(part);
+        let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, start).map_err(io)?;
+        let lines = bytes.strip_suffix(b"\n").unwrap_or_default();
+        // The first line may be cut.
+        let lines = lines.splitn(if start == 0 { 1 } else { 2 }, |byte| *byte == b'\n').last();
+        let found: Option<Vec<Chained>> = lines.and_then(|lines| {
+            let newest = lines.rsplit(|byte| *byte == b'\n').take(count);
+            newest.map(|line| check(line, None).0).collect()
+        });
+        let found = found.unwrap_or_default();
+        let is_chain =
+            found.windows(2).all(|pair| matches!(pair, [later, earlier] if later.prev == earlier.hash));
+        if found.first().is_none_or(|newest| newest.hash != head.hash) || !is_chain {
+            return Ok(None);
+        }
+        let total = usize::try_from(head.records).unwrap_or(usize::MAX);
+        if found.len() == count.min(total) {
+            return Ok(Some((found.into_iter().map(|chained| chained.record).collect(), total)));
+        }
+        if start == 0 {
+            return Ok(None);
+        }
+        part = part.saturating_mul(4);
+    }
 }
 
 /// Position in the log, between two records.
