@@ -11,7 +11,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
-use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
+use crate::engine::snapshot::{EXTERNAL, PathChange, SnapshotError, Store};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -367,9 +367,7 @@ fn order<'a>(
     (branch, author): (&'a str, &'a Author),
 ) -> Result<Order<'a>, Error> {
     let message = message_of(request);
-    let missing = store
-        .missing_on(branch, &chosen.session, chosen.after)
-        .map_err(|error| refused(&error.to_string()))?;
+    let refused = |error: SnapshotError| refused(&error.to_string());
     let is_wanted = |change: &PathChange| {
         paths.is_empty() || paths.iter().any(|path| super::targets::lies_in(&change.path, path))
     };
@@ -383,6 +381,7 @@ fn order<'a>(
         dry_run: request.dry_run,
     };
     if request.keep_history {
+        let missing = store.missing_on(branch, &chosen.session, chosen.after).map_err(refused)?;
         let steps = missing.steps.into_iter();
         order.steps = steps
             .map(|step| {
@@ -393,7 +392,7 @@ fn order<'a>(
             .collect();
         return Ok(order);
     }
-    let mut changes = missing.net;
+    let mut changes = store.net_missing_on(branch, &chosen.session, chosen.after).map_err(refused)?;
     changes.retain(is_wanted);
     if !request.per_file {
         order.steps = vec![SquashCommit { message, changes }];

@@ -239,7 +239,7 @@ pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSessi
 /// Returns `not_found`, with the sessions that have changed something.
 pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
     let chosen = session_named(engine, engine.session())?;
-    let has_changed = !store.steps_of(&chosen.session, chosen.after)?.is_empty();
+    let has_changed = store.newest_change_of(&chosen.session)? > chosen.after;
     if has_changed { Ok(chosen) } else { Err(has_changed_nothing(store, &chosen.session)?) }
 }
 

@@ -78,7 +78,7 @@ pub fn list(
         if skip > 0 {
             skip -= 1;
         } else {
-            found.push(LoggedTurn::of(engine, &cursor.session, turn, &changes)?);
+            found.push(LoggedTurn::of(engine, (&state, &cursor.session), turn, &changes)?);
         }
         cursor.advance()?;
     }
@@ -102,8 +102,13 @@ pub fn list(
 
 impl LoggedTurn {
     /// Returns a turn with its changes, oldest first.
-    fn of(engine: &Engine, session: &str, turn: Turn, changes: &[JournalEntry]) -> Result<Self, Error> {
-        let (files, lines) = net_size(engine, changes)?;
+    fn of(
+        engine: &Engine,
+        (state, session): (&State, &str),
+        turn: Turn,
+        changes: &[JournalEntry],
+    ) -> Result<Self, Error> {
+        let (files, lines) = net_size(engine, state, changes)?;
         let numbers: Vec<u64> = changes.iter().map(|change| change.seq).collect();
         Ok(Self {
             session: session.to_owned(),

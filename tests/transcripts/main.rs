@@ -9,6 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod accounts;
 mod append_insert;
 mod audit;
 mod bounded;

@@ -25,6 +25,9 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::{lines, replaced_lines};
 
+/// Number of changes after which the accounts of a session are brought up to date.
+const ACCOUNTS_EVERY: u64 = 128;
+
 impl Change<'_> {
     /// Returns the read marks after the change.
     pub(super) fn marks_after(&self, state: &State) -> ReadRecords {
@@ -76,6 +79,9 @@ impl Change<'_> {
             without_rename::clear(Executor { workspace: &self.engine.workspace, state }, &self.moves, true);
             journal::forget_beside(state, &self.entry.id, &self.entry.steps);
             Executor { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
+            if self.entry.seq.is_multiple_of(ACCOUNTS_EVERY) {
+                record::update_accounts(self.engine, state, &self.session);
+            }
         }
         outcome
     }

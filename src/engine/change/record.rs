@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::control::Control;
 use crate::engine::Engine;
+use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::ClientCall;
 use crate::engine::journal::{JournalEntry, backup};
 use crate::engine::policy::settings::Key;
@@ -588,6 +589,16 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
         files: record.files.iter().map(file).collect(),
         folders: record.folders.iter().map(folder).collect(),
         blobs: record.blobs,
+    }
+}
+
+/// Brings the accounts of a session up to date, so that no later call has to read all that was made meanwhile.
+pub fn update_accounts(engine: &Engine, state: &State, session: &SessionState) {
+    let (name, after) = (engine.session().as_str(), session.after().map_or(0, |ended| ended.seq));
+    // A call that needs an account says what is wrong.
+    let _ = ChangesAccount::of(state, name, after + 1, &engine.control);
+    if let Ok(Some(store)) = find(engine) {
+        store.update_accounts(name, after);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The history: net effect of each session's changes, undo and redo of them, and turns.
 
+pub mod account;
 pub mod client_calls;
 pub mod concurrent_changes;
 pub mod rebase;

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::journal::{FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
@@ -39,26 +41,72 @@ pub struct NetChange {
 /// Returns the net effect of changes, which come oldest first; ordered by path.
 pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetChange> {
     let mut ledger = Ledger::default();
-    for entry in entries {
-        ledger.folders.extend(entry.folders.iter().cloned());
-        renames(&entry.moves).for_each(|(from, to)| ledger.take_move(from, to));
-        entry.files.iter().for_each(|file| ledger.take_file(file));
-    }
+    entries.into_iter().for_each(|entry| ledger.take(entry));
     ledger.into_changes()
 }
 
 /// Changes of each path so far.
-#[derive(Default)]
-struct Ledger {
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Listed", into = "Listed")]
+pub struct Ledger {
     /// Files with changed bytes, by present path: before and after.
     files: BTreeMap<WorkspacePath, PathChanges<Version>>,
+    /// Files that were changed, by their paths then, each with its first change.
+    touched: BTreeMap<WorkspacePath, u64>,
     /// Moved files and folders: first path, and present path.
     moved: Vec<(WorkspacePath, WorkspacePath)>,
     /// Folders that the session made.
     folders: BTreeSet<WorkspacePath>,
 }
 
+/// A ledger as lists: a path that is not text cannot be a key in JSON.
+#[derive(Serialize, Deserialize)]
+struct Listed {
+    /// As in [`Ledger`].
+    files: Vec<(WorkspacePath, PathChanges<Version>)>,
+    /// As in [`Ledger`].
+    touched: Vec<(WorkspacePath, u64)>,
+    /// As in [`Ledger`].
+    moved: Vec<(WorkspacePath, WorkspacePath)>,
+    /// As in [`Ledger`].
+    folders: Vec<WorkspacePath>,
+}
+
+impl From<Listed> for Ledger {
+    fn from(Listed { files, touched, moved, folders }: Listed) -> Self {
+        let (files, touched) = (files.into_iter().collect(), touched.into_iter().collect());
+        Self { files, touched, moved, folders: folders.into_iter().collect() }
+    }
+}
+
+impl From<Ledger> for Listed {
+    fn from(Ledger { files, touched, moved, folders }: Ledger) -> Self {
+        let (files, touched) = (files.into_iter().collect(), touched.into_iter().collect());
+        Self { files, touched, moved, folders: folders.into_iter().collect() }
+    }
+}
+
 impl Ledger {
+    /// Adds the next change.
+    pub(super) fn take(&mut self, entry: &JournalEntry) {
+        self.folders.extend(entry.folders.iter().cloned());
+        renames(&entry.moves).for_each(|(from, to)| self.take_move(from, to));
+        for file in &entry.files {
+            self.touched.entry(file.path.clone()).or_insert(entry.seq);
+            self.take_file(file);
+        }
+    }
+
+    /// Returns true if a change touched a file of that name.
+    pub(super) fn has_touched(&self, path: &WorkspacePath) -> bool {
+        self.touched.contains_key(path)
+    }
+
+    /// Returns the number of the first change of a file.
+    pub(super) fn first_change_of(&self, path: &WorkspacePath) -> Option<u64> {
+        self.touched.get(path).copied()
+    }
+
     /// Adds a change of one file.
     fn take_file(&mut self, file: &FileEntry) {
         let own = self.files.entry(file.path.clone()).or_default();
@@ -92,7 +140,7 @@ impl Ledger {
     }
 
     /// Returns the net effect.
-    fn into_changes(mut self) -> Vec<NetChange> {
+    pub(super) fn into_changes(mut self) -> Vec<NetChange> {
         let mut changes = Vec::new();
         for (origin, now) in std::mem::take(&mut self.moved) {
             let sides = self.files.remove(&now);
@@ -174,7 +222,7 @@ pub type Sides<V> = (Option<V>, Option<V>);
 
 /// Changes that one session made to one path, oldest first. Each continues from the one before it, or from what
 /// others made of that.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathChanges<V>(Vec<Sides<V>>);
 
 impl<V> Default for PathChanges<V> {
@@ -211,6 +259,12 @@ impl<V: StoredVersion> PathChanges<V> {
     #[must_use]
     pub fn last(&self) -> Option<&V> {
         self.0.last()?.1.as_ref()
+    }
+
+    /// Returns the changes, oldest first.
+    #[must_use]
+    pub fn sides(&self) -> &[Sides<V>] {
+        &self.0
     }
 
     /// Returns true if others changed the path in between.

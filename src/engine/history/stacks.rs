@@ -47,6 +47,14 @@ struct Older {
     next: VecDeque<u64>,
 }
 
+/// A turn that many changes followed.
+pub struct EarlyTurn {
+    /// Its changes, in the order of an undo.
+    pub changes: Vec<JournalEntry>,
+    /// These, and the later records that move files or turn changes around, oldest first.
+    pub records: Vec<JournalEntry>,
+}
+
 impl Default for Older {
     fn default() -> Self {
         Self { below: u64::MAX, moved: BTreeSet::new(), next: VecDeque::new() }
@@ -224,6 +232,47 @@ impl History {
         };
         while !is_older(self)? && self.read_older(state)? {}
         Ok(self.done.iter().rev().filter(wanted).cloned().collect())
+    }
+
+    /// Returns a turn that many changes followed; `None` if one of these turned a change of the turn around. `later` are
+    /// the numbers of those that move files or turn changes around: the others are not read, however many there are.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn in_early_turn(
+        &self,
+        state: &State,
+        turn: &Turn,
+        later: &[u64],
+    ) -> Result<Option<EarlyTurn>, Error> {
+        let Some(last) = turn.last else { return Ok(None) };
+        let mut turning = Vec::new();
+        for seq in later {
+            turning.extend(self.read(state, *seq)?);
+        }
+        let mut turned: BTreeSet<u64> =
+            turning.iter().flat_map(|entry| entry.reverts.iter().copied()).collect();
+        if turned.iter().any(|seq| turn.holds(*seq) || *seq < turn.first) {
+            return Ok(None);
+        }
+        // An undo tells the names of the changes that it took back.
+        turned.retain(|seq| !later.contains(seq));
+        for seq in turned {
+            turning.extend(self.read(state, seq)?);
+        }
+        let mut changes = Vec::new();
+        for seq in turn.first..=last {
+            match self.read(state, seq)? {
+                Some(entry) if direction_of(&entry).is_none() => changes.push(entry),
+                None if !self.numbers.has(seq) => {}
+                // An undo, or a damaged record.
+                _ => return Ok(None),
+            }
+        }
+        turning.extend(changes.iter().cloned());
+        turning.sort_by_key(|entry| entry.seq);
+        changes.reverse();
+        Ok(Some(EarlyTurn { changes, records: turning }))
     }
 
     /// Returns the session's readable records from a number on, oldest first, with undos and redos among them.

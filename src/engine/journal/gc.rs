@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::backup::InlineBackup;
 use super::{backup, bundle};
 use crate::engine::journal;
-use crate::engine::journal::{BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
+use crate::engine::journal::{ACCOUNTS_FOLDER, BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
 use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State, names_in};
 use crate::engine::store::trash;
 use crate::engine::store::{hook_log, session};
@@ -299,6 +299,9 @@ impl Collector<'_> {
 
     /// Removes the collected entries. Bytes in them that a kept entry needs become backups first.
     fn leave(&mut self) {
+        if !self.dry_run && !self.leaving.is_empty() {
+            self.forget_accounts();
+        }
         for (folder, name) in std::mem::take(&mut self.leaving) {
             let may_go = self.dry_run || self.save_needed(&folder, &name).is_ok();
             if !may_go {
@@ -308,6 +311,16 @@ impl Collector<'_> {
                 && let Ok(Some(entry)) = journal::read_entry(self.state, &folder, &name)
             {
                 self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
+            }
+        }
+    }
+
+    /// Removes the accounts of the histories: they would count what is removed.
+    fn forget_accounts(&mut self) {
+        let Ok(Some(folder)) = self.state.find_folder(ACCOUNTS_FOLDER) else { return };
+        for name in names_in(&folder).unwrap_or_default() {
+            if let Err(errno) = fs::unlink_at(&*folder, &name, rustix::fs::AtFlags::empty()) {
+                self.done.failed.push(format!("{name}: {errno}"));
             }
         }
     }

@@ -40,6 +40,8 @@ pub use steps::{
 
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
+/// Folder of what is derived from the histories and kept, below the state folder.
+pub const ACCOUNTS_FOLDER: &str = "accounts";
 
 /// Returns the change `seq` of a session, if it is still in the history.
 ///

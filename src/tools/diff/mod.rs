@@ -164,8 +164,7 @@ fn is_by_session(
     if request.by_session || names_any || engine.named_session().is_some() || !engine.is_for_a_person() {
         return Ok(request.by_session);
     }
-    let own = store.steps_of(&caller.session, caller.after)?;
-    Ok(own.is_empty())
+    Ok(store.newest_change_of(&caller.session)? <= caller.after)
 }
 
 /// Returns the changes of each session, latest first.

@@ -6,13 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{File, Refused, Response, ReviewedChange, ReviewedTurn, Totals};
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
+use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::turns::{Turn, Turns};
+use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, Version};
-use crate::engine::snapshot::{Delta, SessionStep, Snapshot, Store};
+use crate::engine::snapshot::{Delta, SessionAccount, SessionStep, Snapshot, Store, StoryBy, StoryLine};
 use crate::engine::store::audit;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -32,12 +35,10 @@ pub struct Story<'a> {
     bytes: Bytes<'a>,
     /// Session.
     chosen: &'a ChosenSession,
-    /// Its snapshots and the developer's, oldest first.
-    steps: Vec<SessionStep>,
+    /// Its snapshots and the developer's.
+    account: SessionAccount,
     /// Its changes without a snapshot, by number.
     unseen: Vec<JournalEntry>,
-    /// Its changes in the journal.
-    entries: BTreeMap<u64, JournalEntry>,
     /// Changes that were undone.
     taken_back: TakenBack,
     /// Its turns.
@@ -59,20 +60,26 @@ impl<'a> Story<'a> {
         state: &'a State,
         chosen: &'a ChosenSession,
     ) -> Result<Self, Error> {
-        let steps = store.story_of(&chosen.session, chosen.after)?;
-        let mut entries = BTreeMap::new();
-        for seq in journal::history(state, &chosen.session)?.into_iter().filter(|seq| *seq > chosen.after) {
-            engine.control.check()?;
-            entries.extend(journal::done_entry(state, &chosen.session, seq)?.map(|entry| (seq, entry)));
+        let account = store.account_of(&chosen.session, chosen.after)?;
+        let own = account.story.iter().filter(|line| line.by != StoryBy::Developer);
+        let seen: BTreeMap<u64, StoryBy> = own.map(|line| (line.seq, line.by)).collect();
+        // The others take back nothing, and their snapshots say what they changed.
+        let mut entries = Vec::new();
+        for seq in Numbers::of(state, &chosen.session)?.since(chosen.after + 1)? {
+            if seen.get(&seq) != Some(&StoryBy::Session) {
+                engine.control.check()?;
+                entries.extend(journal::done_entry(state, &chosen.session, seq)?);
+            }
         }
-        let seen: BTreeSet<u64> = steps.iter().map(|step| step.snapshot.seq).collect();
-        let unseen = entries.values().filter(|entry| !seen.contains(&entry.seq)).cloned().collect();
-        let taken_back = taken_back(entries.values());
-        let read = only_read(state, chosen, &steps, &entries);
+        let taken_back = taken_back(entries.iter());
+        let unseen: Vec<JournalEntry> =
+            entries.into_iter().filter(|entry| !seen.contains_key(&entry.seq)).collect();
+        let changes = ChangesAccount::of(state, &chosen.session, chosen.after + 1, &engine.control)?;
+        let read = only_read(state, chosen, &account, &changes);
         let refused = refused(state, &chosen.session)?;
         let turns = Turns::load(state, &chosen.session)?;
         let bytes = Bytes { engine, store, state };
-        Ok(Self { bytes, chosen, steps, unseen, entries, taken_back, turns, refused, read })
+        Ok(Self { bytes, chosen, account, unseen, taken_back, turns, refused, read })
     }
 
     /// Returns the story from the change `offset` on, as much as fits, and at least one change.
@@ -94,8 +101,8 @@ impl<'a> Story<'a> {
             told.push(change);
         }
         let next = offset + told.len();
-        let own = self.steps.iter().filter(|step| !step.snapshot.session.is_empty());
-        let seconds = |step: &SessionStep| u64::try_from(step.snapshot.seconds).unwrap_or(0);
+        let own = self.account.story.iter().filter(|line| line.by != StoryBy::Developer);
+        let seconds = |line: &StoryLine| u64::try_from(line.seconds).unwrap_or(0);
         let times = own.map(seconds).chain(self.unseen.iter().map(|entry| entry.time));
         let times: Vec<u64> = times.collect();
         Ok(Response {
@@ -115,7 +122,7 @@ impl<'a> Story<'a> {
 
     /// Returns the changes in the order of the story.
     fn order(&self) -> Vec<StoryItem<'_>> {
-        let mut items: Vec<StoryItem<'_>> = self.steps.iter().map(StoryItem::Step).collect();
+        let mut items: Vec<StoryItem<'_>> = self.account.story.iter().map(StoryItem::Step).collect();
         for entry in &self.unseen {
             // After its predecessor in the session.
             let before = items.iter().rposition(|item| (1..entry.seq).contains(&item.seq()));
@@ -126,9 +133,12 @@ impl<'a> Story<'a> {
 
     /// Returns one change.
     fn change(&self, item: &StoryItem<'_>, diffs: bool) -> Result<ReviewedChange, Error> {
-        let entry = self.entries.get(&item.seq());
         let mut change = match item {
-            StoryItem::Step(step) => of_step(&self.bytes, step, entry, diffs)?,
+            StoryItem::Step(line) => {
+                let (Bytes { store, state, .. }, session) = (&self.bytes, &self.chosen.session);
+                let entry = if line.seq > 0 { journal::done_entry(state, session, line.seq)? } else { None };
+                of_step(&self.bytes, &store.step_at(line)?, entry.as_ref(), diffs)?
+            }
             StoryItem::Unseen(entry) => of_entry(&self.bytes, entry, diffs),
         };
         if let Some((whole, parts)) = change.seq.and_then(|seq| self.taken_back.get(&seq)) {
@@ -154,19 +164,18 @@ impl<'a> Story<'a> {
 
     /// Returns the totals of the session.
     fn totals(&self) -> Result<Totals, Error> {
-        let own = self.steps.iter().filter(|step| !step.snapshot.session.is_empty()).count();
+        let story = &self.account.story;
+        let own = story.iter().filter(|line| line.by != StoryBy::Developer).count();
         let undone = self.taken_back.values().filter(|(whole, _)| whole.is_some()).count();
         let mut totals = Totals {
             changes: own + self.unseen.len(),
             undone,
             refused: self.refused.len(),
-            developer: self.steps.len() - own,
+            developer: story.len() - own,
             ..Totals::default()
         };
         let store = self.bytes.store;
-        let changed = store.changed_by(&self.chosen.session, self.chosen.after)?;
-        let paths = changed.map(|changed| changed.paths).unwrap_or_default();
-        for delta in store.deltas(&paths)? {
+        for delta in store.deltas(&store.net_of(&self.account)?)? {
             let amount = crate::tools::diff::write(store, &delta, false, &mut Vec::new())?;
             totals.files += 1;
             totals.insertions += amount.insertions.unwrap_or(0);
@@ -179,7 +188,7 @@ impl<'a> Story<'a> {
 /// A change in the story.
 enum StoryItem<'a> {
     /// Change in a snapshot.
-    Step(&'a SessionStep),
+    Step(&'a StoryLine),
     /// Change that only the journal has.
     Unseen(&'a JournalEntry),
 }
@@ -188,7 +197,7 @@ impl StoryItem<'_> {
     /// Returns its number in the session; 0 if it has none.
     fn seq(&self) -> u64 {
         match self {
-            Self::Step(step) => step.snapshot.seq,
+            Self::Step(line) => line.seq,
             Self::Unseen(entry) => entry.seq,
         }
     }
@@ -253,21 +262,17 @@ fn forget_part(taken: &mut TakenBack, by: u64) {
 fn only_read(
     state: &State,
     chosen: &ChosenSession,
-    steps: &[SessionStep],
-    entries: &BTreeMap<u64, JournalEntry>,
+    account: &SessionAccount,
+    changes: &ChangesAccount,
 ) -> Vec<String> {
     let Some(known) = chosen.session.parse::<SessionId>().ok().and_then(|id| session::peek(state, &id))
     else {
         return Vec::new();
     };
-    let own = steps.iter().filter(|step| !step.snapshot.session.is_empty());
-    let mut changed: BTreeSet<&[u8]> =
-        own.flat_map(|step| &step.paths).map(|change| change.path.as_slice()).collect();
-    changed.extend(entries.values().flat_map(|entry| &entry.files).map(|file| file.path.as_bytes()));
+    let is_changed = |path: &WorkspacePath| account.has_touched(path.as_bytes()) || changes.has_touched(path);
     let marks = known.marks();
     let read = marks.iter().map(|mark| &mark.path).chain(known.compacted());
-    let read: BTreeSet<String> =
-        read.filter(|path| !changed.contains(path.as_bytes())).map(ToString::to_string).collect();
+    let read: BTreeSet<String> = read.filter(|path| !is_changed(path)).map(ToString::to_string).collect();
     read.into_iter().collect()
 }
 

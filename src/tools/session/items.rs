@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Refused;
 use crate::engine::Engine;
+use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::session_diff::{self, Before, NetChange, Side};
 use crate::engine::journal;
 use crate::engine::journal::{JournalEntry, Version};
@@ -119,14 +120,12 @@ pub struct Items {
     session: Arc<SessionState>,
     /// Its name.
     name: String,
-    /// Its changes, oldest first.
-    entries: Vec<JournalEntry>,
+    /// Its changes.
+    account: ChangesAccount,
     /// Net effect of the changes, by path.
     net: BTreeMap<WorkspacePath, NetChange>,
     /// All paths, in order.
     paths: Vec<WorkspacePath>,
-    /// True if the workspace has a state; false if nothing was ever recorded.
-    has_state: bool,
 }
 
 impl Items {
@@ -142,17 +141,15 @@ impl Items {
     ) -> Result<Self, Error> {
         let name = engine.session().to_string();
         let first = session.after().map_or(0, |ended| ended.seq) + 1;
-        let mut entries = Vec::new();
-        if let Some(state) = state {
-            for seq in journal::history(state, &name)?.into_iter().filter(|seq| *seq >= first) {
-                engine.control.check()?;
-                entries.extend(journal::done_entry(state, &name, seq)?);
-            }
-        }
+        let account = match state {
+            Some(state) => ChangesAccount::of(state, &name, first, &engine.control)?,
+            None => ChangesAccount::default(),
+        };
         let is_wanted =
             |path: &&WorkspacePath| within.is_empty() || within.iter().any(|folder| path.is_within(folder));
-        let mut look = Look { engine, state: Lbx::find(&engine.workspace)?, bytes: 0 };
-        let net: BTreeMap<WorkspacePath, NetChange> = session_diff::net(&entries)
+        let mut look = Look { engine, state, bytes: 0 };
+        let net: BTreeMap<WorkspacePath, NetChange> = account
+            .net()
             .into_iter()
             .filter(|change| look.is_change(change))
             .map(|change| (change.path.clone(), change))
@@ -162,7 +159,7 @@ impl Items {
         let all: BTreeSet<&WorkspacePath> =
             seen.chain(session.compacted()).chain(net.keys()).filter(is_wanted).collect();
         let paths = all.into_iter().cloned().collect();
-        Ok(Self { session, name, entries, net, paths, has_state: state.is_some() })
+        Ok(Self { session, name, account, net, paths })
     }
 
     /// Returns the number of paths.
@@ -171,27 +168,36 @@ impl Items {
     }
 
     /// Returns the number of changes in the session.
-    pub fn changes(&self) -> usize {
-        self.entries.len()
+    pub const fn changes(&self) -> usize {
+        self.account.changes()
     }
 
     /// Returns the times of the first and the last change.
     pub fn times(&self) -> Option<(String, String)> {
-        Some((time_text(self.entries.first()?.time), time_text(self.entries.last()?.time)))
+        self.account.times().map(|(first, last)| (time_text(first), time_text(last)))
     }
 
     /// Returns the paths from `offset` on, as many as fit into `bytes_max`, at least one.
     ///
     /// # Errors
     /// Fails with `timeout` if the caller's time limit has passed.
-    pub fn page(&self, engine: &Engine, offset: usize, bytes_max: usize) -> Result<Vec<PathStatus>, Error> {
-        let state = if self.has_state { Lbx::find(&engine.workspace)? } else { None };
+    pub fn page(
+        &self,
+        engine: &Engine,
+        state: Option<&Lbx>,
+        offset: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<PathStatus>, Error> {
         let mut look = Look { engine, state, bytes: 0 };
         let (mut items, mut bytes) = (Vec::new(), 0_usize);
         for path in self.paths.iter().skip(offset) {
             engine.control.check()?;
             if look.bytes > LOOKED_AT_BYTES_MAX {
                 break;
+            }
+            if let (Some(state), Some(seq)) = (state, self.account.first_change_of(path)) {
+                // The bytes from before are then found at once.
+                journal::done_entry(state, &self.name, seq)?;
             }
             let item = self.item(&mut look, path);
             // Two quotes and a comma.
@@ -251,8 +257,8 @@ impl Items {
 ///
 /// # Errors
 /// Returns the OS error, or `timeout`.
-pub fn net_size(engine: &Engine, entries: &[JournalEntry]) -> Result<(usize, Counts), Error> {
-    let mut look = Look { engine, state: Lbx::find(&engine.workspace)?, bytes: 0 };
+pub fn net_size(engine: &Engine, state: &Lbx, entries: &[JournalEntry]) -> Result<(usize, Counts), Error> {
+    let mut look = Look { engine, state: Some(state), bytes: 0 };
     let (mut files, mut sum) = (0, Counts::default());
     for change in session_diff::net(entries) {
         engine.control.check()?;
@@ -273,7 +279,7 @@ struct Look<'a> {
     /// The engine.
     engine: &'a Engine,
     /// State of the workspace.
-    state: Option<Lbx>,
+    state: Option<&'a Lbx>,
     /// Bytes read so far.
     bytes: u64,
 }
@@ -365,7 +371,7 @@ impl Look<'_> {
             return None;
         }
         let on_disk = self.read(path).filter(|bytes| Sha256::of(bytes) == version.sha256);
-        on_disk.or_else(|| self.engine.find_version(self.state.as_ref()?, path, version.sha256))
+        on_disk.or_else(|| self.engine.find_version(self.state?, path, version.sha256))
     }
 
     /// Returns the bytes of a regular file that is not too large.

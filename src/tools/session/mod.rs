@@ -326,7 +326,7 @@ struct Page {
 fn page(engine: &mut Engine, state: Option<&State>, request: &Request) -> Result<Page, Error> {
     let session = load(engine, state)?;
     let items = Items::of(engine, state, session, &places(engine, request)?)?;
-    let shown = items.page(engine, request.offset.unwrap_or(0), request.bytes_max(engine))?;
+    let shown = items.page(engine, state, request.offset.unwrap_or(0), request.bytes_max(engine))?;
     let refused = items.refused(state)?;
     Ok(Page { items, shown, refused })
 }

@@ -1,17 +1,22 @@
 //! Undoes one change by its number, whole or in part, or the changes of a turn as one, even if later ones followed.
 
+use std::collections::BTreeMap;
+
 use super::files::{Interleaved, LOST, Manner, Single};
 use super::plan::plan;
 use super::response::{Undone, listed, nothing, touches, warn_of_damaged, warn_of_lost, warn_of_nothing};
 use super::{Request, Response, Steps};
 use crate::engine::Engine;
-use crate::engine::change::Change;
+use crate::engine::change::{Change, record};
+use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::rebase::{self, follow};
 use crate::engine::history::replay::Direction;
-use crate::engine::history::stacks::History;
-use crate::engine::history::turns::Turns;
+use crate::engine::history::stacks::{EarlyTurn, History};
+use crate::engine::history::turns::{Turn, Turns};
 use crate::engine::journal::numbers::Numbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, TakenBack, Version};
+use crate::engine::store::session;
+use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -19,7 +24,12 @@ use crate::sha256::Sha256;
 use crate::text::diff;
 use crate::text::plural::plural;
 use crate::tools::common::{ListEnd, entry_at, subject};
-use crate::tools::targets::LOG_SHOWS;
+use crate::tools::targets::{self, LOG_SHOWS};
+
+/// Most bytes that are read from the snapshots of a turn.
+const TEXTS_BYTES_MAX: usize = 32 << 20;
+/// Number of changes after a turn from which on they are not all read.
+const EARLY: u64 = 100;
 
 /// Undoes the change `seq` of the caller's session, or the part of it that the request names.
 ///
@@ -180,9 +190,9 @@ pub fn run_turn(
             .detail("field", field));
     }
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
-    let turnaround = turnaround(&mut change, number, direction)?;
+    let (turnaround, texts) = turnaround(&mut change, number, direction)?;
     let single = turnaround.changes.iter().map(|entry| entry.seq).min().map(Single::Turn);
-    let manner = Manner { merge: true, between: Interleaved::Kept, single, ..Manner::default() };
+    let manner = Manner { merge: true, between: Interleaved::Kept, single, texts };
     turnaround.carry_out(change, request, direction, &manner)
 }
 
@@ -224,23 +234,35 @@ impl Turnaround {
     }
 }
 
-/// Returns the changes of a turn to undo or redo.
-fn turnaround(change: &mut Change<'_>, number: u64, direction: Direction) -> Result<Turnaround, Error> {
+/// Returns the changes of a turn to undo or redo, and the bytes that they left, if they are long past.
+fn turnaround(
+    change: &mut Change<'_>,
+    number: u64,
+    direction: Direction,
+) -> Result<(Turnaround, BTreeMap<Sha256, Vec<u8>>), Error> {
     let session = change.engine().session().clone();
     let mut history = History::default();
     let mut changes = Vec::new();
     let mut records = Ok(Vec::new());
+    let mut texts = BTreeMap::new();
     if let Some(state) = change.state() {
         history = History::load(state, session.as_str())?;
         let seq = match number {
             0 => history.next(state, direction, 1, |_| true)?.first().map(|entry| entry.seq),
             _ => Some(number),
         };
+        let mut since = None;
         if let Some(seq) = seq {
             let turn = Turns::load(state, session.as_str())?.of(seq);
-            changes = history.in_turn(state, direction, &turn)?;
+            match early(change.engine_ref(), state, &history, direction, &turn)? {
+                Some(early) => (changes, since) = (early.changes, Some(early.records)),
+                None => changes = history.in_turn(state, direction, &turn)?,
+            }
         }
-        if let Some(first) = changes.iter().map(|entry| entry.seq).min() {
+        if let Some(since) = since {
+            texts = texts_after(change.engine_ref(), &changes);
+            records = rebase::records(&changes, &since);
+        } else if let Some(first) = changes.iter().map(|entry| entry.seq).min() {
             let mut since = history.since(state, first)?;
             let oldest = since.iter().flat_map(|entry| &entry.reverts).min().copied();
             if let Some(oldest) = oldest.filter(|oldest| *oldest < first) {
@@ -257,7 +279,51 @@ fn turnaround(change: &mut Change<'_>, number: u64, direction: Direction) -> Res
         let shown = change.shown_original(&path);
         Single::Turn(first).overlap(session.as_str(), &shown, "it was moved or deleted since")
     })?;
-    Ok(Turnaround { history, changes, records: Some(records) })
+    Ok((Turnaround { history, changes, records: Some(records) }, texts))
+}
+
+/// Returns a turn to undo, if many changes followed it.
+fn early(
+    engine: &Engine,
+    state: &State,
+    history: &History,
+    direction: Direction,
+    turn: &Turn,
+) -> Result<Option<EarlyTurn>, Error> {
+    let newest = history.newest()?.unwrap_or(0);
+    let Some(last) = turn.last.filter(|last| newest.saturating_sub(*last) > EARLY) else { return Ok(None) };
+    if direction == Direction::Redo {
+        return Ok(None);
+    }
+    let session = engine.session();
+    let known = session::peek(state, session).and_then(|known| known.after());
+    let from = known.map_or(0, |ended| ended.seq) + 1;
+    let account = ChangesAccount::of(state, session.as_str(), from, &engine.control)?;
+    match account.turning_after(last).filter(|_| turn.first >= from) {
+        Some(later) => history.in_early_turn(state, turn, later),
+        None => Ok(None),
+    }
+}
+
+/// Returns the bytes that some changes left, from their snapshots: the entry of a later change has them too, but only a
+/// search of the history finds it.
+fn texts_after(engine: &Engine, changes: &[JournalEntry]) -> BTreeMap<Sha256, Vec<u8>> {
+    let (mut texts, mut left) = (BTreeMap::new(), TEXTS_BYTES_MAX);
+    let Some(first) = changes.iter().map(|change| change.seq).min() else { return texts };
+    let Ok(Some(store)) = record::find(engine) else { return texts };
+    let after = targets::session_named(engine, engine.session()).map_or(0, |chosen| chosen.after);
+    let Ok(account) = store.account_of(engine.session().as_str(), after.min(first - 1)) else { return texts };
+    for change in changes {
+        for (file, after) in change.files.iter().filter_map(|file| Some((file, file.after.as_ref()?))) {
+            let bytes = store.file_after(&account, change.seq, file.path.as_bytes()).ok().flatten();
+            let bytes = bytes.filter(|bytes| bytes.len() <= left && Sha256::of(bytes) == after.sha256);
+            if let Some(bytes) = bytes {
+                left -= bytes.len();
+                texts.insert(after.sha256, bytes);
+            }
+        }
+    }
+    texts
 }
 
 /// Returns the error for a turn without a change to undo or redo.

@@ -27,6 +27,7 @@ use crate::engine::snapshot::record::secrets::Excluded;
 use branch::{Branch, Moved};
 use commit_builder::{CommitBuilder, CommitMeta};
 use error::{Context as _, SnapshotError};
+use open::StatePlace;
 use refs::LogLine;
 use repo::Repo;
 
@@ -45,6 +46,8 @@ pub struct Store {
     pub(in crate::engine::snapshot) branch: Branch,
     /// True if the repository is lbx's own.
     private: bool,
+    /// Workspace, and lbx's own folder in it.
+    pub(in crate::engine::snapshot) place: StatePlace,
     /// Limits of a snapshot.
     pub(in crate::engine::snapshot) limits: Limits,
     /// Warnings from opening, repeated with every snapshot.

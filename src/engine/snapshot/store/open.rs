@@ -104,7 +104,8 @@ fn open_with(
     let store = |repo, worktree: Option<&OsStr>, private, warning: Option<String>| {
         let branch = Branch::new(branch, worktree)?;
         let warnings = warning.into_iter().collect();
-        Ok::<_, SnapshotError>(Store { repo, branch, private, limits: Limits::default(), warnings })
+        let limits = Limits::default();
+        Ok::<_, SnapshotError>(Store { repo, branch, private, place: place.state_place(), limits, warnings })
     };
     let root = place.root;
     // Small files of the repository that earlier calls have read.
@@ -196,9 +197,33 @@ impl RepositoryPaths<'_> {
     /// # Errors
     /// Returns the OS error; `ENOTDIR` or `ELOOP` if a link or a file is on the way.
     pub fn state_folder(&self) -> Result<Option<Dir>, SnapshotError> {
+        self.state_place().open()
+    }
+
+    /// Returns the place of the state folder.
+    fn state_place(&self) -> StatePlace {
+        StatePlace { root: self.root.to_owned(), state: self.state.to_owned() }
+    }
+}
+
+/// Place of the state folder.
+#[derive(Debug)]
+pub struct StatePlace {
+    /// Workspace, a canonical absolute path.
+    root: PathBuf,
+    /// Folder of lbx's own files, below it.
+    state: PathBuf,
+}
+
+impl StatePlace {
+    /// Opens the state folder, without following a link.
+    ///
+    /// # Errors
+    /// As [`RepositoryPaths::state_folder`].
+    pub fn open(&self) -> Result<Option<Dir>, SnapshotError> {
         let doing = || format!("`{}` cannot be opened as a folder of its own", self.state.display());
-        let root = Dir::open(self.root).context(|| format!("`{}` cannot be read", self.root.display()))?;
-        root.folder(self.state.strip_prefix(self.root).context(doing)?).context(doing)
+        let root = Dir::open(&self.root).context(|| format!("`{}` cannot be read", self.root.display()))?;
+        root.folder(self.state.strip_prefix(&self.root).context(doing)?).context(doing)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads snapshots: history, revisions, differences.
 
+pub mod account;
 pub mod compare;
 pub mod history;
 pub mod repair;

@@ -13,7 +13,7 @@ use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
 use crate::engine::history::session_diff::{self, Before, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
-use crate::engine::snapshot::store::commit_builder::{self, BASELINE};
+use crate::engine::snapshot::store::commit_builder;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
@@ -21,9 +21,9 @@ use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike};
 
 /// Most paths of one snapshot that are read.
-const PATHS_MAX: usize = 100_000;
+pub(super) const PATHS_MAX: usize = 100_000;
 /// Number of a session's first change in the journal.
-const SEQ_FIRST: u64 = 1;
+pub(super) const SEQ_FIRST: u64 = 1;
 
 /// Changes of one session, without changes by others in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,50 +62,25 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
-    pub fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
-        // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
-        // not count them either.
-        self.steps(session, after, |snapshot| snapshot.session == session && snapshot.seq > 0)
-    }
-
-    /// Returns the changes of `session`, together with changes by commands and by no session in the meantime.
-    ///
-    /// # Errors
-    /// As [`Self::steps_of`].
-    pub fn story_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
-        self.steps(session, after, |snapshot| {
-            snapshot.session.is_empty() || (snapshot.session == session && snapshot.tool != BASELINE)
-        })
-    }
-
-    /// Returns the wanted snapshots since a session's first change after `after`, oldest first.
-    fn steps(
-        &self,
-        session: &str,
-        after: u64,
-        is_wanted: impl Fn(&Snapshot) -> bool,
-    ) -> Result<Vec<SessionStep>, SnapshotError> {
-        let (mut steps, mut began) = (Vec::new(), 0);
+    fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
+        let mut steps = Vec::new();
         for found in self.snapshots(self.branch.tip(&self.repo)?) {
             let Read { snapshot, tree, tree_before, .. } = found?;
-            let is_own = snapshot.session == session && snapshot.seq > 0;
-            if is_own && (1..=after).contains(&snapshot.seq) {
+            // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
+            // not count them either.
+            if snapshot.session != session || snapshot.seq == 0 {
+                continue;
+            }
+            if snapshot.seq <= after {
                 break;
             }
-            let is_first = is_own && snapshot.seq == SEQ_FIRST;
-            if is_wanted(&snapshot) {
-                let paths = compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths;
-                steps.push(SessionStep { snapshot, paths });
-            }
-            if is_own {
-                began = steps.len();
-            }
+            let is_first = snapshot.seq == SEQ_FIRST;
+            let paths = compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths;
+            steps.push(SessionStep { snapshot, paths });
             if is_first {
                 break;
             }
         }
-        // Drop snapshots from before the session's first change.
-        steps.truncate(began);
         steps.reverse();
         Ok(steps)
     }
@@ -116,11 +91,9 @@ impl Store {
     /// # Errors
     /// Fails if the branch, a commit on it or a version cannot be read.
     pub fn changed_by(&self, session: &str, after: u64) -> Result<Option<SessionChanges>, SnapshotError> {
-        let steps = self.steps_of(session, after)?;
-        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(None) };
-        let (before, last) = (first.snapshot.parent.clone(), last.snapshot.id.clone());
-        let paths = by_path(&steps).into_iter().map(|(path, own)| self.change_of(path, &own));
-        Ok(Some(SessionChanges { before, last, paths: in_order(paths.collect::<Result<_, _>>()?) }))
+        let account = self.account_of(session, after)?;
+        let Some((before, last)) = account.ends() else { return Ok(None) };
+        Ok(Some(SessionChanges { before, last, paths: self.net_of(&account)? }))
     }
 
     /// Returns the net effect of a session's changes of one path. A text that never existed on disk is kept only in
@@ -170,14 +143,7 @@ impl Store {
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
     pub fn sessions(&self) -> Result<Vec<String>, SnapshotError> {
-        let mut sessions: Vec<String> = Vec::new();
-        for found in self.snapshots(self.branch.tip(&self.repo)?) {
-            let snapshot = found?.snapshot;
-            if snapshot.seq > 0 && !sessions.contains(&snapshot.session) {
-                sessions.push(snapshot.session);
-            }
-        }
-        Ok(sessions)
+        Ok(self.newest_changes()?.into_iter().map(|(session, _)| session).collect())
     }
 
     /// Returns the progress of `session`, or of the session that made the snapshot, at `commit` (in hex). `None` if no
@@ -200,6 +166,10 @@ impl Store {
         let session = session.map_or_else(|| first.snapshot.session.clone(), str::to_owned);
         if session.is_empty() {
             return Ok(None);
+        }
+        if self.branch.tip(&self.repo)? == Some(id) {
+            let seq = self.newest_change_of(&session)?;
+            return Ok(Some(SessionAt { session, seq }));
         }
         for found in self.snapshots(Some(id)) {
             let snapshot = found?.snapshot;
@@ -266,6 +236,37 @@ impl Store {
             });
         }
         Ok(Missing { net: in_order(net), steps })
+    }
+
+    /// Returns the net changes that `session` made after its change `after` and that `branch` lacks, as
+    /// [`Self::missing_on`] does, without each single change.
+    ///
+    /// # Errors
+    /// As [`Self::missing_on`].
+    pub fn net_missing_on(
+        &self,
+        branch: &str,
+        session: &str,
+        after: u64,
+    ) -> Result<Vec<PathChange>, SnapshotError> {
+        let account = self.account_of(session, after)?;
+        let base = self.onto(branch)?.at;
+        let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
+        let mut net = Vec::new();
+        for (path, own) in &account.paths {
+            let at = |tree| Ok::<_, SnapshotError>(tree::look_up(&self.repo, tree, path)?.entry());
+            let ours = now.map_or(Ok(None), at)?;
+            if own.last().copied() == ours {
+                continue;
+            }
+            let change = self.change_of(path.clone(), own.sides())?;
+            if change.before != ours {
+                // The branch may have a part of it: the single changes tell.
+                return Ok(self.missing_on(branch, session, after)?.net);
+            }
+            net.push(change);
+        }
+        Ok(in_order(net))
     }
 
     /// Returns how many of the session's changes of a path, from the first on, the branch has.

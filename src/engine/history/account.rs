@@ -1,0 +1,179 @@
+//! Account of a session's changes that is kept: their net effect up to one of them, so that only later ones are read.
+//!
+//! It is a cache: the history counts. An account names the first and the last change that it was made of, and ends with
+//! its own digest. If one of them is gone or is another change, or the account is damaged, it is made again. `gc`, which
+//! may remove any change, removes the accounts too.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::session_diff::{Ledger, NetChange};
+use crate::control::Control;
+use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::{self, ACCOUNTS_FOLDER, JournalEntry};
+use crate::engine::store::lock::unique_name;
+use crate::engine::store::state::State;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::Error;
+use crate::sha256::{seal_of, split_seal};
+
+/// End of the name of an account.
+const SUFFIX: &str = ".changes";
+/// Version of an account that this code reads and writes.
+const VERSION: u32 = 1;
+/// Largest account, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Number of changes after which an account is written again.
+const SAVED_EVERY: usize = 64;
+
+/// A change at an end of an account.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct End {
+    /// Number in the session.
+    seq: u64,
+    /// Id.
+    id: String,
+    /// Time, in seconds since 1970.
+    time: u64,
+}
+
+impl End {
+    /// Returns a change as an end.
+    fn of(entry: &JournalEntry) -> Self {
+        Self { seq: entry.seq, id: entry.id.clone(), time: entry.time }
+    }
+
+    /// Returns true if the history still has it.
+    fn is_there(&self, state: &State, session: &str) -> Result<bool, Error> {
+        let entry = journal::done_entry(state, session, self.seq)?;
+        Ok(entry.is_some_and(|entry| Self::of(&entry) == *self))
+    }
+}
+
+/// Net effect of a session's changes from one of them on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ChangesAccount {
+    /// Version of the format.
+    version: u32,
+    /// Session.
+    session: String,
+    /// Number of the change from which on it counts.
+    from: u64,
+    /// First and last change, if there are any.
+    ends: Option<(End, End)>,
+    /// Number of changes.
+    changes: usize,
+    /// Numbers of the changes that move files, or turn earlier changes around.
+    turning: Vec<u64>,
+    /// Net effect.
+    ledger: Ledger,
+}
+
+impl ChangesAccount {
+    /// Returns the account of a session's changes from the number `from` on.
+    ///
+    /// # Errors
+    /// Returns the OS error, or `timeout`.
+    pub fn of(state: &State, session: &str, from: u64, control: &Control) -> Result<Self, Error> {
+        let known = Self::load(state, session, from)?;
+        let mut account = known.unwrap_or_else(|| Self {
+            version: VERSION,
+            session: session.to_owned(),
+            from,
+            ..Self::default()
+        });
+        let next = account.ends.as_ref().map_or(from, |(_, last)| last.seq + 1);
+        let mut added = 0;
+        for seq in Numbers::of(state, session)?.since(next)? {
+            control.check()?;
+            let Some(entry) = journal::done_entry(state, session, seq)? else { continue };
+            let first = account.ends.take().map_or_else(|| End::of(&entry), |(first, _)| first);
+            account.ends = Some((first, End::of(&entry)));
+            account.ledger.take(&entry);
+            account.changes += 1;
+            if !entry.moves.is_empty() || !entry.reverts.is_empty() || entry.takes_back.is_some() {
+                account.turning.push(seq);
+            }
+            added += 1;
+        }
+        if added >= SAVED_EVERY {
+            // A full disk, or a workspace that only can be read: the next call reads these changes again.
+            let _ = account.save(state);
+        }
+        Ok(account)
+    }
+
+    /// Loads an account that is whole and whose changes are still there.
+    fn load(state: &State, session: &str, from: u64) -> Result<Option<Self>, Error> {
+        let Some(folder) = state.find_folder(ACCOUNTS_FOLDER)? else { return Ok(None) };
+        let name = format!("{session}{SUFFIX}");
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
+        let account = bytes.and_then(|bytes| {
+            let (json, seal) = split_seal(&bytes);
+            let account: Self = serde_json::from_slice(json).ok()?;
+            let is_it = account.version == VERSION && account.session == session && account.from == from;
+            (is_it && seal == seal_of(json).as_bytes()).then_some(account)
+        });
+        match account {
+            Some(Self { ends: Some((first, last)), .. })
+                if !first.is_there(state, session)? || !last.is_there(state, session)? =>
+            {
+                Ok(None)
+            }
+            account => Ok(account),
+        }
+    }
+
+    /// Saves it.
+    fn save(&self, state: &State) -> Result<(), Error> {
+        let folder = state.folder(ACCOUNTS_FOLDER)?;
+        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        bytes.extend(seal_of(&bytes).into_bytes());
+        if bytes.len() as u64 <= FILE_BYTES_MAX {
+            let name = format!("{}{SUFFIX}", self.session);
+            state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &unique_name("account"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the net effect, ordered by path.
+    #[must_use]
+    pub fn net(&self) -> Vec<NetChange> {
+        self.ledger.clone().into_changes()
+    }
+
+    /// Returns the number of changes.
+    #[must_use]
+    pub const fn changes(&self) -> usize {
+        self.changes
+    }
+
+    /// Returns the times of the first and the last change, in seconds since 1970.
+    #[must_use]
+    pub fn times(&self) -> Option<(u64, u64)> {
+        self.ends.as_ref().map(|(first, last)| (first.time, last.time))
+    }
+
+    /// Returns the numbers of the changes after `seq` that move files, or turn earlier changes around; `None` if it begins
+    /// later.
+    #[must_use]
+    pub fn turning_after(&self, seq: u64) -> Option<&[u64]> {
+        let after = self.turning.partition_point(|turning| *turning <= seq);
+        (self.from <= seq).then(|| self.turning.get(after..).unwrap_or_default())
+    }
+
+    /// Returns true if a change touched a file of that name, even if a later one changed it back.
+    #[must_use]
+    pub fn has_touched(&self, path: &WorkspacePath) -> bool {
+        self.ledger.has_touched(path)
+    }
+
+    /// Returns the number of the first change of a file, which holds the bytes from before.
+    #[must_use]
+    pub fn first_change_of(&self, path: &WorkspacePath) -> Option<u64> {
+        self.ledger.first_change_of(path)
+    }
+}

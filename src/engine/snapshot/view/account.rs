@@ -1,0 +1,414 @@
+//! Accounts of the branch that are kept: what a session has changed, and which sessions there are.
+//!
+//! A branch of ten thousand snapshots takes a second to read. An account says what they come to up to one of them, so
+//! that only later ones are read. It is a cache: the branch counts. It names the snapshot that it goes up to, whose id
+//! depends on all before it, and ends with its own digest. One that does not fit, or that a killed call left behind,
+//! is made again from the branch.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use gix::ObjectId;
+use gix::objs::tree::EntryKind;
+use serde::{Deserialize, Serialize};
+
+use super::compare::{self, PathChange};
+use super::history::{Read, Snapshot};
+use super::session::{PATHS_MAX, SEQ_FIRST, SessionStep, in_order};
+use crate::engine::history::session_diff::{PathChanges, Sides};
+use crate::engine::snapshot::store::Store;
+use crate::engine::snapshot::store::commit_builder::BASELINE;
+use crate::engine::snapshot::store::dir::Dir;
+use crate::engine::snapshot::store::error::SnapshotError;
+use crate::engine::snapshot::store::tree::TreeItem;
+use crate::engine::store::lock::unique_name;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::sha256::{Sha256, seal_of, split_seal};
+
+/// Folder of the accounts, in the state folder.
+const FOLDER: &str = "accounts";
+/// Name of the account of the branch: no session's account has it.
+const BRANCH: &str = "branch";
+/// End of the name of a session's account.
+const OF_SESSION: &str = ".session";
+/// Version of an account that this code reads and writes.
+const VERSION: u32 = 1;
+/// Largest account, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Number of snapshots after which an account is written again.
+const SAVED_EVERY: usize = 64;
+/// Tools whose changes turn earlier ones around.
+const TURNING_TOOLS: [&str; 3] = ["undo", "redo", "rewind"];
+/// Fields of a line of the story.
+const STORY_FIELDS: usize = 4;
+
+/// Snapshot in the story of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoryLine {
+    /// Commit.
+    pub id: ObjectId,
+    /// Number in the session; 0 if it has none.
+    pub seq: u64,
+    /// Time, in seconds since 1970.
+    pub seconds: i64,
+    /// Origin.
+    pub by: StoryBy,
+}
+
+/// Origin of a snapshot in the story of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoryBy {
+    /// The session.
+    Session,
+    /// An undo, redo or rewind of the session.
+    Turning,
+    /// No session.
+    Developer,
+}
+
+impl StoryBy {
+    /// Letter of each in an account.
+    const LETTERS: [(Self, &'static str); 3] =
+        [(Self::Session, "s"), (Self::Turning, "t"), (Self::Developer, "d")];
+}
+
+/// Everything that a session has changed after one of its changes.
+#[derive(Debug, Clone, Default)]
+pub struct SessionAccount {
+    /// Commit before its first snapshot, in hex; `None` if there was none.
+    before: Option<String>,
+    /// Its last snapshot, in hex; `None` if it has none.
+    last: Option<String>,
+    /// Time of its first snapshot, in seconds since 1970.
+    pub(super) began: i64,
+    /// Changes of each path.
+    pub(super) paths: BTreeMap<Vec<u8>, PathChanges<TreeItem>>,
+    /// Its snapshots and the developer's, oldest first.
+    pub story: Vec<StoryLine>,
+}
+
+/// First part of an account. The lines of the story follow, so that a call that does not need them does not parse them.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    /// Version of the format.
+    version: u32,
+    /// Session.
+    session: String,
+    /// Change after which it begins.
+    after: u64,
+    /// Snapshot up to which it goes, in hex.
+    tip: String,
+    /// As in [`SessionAccount`].
+    before: Option<String>,
+    /// As in [`SessionAccount`].
+    last: Option<String>,
+    /// As in [`SessionAccount`].
+    began: i64,
+    /// Changes of each path: versions as mode and id.
+    paths: Vec<(WorkspacePath, Vec<Sides<String>>)>,
+    /// SHA-256 of the lines of the story.
+    story: Sha256,
+}
+
+impl SessionAccount {
+    /// Returns true if the session has changed nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// Returns true if the session has changed a path, even if it changed it back.
+    #[must_use]
+    pub fn has_touched(&self, path: &[u8]) -> bool {
+        self.paths.contains_key(path)
+    }
+
+    /// Returns the commits before its first snapshot, and of its last one.
+    pub(super) fn ends(&self) -> Option<(Option<String>, String)> {
+        Some((self.before.clone(), self.last.clone()?))
+    }
+
+    /// Adds the next snapshot; `paths` are those that it changed, if it is one of the session's numbered ones.
+    fn add(&mut self, session: &str, snapshot: &Snapshot, paths: Vec<PathChange>) {
+        let is_own = snapshot.session == session;
+        if is_own && snapshot.seq > 0 {
+            if self.last.is_none() {
+                (self.before, self.began) = (snapshot.parent.clone(), snapshot.seconds);
+            }
+            self.last = Some(snapshot.id.clone());
+        }
+        for change in paths {
+            self.paths.entry(change.path).or_default().push(change.before, change.after);
+        }
+        let by = match &snapshot.session {
+            session if session.is_empty() => StoryBy::Developer,
+            _ if TURNING_TOOLS.contains(&snapshot.tool.as_str()) => StoryBy::Turning,
+            _ => StoryBy::Session,
+        };
+        if (by == StoryBy::Developer || (is_own && snapshot.tool != BASELINE))
+            && let Ok(id) = ObjectId::from_hex(snapshot.id.as_bytes())
+        {
+            self.story.push(StoryLine { id, seq: snapshot.seq, seconds: snapshot.seconds, by });
+        }
+    }
+
+    /// Formats it; `None` if it has a path that no file of the workspace can have.
+    fn to_bytes(&self, session: &str, after: u64, tip: ObjectId) -> Option<Vec<u8>> {
+        let path = |path: &[u8]| WorkspacePath::new(Path::new(OsStr::from_bytes(path)));
+        let text = |item: &Option<TreeItem>| item.map(|item| format!("{} {}", item.mode(), item.id));
+        let sides = |own: &PathChanges<TreeItem>| {
+            own.sides().iter().map(|(before, after)| (text(before), text(after))).collect::<Vec<_>>()
+        };
+        let paths = self.paths.iter().map(|(at, own)| Some((path(at)?, sides(own))));
+        let mut story = Vec::new();
+        for line in &self.story {
+            let letter = StoryBy::LETTERS.iter().find(|(by, _)| *by == line.by)?.1;
+            story.extend(format!("{} {} {} {letter}\n", line.id, line.seq, line.seconds).into_bytes());
+        }
+        let stored = Stored {
+            version: VERSION,
+            session: session.to_owned(),
+            after,
+            tip: tip.to_string(),
+            before: self.before.clone(),
+            last: self.last.clone(),
+            began: self.began,
+            paths: paths.collect::<Option<_>>()?,
+            story: Sha256::of(&story),
+        };
+        let mut bytes = serde_json::to_vec(&stored).ok()?;
+        bytes.extend(seal_of(&bytes).into_bytes());
+        bytes.extend(story);
+        Some(bytes)
+    }
+
+    /// Parses it; returns also the snapshot up to which it goes. `None` if it is of another session, or damaged.
+    fn of_bytes(bytes: &[u8], session: &str, after: u64) -> Option<(ObjectId, Self)> {
+        let (json, rest) = split_seal(bytes);
+        let seal = seal_of(json);
+        let story = rest.strip_prefix(seal.as_bytes())?;
+        let stored: Stored = serde_json::from_slice(json).ok()?;
+        let is_it = stored.version == VERSION && stored.session == session && stored.after == after;
+        if !is_it || Sha256::of(story) != stored.story {
+            return None;
+        }
+        let mut paths = BTreeMap::new();
+        for (path, sides) in stored.paths {
+            let mut own = PathChanges::default();
+            for (before, after) in sides {
+                own.push(item_of(before.as_deref())?, item_of(after.as_deref())?);
+            }
+            paths.insert(path.as_bytes().to_vec(), own);
+        }
+        let lines = std::str::from_utf8(story).ok()?.lines();
+        let story = lines.map(story_line).collect::<Option<_>>()?;
+        let tip = ObjectId::from_hex(stored.tip.as_bytes()).ok()?;
+        let Stored { before, last, began, .. } = stored;
+        Some((tip, Self { before, last, began, paths, story }))
+    }
+}
+
+/// Parses a version; `None` if it is not one, `Some(None)` for no file.
+#[expect(clippy::option_option, reason = "a side may have no file")]
+fn item_of(text: Option<&str>) -> Option<Option<TreeItem>> {
+    let Some(text) = text else { return Some(None) };
+    let (mode, id) = text.split_once(' ')?;
+    let id = ObjectId::from_hex(id.as_bytes()).ok()?;
+    let kinds = [EntryKind::Blob, EntryKind::BlobExecutable, EntryKind::Link, EntryKind::Commit];
+    let kind = kinds.into_iter().find(|kind| TreeItem { kind: *kind, id }.mode() == mode)?;
+    Some(Some(TreeItem { kind, id }))
+}
+
+/// Parses a line of the story.
+fn story_line(line: &str) -> Option<StoryLine> {
+    let fields: Vec<&str> = line.splitn(STORY_FIELDS, ' ').collect();
+    let [id, seq, seconds, letter] = fields.as_slice() else { return None };
+    let by = StoryBy::LETTERS.iter().find(|(_, own)| own == letter)?.0;
+    let id = ObjectId::from_hex(id.as_bytes()).ok()?;
+    Some(StoryLine { id, seq: seq.parse().ok()?, seconds: seconds.parse().ok()?, by })
+}
+
+impl Store {
+    /// Returns what `session` has changed after its change `after` (0 for all).
+    ///
+    /// # Errors
+    /// Fails if the branch or a commit on it cannot be read.
+    pub fn account_of(&self, session: &str, after: u64) -> Result<SessionAccount, SnapshotError> {
+        if self.newest_change_of(session)? <= after {
+            return Ok(SessionAccount::default());
+        }
+        let tip = self.branch.tip(&self.repo)?;
+        let name = format!("{session}{OF_SESSION}");
+        let known =
+            self.stored_account(&name).and_then(|bytes| SessionAccount::of_bytes(&bytes, session, after));
+        let known_tip = known.as_ref().map(|(tip, _)| tip.to_string());
+        let (mut newer, mut began, mut is_known, mut count) = (Vec::new(), 0, false, 0);
+        for found in self.snapshots(tip) {
+            let Read { snapshot, tree, tree_before, .. } = found?;
+            if known_tip.as_ref() == Some(&snapshot.id) {
+                is_known = true;
+                break;
+            }
+            let is_own = snapshot.session == session && snapshot.seq > 0;
+            if is_own && (1..=after).contains(&snapshot.seq) {
+                break;
+            }
+            count += 1;
+            let is_first = is_own && snapshot.seq == SEQ_FIRST;
+            let paths = if is_own {
+                compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths
+            } else {
+                Vec::new()
+            };
+            newer.push((snapshot, paths));
+            if is_own {
+                began = newer.len();
+            }
+            if is_first {
+                break;
+            }
+        }
+        let mut account = known.filter(|_| is_known).map(|(_, account)| account).unwrap_or_default();
+        if account.is_empty() {
+            // Drop snapshots from before the session's first change.
+            newer.truncate(began);
+        }
+        for (snapshot, paths) in newer.into_iter().rev() {
+            account.add(session, &snapshot, paths);
+        }
+        if count >= SAVED_EVERY
+            && let Some(bytes) = tip.and_then(|tip| account.to_bytes(session, after, tip))
+        {
+            self.save_account(&name, &bytes);
+        }
+        Ok(account)
+    }
+
+    /// Returns the bytes of a file after a change of a session, from its snapshot; `None` if that has none.
+    ///
+    /// # Errors
+    /// As [`Self::account_of`].
+    pub fn file_after(
+        &self,
+        account: &SessionAccount,
+        seq: u64,
+        path: &[u8],
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let line = account.story.iter().find(|line| line.seq == seq && line.by != StoryBy::Developer);
+        line.map_or(Ok(None), |line| self.file_at(&line.id.to_string(), path))
+    }
+
+    /// Returns one change of a story, with its paths.
+    ///
+    /// # Errors
+    /// Fails if the commit or its trees cannot be read, or if it is not a snapshot.
+    pub fn step_at(&self, line: &StoryLine) -> Result<SessionStep, SnapshotError> {
+        let read = self.snapshot(line.id)?;
+        let Some(Read { snapshot, tree, tree_before, .. }) = read else {
+            return Err(SnapshotError::new(format!("the commit {} is not a snapshot", line.id)));
+        };
+        let paths = compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths;
+        Ok(SessionStep { snapshot, paths })
+    }
+
+    /// Returns the net change of each path of an account, ordered by component.
+    ///
+    /// # Errors
+    /// Fails if a version cannot be read.
+    pub fn net_of(&self, account: &SessionAccount) -> Result<Vec<PathChange>, SnapshotError> {
+        let paths = account.paths.iter().map(|(path, own)| self.change_of(path.clone(), own.sides()));
+        Ok(in_order(paths.collect::<Result<_, _>>()?))
+    }
+
+    /// Returns the bytes of an account, if there is one.
+    fn stored_account(&self, name: &str) -> Option<Vec<u8>> {
+        let folder = self.place.open().ok()??.folder(FOLDER).ok()??;
+        folder.read(name, FILE_BYTES_MAX).ok()?
+    }
+
+    /// Saves an account. Without it, the next call reads the branch again.
+    fn save_account(&self, name: &str, bytes: &[u8]) {
+        let save = |state: Dir| {
+            let (folder, aside) = (state.make_folder(FOLDER)?, unique_name(".tmp-account"));
+            folder.write_new(&aside, 0o600, bytes)?;
+            let renamed = folder.rename(&aside, &folder, name);
+            if renamed.is_err() {
+                let _ = folder.remove(&aside);
+            }
+            Ok::<_, std::io::Error>(renamed?)
+        };
+        if bytes.len() as u64 <= FILE_BYTES_MAX
+            && let Ok(Some(state)) = self.place.open()
+        {
+            // A full disk, or a workspace that only can be read.
+            let _ = save(state);
+        }
+    }
+}
+
+/// Sessions with changes on the branch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Sessions {
+    /// Version of the format.
+    version: u32,
+    /// Snapshot up to which it goes, in hex.
+    tip: String,
+    /// Each session with the number of its newest change, most recent first.
+    newest: Vec<(String, u64)>,
+}
+
+impl Store {
+    /// Returns the sessions with changes, each with the number of its newest one; most recent first.
+    ///
+    /// # Errors
+    /// Fails if the branch or a commit on it cannot be read.
+    pub fn newest_changes(&self) -> Result<Vec<(String, u64)>, SnapshotError> {
+        let Some(tip) = self.branch.tip(&self.repo)? else { return Ok(Vec::new()) };
+        let known = self.stored_account(BRANCH).and_then(|bytes| {
+            let (json, seal) = split_seal(&bytes);
+            let known: Sessions = serde_json::from_slice(json).ok()?;
+            (seal == seal_of(json).as_bytes() && known.version == VERSION).then_some(known)
+        });
+        let (mut newest, mut count): (Vec<(String, u64)>, usize) = (Vec::new(), 0);
+        let mut add = |session: String, seq: u64| {
+            if seq > 0 && newest.iter().all(|(known, _)| *known != session) {
+                newest.push((session, seq));
+            }
+        };
+        for found in self.snapshots(Some(tip)) {
+            let snapshot = found?.snapshot;
+            if let Some(known) = known.as_ref().filter(|known| known.tip == snapshot.id) {
+                known.newest.iter().cloned().for_each(|(session, seq)| add(session, seq));
+                break;
+            }
+            count += 1;
+            add(snapshot.session, snapshot.seq);
+        }
+        if count >= SAVED_EVERY {
+            let sessions = Sessions { version: VERSION, tip: tip.to_string(), newest: newest.clone() };
+            if let Ok(mut bytes) = serde_json::to_vec(&sessions) {
+                bytes.extend(seal_of(&bytes).into_bytes());
+                self.save_account(BRANCH, &bytes);
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Returns the number of the newest change of a session; 0 if it has none.
+    ///
+    /// # Errors
+    /// As [`Self::newest_changes`].
+    pub fn newest_change_of(&self, session: &str) -> Result<u64, SnapshotError> {
+        let newest = self.newest_changes()?;
+        Ok(newest.into_iter().find(|(known, _)| known == session).map_or(0, |(_, seq)| seq))
+    }
+
+    /// Writes the accounts again, if enough snapshots have come since.
+    pub fn update_accounts(&self, session: &str, after: u64) {
+        // A call that needs them says what is wrong.
+        let _ = self.newest_changes();
+        let _ = self.account_of(session, after);
+    }
+}
