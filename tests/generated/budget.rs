@@ -5,9 +5,9 @@ use std::path::Path;
 use super::files_below;
 
 /// Most files below src/.
-const FILES_MAX: usize = 336;
+const FILES_MAX: usize = 341;
 /// Most lines of code in them, unit tests included: neither blank nor a comment.
-const LINES_MAX: usize = 83_300;
+const LINES_MAX: usize = 84_900;
 
 #[test]
 fn source_code_stays_within_its_budget() {
