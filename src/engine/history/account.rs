@@ -85,7 +85,7 @@ impl ChangesAccount {
             from,
             ..Self::default()
         });
-        let next = account.ends.as_ref().map_or(from, |(_, last)| last.seq + 1);
+        let next = account.ends.as_ref().map_or(from, |(_, last)| last.seq.saturating_add(1));
         let mut added = 0;
         for seq in Numbers::of(state, session)?.since(next)? {
             control.check()?;

@@ -84,7 +84,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
         let newest = history.newest()?;
         return Err(no_change(change.engine(), "seq", seq, newest));
     };
-    for later in Numbers::of(state, &session)?.since(seq + 1)? {
+    for later in Numbers::of(state, &session)?.since(seq.saturating_add(1))? {
         if let Some(later) = journal::done_entry(state, &session, later)? {
             follow(&mut entry, &later);
         }
