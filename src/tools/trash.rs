@@ -162,14 +162,13 @@ fn list(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     })
 }
 
-/// Returns a warning that names the entries whose descriptions are damaged or missing.
+/// Returns a warning that names the entries whose descriptions are damaged.
 fn damaged(state: Option<&State>) -> Result<Option<String>, Error> {
     let Some(state) = state else { return Ok(None) };
     let ids = trash::damaged(state)?;
     let (count, folder) = (plural(ids.len(), "trash entry"), state.shown(trash::FOLDER));
-    let warning = || {
-        format!("skipped {count} with a damaged or missing description, kept in {folder}: {}", some_of(&ids))
-    };
+    let warning =
+        || format!("skipped {count} with a damaged description, kept in {folder}: {}", some_of(&ids));
     Ok((!ids.is_empty()).then(warning))
 }
 

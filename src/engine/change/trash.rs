@@ -297,11 +297,11 @@ fn description_of(
     Ok(bytes.and_then(|bytes| trash::described_by(&bytes, id).entry()))
 }
 
-/// Returns the error for a trash entry whose description is damaged or missing: nothing tells if its content is unchanged.
+/// Returns the error for a trash entry whose description is damaged: nothing tells if its content is unchanged.
 #[must_use]
 pub fn damaged_entry(state: &State, id: &str) -> Error {
     let folder = state.shown(&format!("{}/{id}", trash::FOLDER));
-    Error::new(ErrorKind::StaleFile, format!("the description of trash {id} is damaged or missing"))
+    Error::new(ErrorKind::StaleFile, format!("the description of trash {id} is damaged"))
         .suggest(format!("Its bytes are in {folder}/{}: copy what you need from there.", trash::CONTENT))
         .detail("trash_id", id)
 }

@@ -166,7 +166,7 @@ pub fn described(state: &State, id: &str) -> Result<Description, Error> {
     Ok(opened.map_or(Description::Missing, |folder| description(&folder, id)))
 }
 
-/// Returns the ids of entries with content whose descriptions are damaged or missing, in order.
+/// Returns the ids of entries with content whose descriptions are damaged, in order.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -193,9 +193,9 @@ pub enum Description {
     Entry(TrashEntry),
     /// A description of a newer version, which cannot be read.
     Newer,
-    /// A file that lbx did not write in this form, or content without a description.
+    /// A file that lbx did not write in this form.
     Damaged,
-    /// Neither description nor content.
+    /// No description, or no entry.
     Missing,
 }
 
@@ -225,8 +225,6 @@ fn entry(trash: &OwnedFd, id: &str) -> Description {
 fn description(folder: &OwnedFd, id: &str) -> Description {
     let bytes = match fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX) {
         Ok(Some(bytes)) => bytes,
-        // No description of lbx's is removed before the content is.
-        Ok(None) if fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_ok() => return Description::Damaged,
         Ok(None) => return Description::Missing,
         Err(_) => return Description::Damaged,
     };

@@ -444,7 +444,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
 fn damaged_trash(state: &State) -> Result<Option<Finding>, Error> {
     let ids = trash::damaged(state)?;
     let (count, folder) = (plural(ids.len(), "trash entry"), state.shown(trash::FOLDER));
-    let message = format!("{count} with a damaged or missing description: {}", some_of(&ids));
+    let message = format!("{count} with a damaged description: {}", some_of(&ids));
     let remedy = format!(
         "Nothing restores or removes them. Copy what you need from {folder}, where each has its bytes as `{}`.",
         trash::CONTENT
