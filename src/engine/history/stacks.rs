@@ -1,6 +1,6 @@
 //! Undo and redo stacks of a session.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::replay::Direction;
 use super::session_diff::renames;
@@ -363,37 +363,78 @@ impl History {
 ///   undo both  g is back         a redo has only the move to do again
 /// ```
 fn forget_unundone(undone: &mut [JournalEntry], undo: &JournalEntry) {
+    let traces: Vec<Trace> = undone.iter().map(Trace::of).collect();
     let touched: BTreeSet<&WorkspacePath> = undo.files.iter().map(|file| &file.path).collect();
     let removed: BTreeSet<&WorkspacePath> = undo.removed.iter().map(|folder| &folder.path).collect();
-    let moves: Vec<Vec<MoveEntry>> = undone.iter().map(|change| change.moves.clone()).collect();
-    // The newest change is the first: the name of a path when the undo began is that after all changes before it here.
-    let name_at_undo = |path: &WorkspacePath, index: usize| {
-        let later = moves.get(..index).unwrap_or_default().iter().rev();
-        later.fold(path.clone(), |now, moves| moved_to(&now, moves).unwrap_or(now))
+    let is_trashed = |name: &WorkspacePath| {
+        is_state(name) || undo.moves.iter().any(|moved| is_state(&moved.to) && name.is_within(&moved.from))
     };
-    let mut changes_of: BTreeMap<WorkspacePath, usize> = BTreeMap::new();
-    for (index, change) in undone.iter().enumerate() {
-        for file in &change.files {
-            *changes_of.entry(name_at_undo(&file.path, index)).or_default() += 1;
-        }
-    }
     for (index, change) in undone.iter_mut().enumerate() {
         let all = change.files.len();
-        // Of a file that several of the changes made and removed, the undo has only the net effect.
         change.files.retain(|file| {
-            let name = name_at_undo(&file.path, index);
-            file.before.is_some() || touched.contains(&name) || changes_of.get(&name) > Some(&1)
+            let name = name_at_undo(&traces, index, &file.path).filter(|_| file.before.is_none());
+            name.is_none_or(|name| touched.contains(&name) || is_trashed(&name))
         });
         if change.files.len() < all {
             let JournalEntry { files, folders, .. } = change;
             let is_used = |folder: &WorkspacePath| files.iter().any(|file| file.path.is_within(folder));
             folders.retain(|folder| {
-                let name = name_at_undo(folder, index);
-                let after = moved_to(&name, &undo.moves).unwrap_or_else(|| name.clone());
-                removed.contains(&name) || removed.contains(&after) || is_used(folder)
+                let gone = |name| removed.contains(&name) || is_trashed(&name);
+                is_used(folder) || name_at_undo(&traces, index, folder).is_none_or(gone)
             });
         }
     }
+}
+
+/// Names that a change touched.
+struct Trace {
+    /// Moves.
+    moves: Vec<MoveEntry>,
+    /// Files that it made, changed or removed.
+    files: BTreeSet<WorkspacePath>,
+}
+
+impl Trace {
+    /// Returns the names in a change.
+    fn of(change: &JournalEntry) -> Self {
+        let files = change.files.iter().map(|file| file.path.clone()).collect();
+        Self { moves: change.moves.clone(), files }
+    }
+
+    /// Returns true if it moved something away from a path.
+    fn vacates(&self, path: &WorkspacePath) -> bool {
+        renames(&self.moves).any(|(from, _)| path.is_within(from))
+    }
+}
+
+/// Returns the name, at the moment of their undo, of what one of several changes made at a path; `None` if another of
+/// them touched it, or what was there before: of these the undo has only the net effect. The newest change is the first.
+fn name_at_undo(changes: &[Trace], index: usize, path: &WorkspacePath) -> Option<WorkspacePath> {
+    if changes.get(index)?.vacates(path) {
+        return None;
+    }
+    let mut before = path.clone();
+    for older in changes.get(index + 1..).unwrap_or_default() {
+        if older.files.contains(&before) || older.vacates(&before) {
+            return None;
+        }
+        for (from, to) in renames(&older.moves).collect::<Vec<_>>().into_iter().rev() {
+            if before.is_within(to) {
+                before = before.rebased(to, from);
+            }
+        }
+    }
+    let mut now = path.clone();
+    for younger in changes.get(..index).unwrap_or_default().iter().rev() {
+        if younger.files.contains(&now) {
+            return None;
+        }
+        now = moved_to(&now, &younger.moves).unwrap_or(now);
+        if younger.files.contains(&now) {
+            return None;
+        }
+    }
+    Some(now)
 }
 
 /// Returns the direction of an entry; `None` for a change of its own, including one that takes back an earlier
