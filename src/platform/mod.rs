@@ -1,6 +1,6 @@
 //! Everything that differs between operating systems, behind one interface.
 //!
-//! [`linux`] and [`macos`] use the calls of their kernels; [`portable`] makes do with POSIX and serves all other Unix
+//! `linux` and `macos` use the calls of their kernels; `portable` makes do with POSIX and serves all other Unix
 //! systems. With the feature `portable`, a build for Linux uses it too: so its containment is tested.
 
 #[cfg(target_os = "linux")]

@@ -38,7 +38,7 @@ impl ListedName<'_> {
 }
 
 impl Listing {
-    /// Reads `folder` with the buffer `room` of [`ROOM_BYTES`]; calls `should_stop` between system calls.
+    /// Reads `folder` with the buffer `room` of [`crate::platform::ROOM_BYTES`]; calls `should_stop` between system calls.
     ///
     /// # Errors
     /// Returns the OS error.
