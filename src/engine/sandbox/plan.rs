@@ -326,6 +326,7 @@ impl Link {
     ///
     /// # Errors
     /// Returns the OS error.
+    #[cfg(target_os = "linux")]
     pub fn receive_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         self.socket.set_nonblocking(false)?;
         self.next_line()
