@@ -107,6 +107,20 @@ fn every_change_works_within_and_across_mounts() {
 }
 
 #[test]
+fn command_that_writes_a_file_that_is_a_mount_point_is_undone() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    let host = ws.outside.join("host");
+    fs::write(&host, "host\n").unwrap();
+    // A folder is written to as well, so that the command has other changes.
+    let script = "cat a.txt >&2; $LBX bash --direct 'echo more >> a.txt; echo new > d/new'; cat a.txt >&2; $LBX undo; cat a.txt >&2";
+    let mount = format!("mount --bind {} a.txt", host.display());
+    let Some(output) = after_mount(&ws, &mount, script) else { return };
+    let [command, undo] = answers(&output).try_into().unwrap();
+    assert_eq!((&command["ok"], &undo["ok"]), (&true.into(), &true.into()), "{command} {undo}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "host\nhost\nmore\nhost\n", "{command} {undo}");
+}
+
+#[test]
 fn killed_move_across_mounts_is_all_or_nothing() {
     let mut whole = [0; 2];
     for (call, count) in [("renameat", 8), ("renameat2", 5), ("unlinkat", 6), ("mkdirat", 8)] {

@@ -68,7 +68,7 @@ pub mod folder_watch {
 
     impl FolderWatch {
         /// Returns `None`.
-        pub fn begin() -> Option<Self> {
+        pub fn begin(_: &Workspace) -> Option<Self> {
             None
         }
 

@@ -35,7 +35,7 @@ pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
 }
 
 /// Returns a mount point below a folder, if there is one.
-fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
+pub(super) fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
     let mut points = mount_points()?.into_iter().map(|(_, point)| point);
     Ok(points.find(|point| point != root && point.starts_with(root)))
 }

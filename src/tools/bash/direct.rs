@@ -91,7 +91,8 @@ impl Before {
     /// Surveys once, for the search for repositories, the scan and the later comparison.
     fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
         let look = |engine: &mut Engine| {
-            let watch = limits::has_own_mounts(engine).then(FolderWatch::begin).flatten();
+            let watch =
+                limits::has_own_mounts(engine).then(|| FolderWatch::begin(&engine.workspace)).flatten();
             let looking = watch.as_ref().map_or(Looking::AtAll, Looking::AndWatching);
             limits::look(engine, looking).map(|(protected, survey)| (protected, survey, watch))
         };
