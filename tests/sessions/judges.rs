@@ -110,6 +110,17 @@ impl Run {
         panic!("another tree:\n{}\n{}", told.join("\n"), self.story());
     }
 
+    /// Notes the lines that two calls at once may remove and bring back: a later redo removes them again.
+    pub fn note_passing(&mut self, before: &Tree, outcomes: &[Outcome], requests: &[&Request]) {
+        if requests.iter().all(|request| request.is_replay) {
+            return;
+        }
+        let lines = lines_of_others(before);
+        for outcome in outcomes {
+            self.spent.extend(lines.difference(&lines_of_others(&outcome.tree)).cloned());
+        }
+    }
+
     /// Checks that no line of another program is lost, unless a call removed it knowingly.
     pub fn judge_lines(&mut self, before: &Tree, replay_only: bool) {
         let after = lines_of_others(&self.ws.tree());

@@ -323,6 +323,7 @@ impl Run {
         }
         let found = [first.as_ref().map(is_ok), second.as_ref().map(is_ok)];
         self.must_be_one_of(before, &outcomes, &found, &[&one, &other]);
+        self.note_passing(before, &outcomes, &[&one, &other]);
         one.is_replay && other.is_replay
     }
 
@@ -367,7 +368,9 @@ impl Run {
         let found: Vec<Option<bool>> =
             responses.iter().map(|response| response.as_ref().map(is_ok)).collect();
         assert!(is_killed || found.iter().all(Option::is_some), "the server ended: {}", self.story());
-        self.must_be_one_of(before, &outcomes, &found, &requests.iter().collect::<Vec<_>>());
+        let requests: Vec<&Request> = requests.iter().collect();
+        self.must_be_one_of(before, &outcomes, &found, &requests);
+        self.note_passing(before, &outcomes, &requests);
         requests.iter().all(|request| request.is_replay)
     }
 
