@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags
 use rustix::io::{Errno, retry_on_intr};
 
 use super::portable;
+pub use super::portable::sync;
 use super::values::{EXAMINE, path_of};
 
 /// Most bytes that are read of a file of the kernel; it gives them at once.
@@ -154,11 +155,6 @@ pub fn list(
         }
     }
     Ok(())
-}
-
-/// Makes a file durable.
-pub fn sync(file: BorrowedFd<'_>) -> Result<(), Errno> {
-    retry_on_intr(|| rustix::fs::fsync(file))
 }
 
 /// Makes a file system durable.

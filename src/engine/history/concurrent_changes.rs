@@ -39,7 +39,7 @@ impl RepoHeads {
         let mut entries = Vec::new();
         for session in journal::sessions(state)? {
             let known = self.0.get(&session).copied().unwrap_or(0);
-            for seq in Numbers::of(state, &session)?.since(known + 1)? {
+            for seq in Numbers::of(state, &session)?.since(known.saturating_add(1))? {
                 entries.extend(journal::done_entry(state, &session, seq)?);
             }
         }

@@ -42,7 +42,7 @@ impl Numbers {
         let numbers = Self { folder, newest, ..Self::default() };
         // The state of the session may be lost, or older than its history.
         if let Some(folder) = &numbers.folder
-            && (newest == 0 || is_given(folder, newest + 1))
+            && (newest == 0 || is_given(folder, newest.saturating_add(1)))
         {
             numbers.list(folder)?;
         }

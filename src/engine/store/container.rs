@@ -21,7 +21,6 @@ use crate::error::{Error, ErrorKind};
 use crate::platform::process::own_program;
 use crate::sha256::Sha256;
 
-/// This program.
 /// First argument that makes lbx print its own SHA-256.
 const INTERNAL: &str = "__sha256";
 /// Default workspace in a container.

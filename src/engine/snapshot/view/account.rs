@@ -18,6 +18,7 @@ use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
 use super::session::{PATHS_MAX, SEQ_FIRST, SessionStep, in_order};
 use crate::engine::history::session_diff::{PathChanges, Sides};
+use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder::BASELINE;
 use crate::engine::snapshot::store::dir::Dir;
@@ -27,8 +28,6 @@ use crate::engine::store::lock::unique_name;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::{Sha256, seal_of, split_seal};
 
-/// Folder of the accounts, in the state folder.
-const FOLDER: &str = "accounts";
 /// Name of the account of the branch: no session's account has it.
 const BRANCH: &str = "branch";
 /// End of the name of a session's account.
@@ -324,14 +323,14 @@ impl Store {
 
     /// Returns the bytes of an account, if there is one.
     fn stored_account(&self, name: &str) -> Option<Vec<u8>> {
-        let folder = self.place.open().ok()??.folder(FOLDER).ok()??;
+        let folder = self.place.open().ok()??.folder(ACCOUNTS_FOLDER).ok()??;
         folder.read(name, FILE_BYTES_MAX).ok()?
     }
 
     /// Saves an account. Without it, the next call reads the branch again.
     fn save_account(&self, name: &str, bytes: &[u8]) {
         let save = |state: Dir| {
-            let (folder, aside) = (state.make_folder(FOLDER)?, unique_name(".tmp-account"));
+            let (folder, aside) = (state.make_folder(ACCOUNTS_FOLDER)?, unique_name(".tmp-account"));
             folder.write_new(&aside, 0o600, bytes)?;
             let renamed = folder.rename(&aside, &folder, name);
             if renamed.is_err() {

@@ -328,20 +328,22 @@ impl Blocks {
         let (mut packed, mut lines) = (Vec::new(), lines.into_iter().peekable());
         while let Some(first) = lines.peek() {
             let (path, start) = (first.path.clone(), self.bytes.len());
-            let (mut records, mut below) = (0, 0);
-            let mut count = 0;
+            let (mut records, mut below, mut count) = (0_usize, 0_u64, 0);
             // Two at least, so that each level has fewer blocks than the one below it.
             while (count < 2 || self.bytes.len() - start < BLOCK_BYTES)
                 && let Some(line) = lines.next()
             {
                 self.bytes.extend(line.json);
                 self.bytes.push(b'\n');
-                (count, records, below) = (count + 1, records + line.records, below + line.below);
+                // A forged block may name any numbers.
+                records = line.records.saturating_add(records);
+                below = line.below.saturating_add(below);
+                count += 1;
             }
             let block = self.bytes.get(start..).unwrap_or_default();
             let (at, bytes) = (self.at + start as u64, block.len() as u64);
             let sha256 = Sha256::of(block);
-            packed.push(Block { path, at, bytes, sha256, records, total: below + bytes });
+            packed.push(Block { path, at, bytes, sha256, records, total: bytes.saturating_add(below) });
         }
         packed
     }
