@@ -67,6 +67,16 @@ fn no_match_is_fixed_by_the_nearest_lines() {
 }
 
 #[test]
+fn edit_of_an_empty_file_is_told_to_write() {
+    let ws = Workspace::with(&[("a.txt", "")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let error = ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "y"]).error("no_match");
+    assert_eq!(error["suggested_action"], "a.txt is empty: `write` puts text there.");
+    ws.lbx(&["write", "a.txt", "--content", "y"]).ok();
+    ws.holds("a.txt", "y");
+}
+
+#[test]
 fn ambiguous_match_is_fixed_by_either_suggestion() {
     let text = "a\nx\nb\nx\n";
     for cure in [json!({"replace_all": true}), json!({"old_string": "b\nx", "new_string": "b\ny"})] {

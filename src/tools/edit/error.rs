@@ -241,6 +241,7 @@ impl SearchedText<'_> {
         }
         let source = match &near {
             Some(near) => self.nearest_lines(near, is_lossy),
+            None if body.is_empty() => text!("{} is empty: `write` puts text there.", shown),
             None if hints.is_empty() => {
                 text!(
                     "Nothing in {} is similar: read the file. To find the text in other files, use `grep`.",
