@@ -239,19 +239,21 @@ impl SearchedText<'_> {
             hints.push(hint);
             error = error.detail("likely_encoding", likely);
         }
-        let source = match &near {
-            Some(near) => self.nearest_lines(near, is_lossy),
-            None if body.is_empty() => text!("{} is empty: `write` puts text there.", shown),
-            None if hints.is_empty() => {
-                text!(
-                    "Nothing in {} is similar: read the file. To find the text in other files, use `grep`.",
-                    shown
-                )
-            }
-            None => "Read the file, and take `old_string` from it.".into(),
-        };
-        hints.push(source);
+        hints.push(self.source(near.as_ref(), is_lossy, hints.is_empty()));
         error.suggest(Message::sentences(hints))
+    }
+
+    /// Returns a sentence that says where the text can come from.
+    fn source(&self, near: Option<&Nearest>, is_lossy: bool, is_only: bool) -> Message {
+        match near {
+            Some(near) => self.nearest_lines(near, is_lossy),
+            None if self.body.is_empty() => text!("{} is empty: `write` puts text there.", self.shown),
+            None if is_only => text!(
+                "Nothing in {} is similar: read the file. To find the text in other files, use `grep`.",
+                self.shown
+            ),
+            None => "Read the file, and take `old_string` from it.".into(),
+        }
     }
 
     /// Returns a sentence about the most similar lines. Advises copying them, unless they are shown lossily.
