@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::fs::FileType;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -190,6 +191,16 @@ impl Reach {
         }
         let absolute = |path: &OsString| Path::new(&self.root).join(path).into_os_string();
         Ok(self.channels.iter().map(absolute).collect())
+    }
+
+    /// Returns true if a channel is gone, or something else has its name, since the plan was made: no backend can hide
+    /// it.
+    pub fn is_outdated(&self) -> bool {
+        let is_other = |path: &OsString| {
+            let found = rustix::fs::lstat(Path::new(path)).map(|stat| FileType::from_raw_mode(stat.st_mode));
+            !matches!(found, Ok(FileType::Fifo | FileType::Socket))
+        };
+        self.channels().is_ok_and(|channels| channels.iter().any(is_other))
     }
 
     /// Returns true if the command sees a canonical path.

@@ -59,6 +59,9 @@ const SHELLS: [&str; 5] =
 /// The `bash` tool.
 pub struct Bash;
 
+/// Sandboxes that are planned for one command: a layer may not work, and others may change what is to be hidden.
+const PLANS_MAX: usize = 4;
+
 /// Destination of a command's output.
 enum Output<'a> {
     /// The response.
@@ -121,16 +124,22 @@ impl Bash {
         let program = shell(command)?;
         let takes_layer = output.takes_layer(engine, request);
         let early = takes_layer.is_ok().then(|| start_early(engine, request)).flatten();
-        let turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
+        let mut turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
+        let mut direct = takes_layer.clone().err();
         let recording = Recording::begin(engine, request, takes_layer)?;
-        match Self::run_recorded(engine, request, output, (program.clone(), early), recording) {
-            Err(NotRun::NoLayer(reason)) => {
-                let _turn = turn.or_else(|| output.turn(engine, request));
-                let recording = Recording::direct(engine, reason)?;
-                Self::run_recorded(engine, request, output, (program, None), recording).map_err(NotRun::error)
+        let mut ran = Self::run_recorded(engine, request, output, (program.clone(), early), recording);
+        for _ in 1..PLANS_MAX {
+            match &ran {
+                Err(NotRun::NoLayer(reason)) => direct = Some(reason.clone()),
+                Err(NotRun::Outdated(_)) => {}
+                Ok(_) | Err(NotRun::Call(_)) => break,
             }
-            ran => ran.map_err(NotRun::error),
+            turn = turn.or_else(|| output.turn(engine, request));
+            let recording = Recording::direct(engine, direct.clone().unwrap_or_default())?;
+            ran = Self::run_recorded(engine, request, output, (program.clone(), None), recording);
         }
+        drop(turn);
+        ran.map_err(NotRun::error)
     }
 
     /// Runs a command to its end, and records its changes.
@@ -164,6 +173,7 @@ impl Bash {
         drop((watch, placeholder));
         let ran = match ran {
             Err(NotRun::NoLayer(reason)) if recording.may_go_direct() => return Err(NotRun::NoLayer(reason)),
+            Err(outdated @ NotRun::Outdated(_)) => return Err(outdated),
             ran => ran.map_err(NotRun::error),
         };
         let has_succeeded = ran.as_ref().ok().map(|finished| finished.answer.exit_code == 0);
@@ -196,6 +206,8 @@ fn tell_watch(engine: &mut Engine, watch: Option<&RepositoryWatch>) {
 enum NotRun {
     /// No backend could mount the layer; the reasons.
     NoLayer(String),
+    /// Others changed what the sandbox was to hide, before it could.
+    Outdated(Error),
     /// Any other error.
     Call(Error),
 }
@@ -211,7 +223,7 @@ impl NotRun {
     fn error(self) -> Error {
         match self {
             Self::NoLayer(reason) => layer::not_possible(&reason),
-            Self::Call(error) => error,
+            Self::Outdated(error) | Self::Call(error) => error,
         }
     }
 }
@@ -376,11 +388,11 @@ fn run_confined(
     }
     let reasons: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
     let reasons = reasons.join("; ");
-    Err(if has_layer {
-        NotRun::NoLayer(reasons)
-    } else {
-        not_confined(plan.reach.read_only, &reasons).into()
-    })
+    if has_layer {
+        return Err(NotRun::NoLayer(reasons));
+    }
+    let error = not_confined(plan.reach.read_only, &reasons);
+    Err(if plan.reach.is_outdated() { NotRun::Outdated(error) } else { error.into() })
 }
 
 /// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
