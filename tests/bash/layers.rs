@@ -272,6 +272,24 @@ fn direct_command_during_a_layered_one_is_merged_and_attributed() {
 }
 
 #[test]
+fn commit_of_a_direct_command_leaves_out_withheld_files_of_others() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "1\n"), (".gitignore", "cache/\n")]);
+    ws.lbx(&["bash", "--session", "layered", "mkdir cache; echo secret > cache/y"]).success();
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &["--session", "direct", "--direct"], "echo 2 > a.txt");
+    // The bytes of an ignored file stay out of the snapshots under any name.
+    let answer = ws.lbx(&["bash", "--session", "layered", "mv cache/y found"]).success();
+    assert_eq!(changed(&answer), ["found", "cache/"], "{answer:#}");
+    assert!(answer["snapshot"].is_null(), "{answer:#}");
+    let answer = meeting.end(call);
+    assert_eq!(changed(&answer), ["a.txt"], "{answer:#}");
+    snapshot_holds(&ws, &answer, &["a.txt"]);
+}
+
+#[test]
 fn layered_command_during_a_direct_one_keeps_its_files() {
     if !has_overlays() {
         return;

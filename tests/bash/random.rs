@@ -252,7 +252,7 @@ fn work(ws: &Workspace, session: &str, commands: usize, mut random: Random) {
     let mut history = String::new();
     for _ in 0..commands {
         let command = random.command();
-        let mode = [Mode::Layer, Mode::Transaction][random.below(2)];
+        let mode = [Mode::Layer, Mode::Transaction, Mode::Direct][random.below(3)];
         history.extend([format!("--- {mode:?}\n"), command.clone(), "\n".to_owned()]);
         let request = json!({
             "command": command,
@@ -272,8 +272,22 @@ fn work(ws: &Workspace, session: &str, commands: usize, mut random: Random) {
             let others: Vec<&str> =
                 files.split('\0').filter(|path| !path.is_empty() && !path.starts_with(&own)).collect();
             let log = || ws.git(&["log", "-8", "--stat=120", "--format=%h %s", commit]);
-            assert!(others.is_empty(), "{session}\n{history}{commit}: {others:?}\n{}", log());
+            assert!(others.is_empty(), "{session}\n{history}{commit}: {others:?}\n{}\n{answer:#}", log());
         }
+    }
+}
+
+/// Checks that the diff of a session names only files in its folder, and that no other session has lines there.
+fn owns_its_diff_and_lines(ws: &Workspace, session: &str) {
+    let own = format!("{session}/");
+    let diff = ws.lbx(&["diff", "--stat", "--session", session]).success();
+    let files = diff["data"]["stat"].as_array().unwrap();
+    assert!(files.iter().all(|it| it["path"].as_str().unwrap().starts_with(&own)), "{session}: {diff:#}");
+    for file in files.iter().filter(|it| it["action"] != "delete") {
+        let blame = ws.lbx(&["blame", file["path"].as_str().unwrap()]).envelope();
+        let ranges = blame["data"]["ranges"].as_array().into_iter().flatten();
+        let mut others = ranges.filter(|it| it["by"] == "session" && it["session"] != session);
+        assert!(others.next().is_none(), "{session}: {blame:#}");
     }
 }
 
@@ -300,6 +314,9 @@ fn sessions_with_random_commands_own_exactly_their_files() {
             scope.spawn(move || work(ws, session, commands / SESSIONS.len(), random));
         }
     });
+    for session in SESSIONS {
+        owns_its_diff_and_lines(&ws, session);
+    }
     // Undo reverts the changes of its session, and of no other.
     for session in SESSIONS {
         let before = ws.tree();

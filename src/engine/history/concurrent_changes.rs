@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{self, FolderMode, JournalEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -57,6 +58,8 @@ pub struct ConcurrentChanges {
     moved: Vec<WorkspacePath>,
     /// Folders that others made or removed.
     pub folders: BTreeSet<WorkspacePath>,
+    /// Other paths that they changed: nobody knows the versions.
+    unknown: BTreeSet<WorkspacePath>,
     /// Files that are recorded as changes of other commands.
     pub by_commands: BTreeSet<WorkspacePath>,
 }
@@ -67,6 +70,11 @@ impl ConcurrentChanges {
     pub fn of(entries: Vec<JournalEntry>) -> Self {
         let mut theirs = Self::default();
         for entry in entries {
+            let paths = entry.steps.iter().flat_map(Step::locations).filter_map(|at| match at {
+                Location::File(path) => Some(path.clone()),
+                Location::State(_) => None,
+            });
+            theirs.unknown.extend(paths.chain(entry.lost));
             theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
             theirs.folders.extend(entry.folders);
             theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
@@ -80,12 +88,20 @@ impl ConcurrentChanges {
                 known.1 = file.after;
             }
         }
+        let is_known =
+            |path: &WorkspacePath| theirs.files.contains_key(path) || theirs.folders.contains(path);
+        theirs.unknown.retain(|path| !is_known(path));
         theirs
     }
 
-    /// Returns true if others moved a path or a folder above it, from there or to there.
-    #[must_use]
-    pub fn moved(&self, path: &WorkspacePath) -> bool {
-        self.moved.iter().any(|moved| path.is_within(moved))
+    /// Returns true if nobody changed anything.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.folders.is_empty() && self.moved.is_empty() && self.unknown.is_empty()
+    }
+
+    /// Returns true if a path is theirs whatever is there now: they moved it or a folder above it, from there or to
+    /// there, or changed it without a record of its versions.
+    pub fn own(&self, path: &WorkspacePath) -> bool {
+        self.unknown.contains(path) || self.moved.iter().any(|moved| path.is_within(moved))
     }
 }

@@ -106,16 +106,16 @@ pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, E
     if touched.is_empty() {
         return Ok(0);
     }
+    let theirs = ConcurrentChanges::of(call.heads.since(&State::open(change.workspace())?)?);
     if commands.is_overlapped {
         // File tools have said what they wrote.
-        let said = ConcurrentChanges::of(call.heads.since(&State::open(change.workspace())?)?);
-        touched.retain(|touched| !said.files.contains_key(&touched.path));
+        touched.retain(|touched| !theirs.files.contains_key(&touched.path));
         let only = paths_of(&touched);
         let looked = record::Looked { survey: Some(after), only: Some(&only) };
         record::scan_as(change.engine(), (None, None), EXTERNAL, 0, looked)?;
         return Ok(touched.len());
     }
-    record_changes(change, &call, &commands, (&before, after), &touched)?;
+    record_changes(change, &call, &commands, (&before, after), (&touched, &theirs))?;
     Ok(0)
 }
 
@@ -125,7 +125,7 @@ fn record_changes(
     call: &ClientCall,
     commands: &Commands,
     (before, after): (&Survey, Arc<Survey>),
-    touched: &[Touched],
+    (touched, theirs): (&[Touched], &ConcurrentChanges),
 ) -> Result<(), Error> {
     let text = commands.texts.join("\n");
     let (subject, body) = (subject(&text), body(&text, None));
@@ -152,7 +152,7 @@ fn record_changes(
         trees: [&trees[0], &trees[1]],
         is_overlapped: false,
         kept: &kept,
-        heads: &call.heads,
+        theirs,
         held: &[],
     };
     command_diff::record(change, &sides, touched, (subject, body))?;

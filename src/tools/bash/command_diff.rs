@@ -7,7 +7,7 @@ use super::response::{Action, CommandDiff, FileChange, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::change::external_changes::{Backups, CommandChanges, Created, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
-use crate::engine::history::concurrent_changes::{ConcurrentChanges, RepoHeads};
+use crate::engine::history::concurrent_changes::ConcurrentChanges;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{FolderEntry, FolderMode, Version};
@@ -17,7 +17,7 @@ use crate::engine::snapshot::{Store, Trees};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Thing, Touched};
-use crate::engine::workspace::{digest, fs};
+use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, text};
 use crate::sha256::Sha256;
 
@@ -44,8 +44,8 @@ pub struct Sides<'a> {
     pub is_overlapped: bool,
     /// Bytes of files that no snapshot has.
     pub kept: &'a SavedUntracked,
-    /// Newest change of each session before the command.
-    pub heads: &'a RepoHeads,
+    /// Changes that others made meanwhile.
+    pub theirs: &'a ConcurrentChanges,
     /// Repositories that the command made, moved aside since.
     pub held: &'a [HeldMark],
 }
@@ -131,7 +131,7 @@ struct Collector<'a, 's, 'e> {
     /// The work tree.
     sides: &'a Sides<'a>,
     /// Changes that others made at the same time.
-    theirs: ConcurrentChanges,
+    theirs: &'a ConcurrentChanges,
     /// Old bytes.
     backups: Backups<'s>,
     /// Changes to record.
@@ -164,7 +164,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             tips: [before?, after?],
             store,
             sides,
-            theirs: ConcurrentChanges::of(sides.heads.since(state)?),
+            theirs: sides.theirs,
             backups: Backups::new(state),
             done: CommandChanges::default(),
             folders: Default::default(),
@@ -179,7 +179,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Adds a difference.
     fn take(&mut self, touched: &Touched) -> Result<(), Error> {
         let Touched { path, before, after } = touched;
-        if self.theirs.moved(path) {
+        if self.theirs.own(path) {
             return Ok(());
         }
         match (before, after) {
@@ -321,7 +321,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     ) -> Result<(), Error> {
         let new = match after {
             Some(after) if after.size() > self.change.file_bytes_max() => return self.lose_if_known(path),
-            Some(after) => match self.version(path, after) {
+            Some(after) => match version_at(self.change.workspace(), path, after) {
                 Some(version) => Some(version),
                 // It changed again, or cannot be read.
                 None => return self.lose_if_known(path),
@@ -410,17 +410,6 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         fs::read_to_end(file, fs::size_of(&stat), self.change.file_bytes_max()).ok()
     }
 
-    /// Returns the current version of a file.
-    fn version(&self, path: &WorkspacePath, after: &Thing) -> Option<Version> {
-        let mode = after.recorded_mode();
-        if after.kind().is_symlink() {
-            return Some(version_of(&self.bytes_now(path, after)?, mode));
-        }
-        let (file, _) = self.change.workspace().open_regular(path, "").ok()?;
-        let sha256 = digest::sha256_of(file).ok()?;
-        Some(Version { sha256, size: after.size(), mode, identity: None })
-    }
-
     /// Returns true if the snapshots leave a file out that git does not ignore.
     fn is_left_out(&self, path: &WorkspacePath) -> bool {
         self.untracked(|untracked| untracked.left_out(path)).is_some()
@@ -505,13 +494,24 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 }
 
+/// Returns the current version of a file that a survey found; `None` if it cannot be read.
+pub fn version_at(workspace: &Workspace, path: &WorkspacePath, thing: &Thing) -> Option<Version> {
+    let mode = thing.recorded_mode();
+    if thing.kind().is_symlink() {
+        return Some(version_of(&fs::link_beneath(workspace.root_fd(), path).ok()?, mode));
+    }
+    let (file, _) = workspace.open_regular(path, "").ok()?;
+    let sha256 = digest::sha256_of(file).ok()?;
+    Some(Version { sha256, size: thing.size(), mode, identity: None })
+}
+
 /// Returns the version of a file with these bytes.
 fn version_of(bytes: &[u8], mode: u32) -> Version {
     Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode, identity: None }
 }
 
 /// Returns true if a thing has bytes.
-fn is_file(thing: &Thing) -> bool {
+pub fn is_file(thing: &Thing) -> bool {
     thing.kind().is_file() || thing.kind().is_symlink()
 }
 

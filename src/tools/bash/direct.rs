@@ -16,7 +16,8 @@ use super::saved_untracked::{SavedUntracked, Untracked};
 use super::{Bash, limits};
 use crate::engine::Engine;
 use crate::engine::change::record;
-use crate::engine::history::concurrent_changes::RepoHeads;
+use crate::engine::history::concurrent_changes::{ConcurrentChanges, RepoHeads};
+use crate::engine::history::replay::same;
 use crate::engine::sandbox::folder_watch::FolderWatch;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, Earlier, Looking, ProtectedPaths};
@@ -161,7 +162,9 @@ impl Before {
     ) -> Result<CommandDiff, Error> {
         let before = self.survey.as_deref();
         let touched = |after: &After| before.zip(after.survey.as_deref()).map(|(old, new)| old.touched(new));
-        let seen = tip(engine)?;
+        let state = State::open(&engine.workspace)?;
+        let newest = |engine: &Engine| Ok::<_, Error>((tip(engine)?, RepoHeads::of(&state)?));
+        let seen = newest(engine)?;
         let mut after = self.look_again(engine, reach);
         let mut found = touched(&after);
         if found.as_ref().is_some_and(Vec::is_empty) {
@@ -169,7 +172,7 @@ impl Before {
             return Ok(CommandDiff::none());
         }
         let mut change = engine.begin(Bash::NAME, &[], false)?;
-        if tip(change.engine())? != seen {
+        if newest(change.engine())? != seen {
             // Another session recorded a change meanwhile. An older survey would revert it.
             let held = std::mem::take(&mut after.held);
             after = self.look_again(change.engine(), reach);
@@ -179,9 +182,13 @@ impl Before {
         let seq = change.number();
         let (subject, body) = (subject(command), body(command, why));
         let words = (Some(subject.clone()), body.as_deref());
-        // Older changes belong to the commands that still run.
-        let only = found.as_ref().filter(|_| after.is_overlapped);
-        let only = only.map(|touched| touched.iter().map(|it| it.path.as_bytes().to_vec()).collect());
+        let theirs = ConcurrentChanges::of(scanned.heads.since(&state)?);
+        // Older changes belong to the commands that still run, and a commit holds only changes of its session.
+        let only = found.as_ref().filter(|_| after.is_overlapped || !theirs.is_empty());
+        let only = only.map(|touched| {
+            let own = touched.iter().filter(|touched| !is_of_others(change.workspace(), &theirs, touched));
+            own.map(|touched| touched.path.as_bytes().to_vec()).collect()
+        });
         let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
         let recorded = match record::scan_as(change.engine(), words, Bash::NAME, seq, looked) {
             Ok(recorded) => recorded,
@@ -210,7 +217,7 @@ impl Before {
             trees: [&scanned.tree, &tree],
             is_overlapped: after.is_overlapped,
             kept: &scanned.kept,
-            heads: &scanned.heads,
+            theirs: &theirs,
             held: &after.held,
         };
         command_diff::record(change, &sides, &touched, (subject, body))
@@ -246,6 +253,17 @@ impl Before {
             )),
         }
         After { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
+    }
+}
+
+/// Returns true if others left a path as it is now.
+fn is_of_others(workspace: &Workspace, theirs: &ConcurrentChanges, touched: &Touched) -> bool {
+    let Some((_, last)) = theirs.files.get(&touched.path) else { return theirs.own(&touched.path) };
+    let file = touched.after.as_ref().filter(|after| command_diff::is_file(after));
+    let now = file.map(|file| command_diff::version_at(workspace, &touched.path, file));
+    match now {
+        None => last.is_none() && touched.after.is_none(),
+        Some(now) => now.is_some() && same(now.as_ref(), last.as_ref()),
     }
 }
 

@@ -224,7 +224,7 @@ fn record(
             continue;
         };
         let after = version_of(&current);
-        if theirs.moved(path) || same(before.as_ref(), after.as_ref().map(|(version, _)| version)) {
+        if theirs.own(path) || same(before.as_ref(), after.as_ref().map(|(version, _)| version)) {
             continue;
         }
         let bytes = before.as_ref().map(|version| change.bytes_seen(path, version.sha256));
