@@ -24,7 +24,6 @@ enum Memory {
 
 impl Buffer {
     /// Returns `length` zeros.
-    #[must_use]
     pub fn zeroed(length: usize) -> Self {
         let pages = if length < LARGE_BYTES { None } else { MmapMut::map_anon(length).ok() };
         let Some(pages) = pages else {
@@ -44,7 +43,6 @@ impl Buffer {
     }
 
     /// Returns the bytes on the heap.
-    #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {
             Memory::Heap(bytes) => bytes,

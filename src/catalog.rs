@@ -58,7 +58,6 @@ pub const TOOLS: &[ToolEntry] = &[
 ];
 
 /// Returns the tool of that name or alias.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static ToolEntry> {
     TOOLS
         .iter()
@@ -290,13 +289,11 @@ const ELSEWHERE: [(&[&str], &str); 17] = [
 ];
 
 /// Returns the error for a tool that does not exist.
-#[must_use]
 pub fn unknown_tool(name: &str) -> Error {
     unknown_beside(&[], name)
 }
 
 /// Returns that error for a model family, whose tools are listed before lbx's own.
-#[must_use]
 pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let mut names = family.to_vec();
     names.extend(TOOLS.iter().map(|tool| tool.name).filter(|own| !family.contains(own)));

@@ -59,13 +59,11 @@ impl Control {
     }
 
     /// Returns true if the call was cancelled.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
     /// Returns true if the work should stop, for either reason.
-    #[must_use]
     pub fn should_stop(&self) -> bool {
         self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
@@ -99,14 +97,12 @@ impl Control {
     }
 
     /// Returns true if someone receives progress reports.
-    #[must_use]
     pub fn is_reported(&self) -> bool {
         self.progress.is_some()
     }
 }
 
 /// Returns the error for a cancelled call.
-#[must_use]
 pub fn cancelled() -> Error {
     Error::new(ErrorKind::Timeout, "the call was cancelled").suggest("Call again if it is still needed.")
 }
@@ -121,7 +117,6 @@ impl fmt::Debug for Control {
 }
 
 /// Returns seconds since 1970; 0 if the clock is earlier.
-#[must_use]
 pub fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

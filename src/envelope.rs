@@ -46,7 +46,6 @@ impl<'a> From<&'a Error> for Refusal<'a> {
 }
 
 /// Returns the error of a refusal as JSON, as another process of lbx reports it.
-#[must_use]
 pub fn refused(told: &Value) -> Error {
     let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = ErrorKind::ALL.into_iter().find(|kind| kind.name() == text("kind"));
@@ -114,7 +113,6 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns the response of a failed request, as one JSON text.
-    #[must_use]
     pub fn failure(&self, error: &Error) -> Vec<u8> {
         let suggested = error.suggested_on_command_line(self.tool);
         let refusal = Refusal { suggested_action: &suggested, ..Refusal::from(error) };
@@ -155,7 +153,6 @@ pub enum Layout {
 
 impl Layout {
     /// Returns the indented layout if wanted, else one line.
-    #[must_use]
     pub fn pretty(is_wanted: bool) -> Self {
         if is_wanted { Self::Lines(PrettyFormatter::new()) } else { Self::Line }
     }

@@ -28,7 +28,6 @@ macro_rules! kinds {
             pub const ALL: [Self; 27] = [$(Self::$kind),*];
 
             /// Returns the wire name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)*
@@ -36,7 +35,6 @@ macro_rules! kinds {
             }
 
             /// Returns the exit status of the process, 1 to 255; 0 is success.
-            #[must_use]
             pub const fn exit_code(self) -> u8 {
                 match self {
                     $(Self::$kind => $code,)*
@@ -44,7 +42,6 @@ macro_rules! kinds {
             }
 
             /// Returns the step most likely to make the next try succeed, if the error itself names no better one.
-            #[must_use]
             pub const fn suggested_action(self) -> &'static str {
                 match self {
                     $(Self::$kind => $action,)*
@@ -113,7 +110,6 @@ kinds! {
 
 impl ErrorKind {
     /// Returns the hint that only a caller on the command line gets, after the suggested action.
-    #[must_use]
     pub const fn on_command_line(self) -> Option<&'static str> {
         match self {
             Self::InvalidRequest => Some("`lbx TOOL --help` lists the flags, `lbx schema TOOL` the fields."),
@@ -123,7 +119,6 @@ impl ErrorKind {
     }
 
     /// Returns the suggested action for a caller that does not have lbx's tools and fields.
-    #[must_use]
     pub const fn suggested_without_names(self) -> &'static str {
         match self {
             Self::NotFound => "Check the name and repeat the call with the right path.",
@@ -155,7 +150,6 @@ const TEXT_BYTES_MAX: usize = 4096;
 
 /// Returns a text of an error; if it is very long, only its start and its end. So an error is never longer than a shell
 /// shows, whatever the request holds.
-#[must_use]
 pub fn bounded(text: String) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text;
@@ -297,7 +291,6 @@ impl Error {
 
     /// Returns the suggested action for a caller on the command line, who called `tool`: its name replaces `TOOL` in
     /// lbx's own hints.
-    #[must_use]
     pub fn suggested_on_command_line(&self, tool: &str) -> Cow<'_, str> {
         let hint = self.0.on_command_line.as_deref().or_else(|| {
             let is_own = self.0.suggested_action.is_some();
@@ -349,49 +342,41 @@ impl Error {
     }
 
     /// Returns the kind of error.
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
     /// Returns the message.
-    #[must_use]
     pub fn message(&self) -> &str {
         self.0.message.as_str()
     }
 
     /// Returns the message as it was built.
-    #[must_use]
     pub fn into_message(self) -> Message {
         self.0.message
     }
 
     /// Returns the path concerned.
-    #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.0.path.as_deref()
     }
 
     /// Returns the suggested action.
-    #[must_use]
     pub fn suggested_action(&self) -> &str {
         self.0.suggested_action.as_ref().map_or(self.0.kind.suggested_action(), Message::as_str)
     }
 
     /// Returns the next step as a command line, if it has one.
-    #[must_use]
     pub fn suggested_command(&self) -> Option<&str> {
         self.0.command.as_ref().map(|(_, command)| command.as_str())
     }
 
     /// Returns the facts for programs.
-    #[must_use]
     pub fn details(&self) -> &Map<String, Value> {
         &self.0.details
     }
 
     /// Returns true if the change itself is applied.
-    #[must_use]
     pub fn is_applied(&self) -> bool {
         self.0.applied
     }
@@ -509,7 +494,6 @@ pub fn without_panic<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Err
 }
 
 /// Returns the error for a panic.
-#[must_use]
 pub fn error_of(panic: &(dyn Any + Send)) -> Error {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

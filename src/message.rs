@@ -21,7 +21,6 @@ pub struct Message {
 
 impl Message {
     /// Returns a literal with `data` in the place of each `{}`; see [`text!`](crate::message::text).
-    #[must_use]
     pub fn of(literal: &'static str, data: &[&dyn Display]) -> Self {
         let (mut text, mut data) = (Self::default(), data.iter().peekable());
         for (place, part) in literal.split('`').enumerate() {
@@ -49,7 +48,6 @@ impl Message {
     }
 
     /// Returns the name of a field, a tool or a detail.
-    #[must_use]
     pub fn name(name: &'static str) -> Self {
         let mut message = Self::from(name.to_owned());
         message.names.push(0..name.len());
@@ -98,7 +96,6 @@ impl Message {
     }
 
     /// Returns the sentences that a family has the names for; `None` if there are none.
-    #[must_use]
     pub fn known_to(&self, family: &Vocabulary) -> Option<String> {
         let known =
             self.in_words_of(family).into_iter().filter_map(|(said, is_known)| is_known.then_some(said));
@@ -106,13 +103,11 @@ impl Message {
     }
 
     /// Returns the text with lbx's own names.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.plain
     }
 
     /// Returns the text with lbx's own names.
-    #[must_use]
     pub fn into_plain(self) -> String {
         self.plain
     }

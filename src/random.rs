@@ -6,7 +6,6 @@ pub struct Random(u64);
 
 impl Random {
     /// Starts at `seed`; small seeds differ as much as large ones.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }

@@ -13,25 +13,21 @@ pub struct Sha256([u8; 32]);
 
 impl Sha256 {
     /// Returns the digest with these bytes.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
     /// Returns its bytes.
-    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
     /// Returns the digest of `bytes`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
     /// Returns the digest as 64 lower-case hex digits.
-    #[must_use]
     pub fn to_hex(self) -> String {
         self.with_hex(str::to_owned)
     }
@@ -49,13 +45,11 @@ impl Sha256 {
 }
 
 /// Returns the end of a state file: the digest of its JSON, on a line of its own.
-#[must_use]
 pub fn seal_of(json: &[u8]) -> String {
     format!("\n{}\n", Sha256::of(json))
 }
 
 /// Splits a state file into its JSON, which is one line, and its seal.
-#[must_use]
 pub fn split_seal(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len()))
 }
@@ -69,7 +63,6 @@ impl DigestStart {
     const DIGITS_MIN: usize = 8;
 
     /// Returns true if a digest begins with these digits.
-    #[must_use]
     pub fn begins(&self, digest: Sha256) -> bool {
         digest.with_hex(|hex| hex.starts_with(&self.0))
     }
@@ -121,7 +114,6 @@ impl Hasher {
     }
 
     /// Returns the digest of all pieces.
-    #[must_use]
     pub fn finish(self) -> Sha256 {
         Sha256(self.0.finalize().into())
     }

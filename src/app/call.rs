@@ -28,7 +28,6 @@ pub struct Call {
 
 impl Call {
     /// Makes a call from a JSON request, in the container that the options name, if any.
-    #[must_use]
     pub fn make(tool: &'static ToolEntry, mut request: Value, options: &Options) -> CallResult {
         let called = options.with_fields_of(&mut request).and_then(|options| {
             Ok(match Remote::of(&options)? {
@@ -85,14 +84,12 @@ impl Call {
     }
 
     /// Makes the call with its JSON request.
-    #[must_use]
     pub fn run(mut self) -> CallResult {
         let (tool, request) = (self.tool, std::mem::take(&mut self.request));
         self.run_with(|engine| (tool.run_json)(engine, request))
     }
 
     /// Makes the call.
-    #[must_use]
     pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
         let answered = without_panic(|| run(&mut self.engine));
         if self.tool.effect != Effect::Reads || self.engine.has_changed() {

@@ -140,7 +140,6 @@ impl Options {
     }
 
     /// Returns the options needed to report an error in arguments that could not be parsed.
-    #[must_use]
     pub fn from_arguments(arguments: &[OsString]) -> Self {
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
         let text = has("--text") || has("-t");
@@ -330,7 +329,6 @@ impl Options {
     }
 
     /// Returns true if the environment asks for the payload only.
-    #[must_use]
     pub fn is_text_by_environment(&self) -> bool {
         std::env::var_os("LBX_OUTPUT").is_some_and(|form| form == "text")
     }
@@ -376,7 +374,6 @@ const DIGITS: usize = 8;
 const DEPTH_MAX: usize = 16;
 
 /// Returns the session for a text: in `NAME@parent`, digits for the client's process replace the suffix.
-#[must_use]
 pub fn resolved(session: String) -> String {
     match session.strip_suffix(MARK) {
         Some(name) if !name.is_empty() => format!("{name}-{}", digits(&client())),
@@ -385,7 +382,6 @@ pub fn resolved(session: String) -> String {
 }
 
 /// Returns true if a text names the session of a client process.
-#[must_use]
 pub fn is_of_client(session: &str) -> bool {
     session.ends_with(MARK)
 }

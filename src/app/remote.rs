@@ -153,7 +153,6 @@ impl Remote {
     }
 
     /// Makes the call of a JSON request, and returns its response.
-    #[must_use]
     pub fn call(self, tool: &ToolEntry, request: &Value, options: &Options, control: &Control) -> CallResult {
         self.answer(tool, request, options, control).unwrap_or_else(CallResult::refused)
     }
@@ -389,7 +388,6 @@ pub struct CallResult {
 
 impl CallResult {
     /// Returns a call that failed before it began.
-    #[must_use]
     pub fn refused(error: Error) -> Self {
         Self { answered: Err(error), outcome: CallNotes::default(), tally: None }
     }

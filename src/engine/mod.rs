@@ -104,13 +104,11 @@ pub struct CallNotes {
 
 impl Engine {
     /// Creates an engine for one call of `session` in `workspace`, with default settings.
-    #[must_use]
     pub fn new(workspace: Workspace, session: SessionId, control: Control) -> Self {
         Self::under(Policy::default(), workspace, session, control)
     }
 
     /// Creates an engine under a policy.
-    #[must_use]
     pub fn under(policy: Policy, mut workspace: Workspace, session: SessionId, control: Control) -> Self {
         workspace.set_lock_wait(policy.lock_wait());
         Self {
@@ -144,7 +142,6 @@ impl Engine {
     }
 
     /// Returns the policy.
-    #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -155,19 +152,16 @@ impl Engine {
     }
 
     /// Returns the reason why the default policy is in force, if the owner's cannot be used.
-    #[must_use]
     pub fn policy_fault(&self) -> Option<&Error> {
         self.policy_fault.as_ref()
     }
 
     /// Returns the path of the state folder from the workspace root, once the call has opened it to change something.
-    #[must_use]
     pub const fn state_path(&self) -> Option<&WorkspacePath> {
         self.state_path.as_ref()
     }
 
     /// Returns the calling session.
-    #[must_use]
     pub fn session(&self) -> &SessionId {
         &self.session
     }
@@ -183,13 +177,11 @@ impl Engine {
     }
 
     /// Returns true if a person reads the response.
-    #[must_use]
     pub const fn is_for_a_person(&self) -> bool {
         self.is_for_a_person
     }
 
     /// Returns the size limit of the response in bytes, which the request may set; 0 for none.
-    #[must_use]
     pub fn bytes_max(&self, requested: Option<usize>) -> usize {
         let default = if self.is_for_a_person { 0 } else { self.policy.max_bytes() };
         requested.unwrap_or(default)
@@ -201,7 +193,6 @@ impl Engine {
     }
 
     /// Returns the session, if the call itself names it: a listing of all sessions then shows it.
-    #[must_use]
     pub fn named_session(&self) -> Option<&SessionId> {
         self.is_session_named.then_some(&self.session)
     }
@@ -212,7 +203,6 @@ impl Engine {
     }
 
     /// Returns true for a dry run.
-    #[must_use]
     pub const fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -235,7 +225,6 @@ impl Engine {
     }
 
     /// Returns true if the call has changed anything.
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty() || self.change.is_some()
     }
@@ -372,7 +361,6 @@ impl Engine {
     /// the tally to count once the response is out.
     ///
     /// A workspace that cannot be written can still be read; the marks are then lost, with a warning.
-    #[must_use]
     pub fn finish(mut self, tool: &str) -> (CallNotes, Option<CallTally>) {
         match self.save_marks() {
             Ok(warning) => self.warn_if(warning),

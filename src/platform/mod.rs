@@ -63,13 +63,11 @@ pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> R
 
 /// Returns true if something is at an absolute path, and no symlink on the way; `None` if there is one, or if the system
 /// cannot tell.
-#[must_use]
 pub fn exists_without_links(path: &Path) -> Option<Result<(), Errno>> {
     on_this_system!(exists_without_links(path))
 }
 
 /// Opens an absolute path, if no symlink is on the way; `None` if there is one, or if the system cannot tell.
-#[must_use]
 pub fn open_without_links(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
     on_this_system!(open_without_links(path, flags))
 }
@@ -125,20 +123,17 @@ pub fn mount_of(file: BorrowedFd<'_>) -> Result<(u64, Option<u64>), Errno> {
 }
 
 /// Returns the time at which a file was made, in seconds and nanoseconds; `None` if the file system keeps none.
-#[must_use]
 pub fn birth_of(file: BorrowedFd<'_>) -> Option<(i64, i64)> {
     on_this_system!(birth_of(file))
 }
 
 /// Returns the time at which the file at `path` below `root` was made, in seconds.
-#[must_use]
 pub fn birth_beneath(root: BorrowedFd<'_>, path: &Path) -> Option<i64> {
     on_this_system!(birth_beneath(root, path))
 }
 
 /// Makes an empty file share the blocks of another one until either is written to; returns false if the file system
 /// cannot.
-#[must_use]
 pub fn share_blocks(to: BorrowedFd<'_>, from: BorrowedFd<'_>) -> bool {
     on_this_system!(share_blocks(to, from))
 }
@@ -152,7 +147,6 @@ pub fn make_special(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: 
 }
 
 /// Returns true if a program uses the socket at `path` below `root`, or if the system cannot tell.
-#[must_use]
 pub fn is_socket_in_use(root: BorrowedFd<'_>, path: &Path) -> bool {
     on_this_system!(is_socket_in_use(root, path))
 }
@@ -188,25 +182,21 @@ pub fn sync_file_system(folder: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Returns true if [`sync_file_system`] works and reports failed writes.
-#[must_use]
 pub fn syncs_file_systems() -> bool {
     on_this_system!(syncs_file_systems())
 }
 
 /// Returns the kernel's number for the kind of a file system (statfs(2)); `None` if the system has no such numbers.
-#[must_use]
 pub fn file_system_kind(folder: BorrowedFd<'_>) -> Option<u64> {
     native::file_system_kind(folder)
 }
 
 /// Returns true if the ext4 that holds a file has a journal.
-#[must_use]
 pub fn has_journal(stat: &Stat) -> bool {
     on_this_system!(has_journal(stat))
 }
 
 /// Returns the number of bytes that wait to be written to any disk; `None` if the system does not tell.
-#[must_use]
 pub fn unwritten_bytes() -> Option<u64> {
     on_this_system!(unwritten_bytes())
 }

@@ -19,7 +19,6 @@ pub struct OtherCpu {
 #[cfg(target_os = "linux")]
 impl OtherCpu {
     /// Selects the processors that the calling thread is not on; all if there is no other.
-    #[must_use]
     pub fn from_here() -> Self {
         let sets = sched_getaffinity(None).ok().and_then(|all| {
             let mut others = all;
@@ -60,7 +59,6 @@ impl OtherCpu {
 #[cfg(not(target_os = "linux"))]
 impl OtherCpu {
     /// Returns no choice.
-    #[must_use]
     pub fn from_here() -> Self {
         Self::default()
     }

@@ -25,7 +25,6 @@ pub struct Process {
 
 impl Process {
     /// Returns the process with this id.
-    #[must_use]
     pub fn of(id: u32) -> Option<Self> {
         native::find(id)
     }
@@ -33,7 +32,6 @@ impl Process {
 
 /// Returns the path by which this program starts itself again.
 #[cfg(target_os = "linux")]
-#[must_use]
 pub const fn own_program() -> &'static str {
     // It leads to this very program, even if its file has been replaced.
     "/proc/self/exe"
@@ -41,7 +39,6 @@ pub const fn own_program() -> &'static str {
 
 /// Returns the path by which this program starts itself again; empty, which starts nothing, if the system hides it.
 #[cfg(not(target_os = "linux"))]
-#[must_use]
 pub fn own_program() -> &'static str {
     static PATH: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     PATH.get_or_init(|| {
@@ -52,7 +49,6 @@ pub fn own_program() -> &'static str {
 
 /// Returns the running descendants of a process, by default of this one; without those that the system no longer counts
 /// as such.
-#[must_use]
 pub fn descendants(of: Option<i32>) -> Vec<i32> {
     let Some((own, parents)) = native::parents() else { return Vec::new() };
     let top = of.unwrap_or(own);
@@ -115,7 +111,6 @@ pub fn limit_open_files(program: &Child, limit: Rlimit) {
 }
 
 /// Returns a descriptor that becomes readable when a child ends; `None` if the system has none.
-#[must_use]
 pub fn end_of(child: &Child) -> Option<std::os::fd::OwnedFd> {
     #[cfg(target_os = "linux")]
     {

@@ -48,13 +48,11 @@ pub const RECEIVE: RecvFlags = RecvFlags::empty();
 const OPEN_FILES: &str = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
 
 /// Returns a path that opens an open file again, for libraries that take only paths.
-#[must_use]
 pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
     Path::new(OPEN_FILES).join(file.as_raw_fd().to_string())
 }
 
 /// Returns permission bits in the form of the system's calls.
-#[must_use]
 #[expect(clippy::allow_attributes, reason = "the type of a mode differs")]
 #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation, reason = "16 bits on some systems")]
 pub const fn mode(bits: u32) -> Mode {
@@ -62,7 +60,6 @@ pub const fn mode(bits: u32) -> Mode {
 }
 
 /// Returns type and permission bits of a file.
-#[must_use]
 #[expect(clippy::allow_attributes, reason = "the type of a mode differs")]
 #[allow(clippy::unnecessary_cast, clippy::cast_lossless, reason = "16 bits on some systems")]
 pub const fn mode_bits(stat: &Stat) -> u32 {
@@ -70,7 +67,6 @@ pub const fn mode_bits(stat: &Stat) -> u32 {
 }
 
 /// Returns the type that mode bits name.
-#[must_use]
 #[expect(clippy::allow_attributes, reason = "the type of a mode differs")]
 #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation, reason = "16 bits on some systems")]
 pub const fn type_of_bits(bits: u32) -> FileType {
@@ -78,7 +74,6 @@ pub const fn type_of_bits(bits: u32) -> FileType {
 }
 
 /// Returns the number of the device that holds a file.
-#[must_use]
 #[expect(clippy::allow_attributes, reason = "the type of a device differs")]
 #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "a signed number on some systems")]
 pub const fn device(stat: &Stat) -> u64 {

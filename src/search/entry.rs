@@ -136,7 +136,6 @@ impl LeftOut {
     }
 
     /// Returns true if all entries are listed.
-    #[must_use]
     pub fn is_listed_whole(&self) -> bool {
         self.ignored + self.hidden == self.listed.len() as u64
     }

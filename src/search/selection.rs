@@ -117,7 +117,6 @@ impl Selection {
     }
 
     /// Returns false if the glob matches neither this path, relative to the root of the walk, nor anything below it.
-    #[must_use]
     pub fn may_find(&self, relative: &[u8], kind: Kind) -> bool {
         let is_folder = kind == Kind::Dir;
         let glob = self.glob.as_ref();

@@ -113,7 +113,6 @@ impl<'w> Walk<'w> {
 
     /// Returns a walk of entries that an earlier walk skipped, and of at most `entries_max` entries in all. Neither rules
     /// nor dots count there.
-    #[must_use]
     pub fn of_skipped(
         workspace: &'w Workspace,
         skipped: Vec<SkippedEntry>,

@@ -44,7 +44,6 @@ pub struct Executor<'e> {
 
 impl Executor<'_> {
     /// Returns a location for messages.
-    #[must_use]
     pub fn shown(&self, at: &Location) -> String {
         match at {
             Location::File(path) => self.workspace.shown(path),
@@ -365,7 +364,6 @@ impl Executor<'_> {
 
     /// Returns the folders in which some steps changed a name, if all are on the state's file system; no list if the
     /// steps alone prove that.
-    #[must_use]
     pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<ChangedFolders> {
         // A rename cannot lead from there to another file system.
         if steps.iter().any(|step| matches!(step, Step::Put { in_place: true, .. })) {
@@ -451,7 +449,6 @@ const DURING_CALL: &str = "during_call";
 pub(super) const OTHERS_FILE: Errno = Errno::STALE;
 
 /// Returns the error for a file that another program changed since this call read it.
-#[must_use]
 pub fn changed_meanwhile(shown: &str) -> Error {
     Error::new(ErrorKind::StaleFile, format!("{shown} was changed by another program during this call"))
         .at(shown)
@@ -459,7 +456,6 @@ pub fn changed_meanwhile(shown: &str) -> Error {
 }
 
 /// Returns true for the error of [`changed_meanwhile`]: a retry may succeed at once.
-#[must_use]
 pub fn is_changed_meanwhile(error: &Error) -> bool {
     error.details().contains_key(DURING_CALL)
 }
@@ -517,7 +513,6 @@ pub struct SpecialFile {
 impl SpecialFile {
     /// Returns true if a file of this type can be created again: anyone can create a FIFO or a socket, nobody in a
     /// sandbox a device.
-    #[must_use]
     pub fn can_be_made(kind: FileType) -> bool {
         matches!(kind, FileType::Fifo | FileType::Socket)
     }

@@ -92,7 +92,6 @@ pub struct CommandChanges {
 
 impl CommandChanges {
     /// Returns true if there is nothing to take back.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
             && self.made.is_empty()
@@ -105,7 +104,6 @@ impl CommandChanges {
 
 impl Change<'_> {
     /// Returns the number of the change in its session.
-    #[must_use]
     pub const fn number(&self) -> u64 {
         self.entry.seq
     }
@@ -317,7 +315,6 @@ pub struct Backups<'s> {
 
 impl<'s> Backups<'s> {
     /// Returns an empty set.
-    #[must_use]
     pub fn new(state: &'s State) -> Self {
         Self { folders: backup::Folders::new(state), pending: Vec::new() }
     }

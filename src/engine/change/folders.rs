@@ -350,7 +350,6 @@ impl Executor<'_> {
 
     /// Lets their owner change names in the closed folders of a change; returns them with their former bits. Best
     /// effort: if it fails, the step that needs it fails with a reason.
-    #[must_use]
     pub fn open_up(&self, entry: &JournalEntry, done: usize) -> Vec<(Location, u32)> {
         let mut opened = Vec::new();
         for ClosedFolder { at, before, after } in closed(entry, done) {

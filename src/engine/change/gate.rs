@@ -184,7 +184,6 @@ impl Change<'_> {
 
     /// Returns the error that the gate has for a change of an existing file, whatever the policy says; `None` if the
     /// caller has seen the present bytes.
-    #[must_use]
     pub fn refusal(&self, current: &Current, needs: Needs<'_>) -> Option<Error> {
         let missing = self.missing(current, needs).filter(|_| current.exists())?;
         Some(self.unproved(current, &missing, needs.intent()))
@@ -265,7 +264,6 @@ impl Change<'_> {
     }
 
     /// Returns the policy for a change without proof.
-    #[must_use]
     pub fn gate(&self) -> Gate {
         self.engine.policy().gate()
     }
@@ -329,7 +327,6 @@ impl Change<'_> {
     }
 
     /// Returns the error for a file whose bytes differ from those that the caller has seen.
-    #[must_use]
     pub fn stale(&self, current: &Current, expected: Sha256) -> Error {
         let shown = current.place.shown();
         let message = if current.exists() {
@@ -375,7 +372,6 @@ fn named(lines: &[(u64, u64)]) -> String {
 }
 
 /// Quotes a path for a shell.
-#[must_use]
 pub fn quoted(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
     if !path.is_empty() && path.bytes().all(is_plain) {

@@ -248,37 +248,31 @@ impl Engine {
 
 impl Change<'_> {
     /// Returns the engine that makes the change.
-    #[must_use]
     pub fn engine(&mut self) -> &mut Engine {
         self.engine
     }
 
     /// Returns the engine for reading.
-    #[must_use]
     pub const fn engine_ref(&self) -> &Engine {
         self.engine
     }
 
     /// Returns the policy in force.
-    #[must_use]
     pub fn policy(&self) -> &crate::engine::policy::Policy {
         self.engine.policy()
     }
 
     /// Returns the workspace of the change.
-    #[must_use]
     pub fn workspace(&self) -> &Workspace {
         &self.engine.workspace
     }
 
     /// Returns the bytes of `path` with that SHA-256, if they are still available.
-    #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.engine.find_version(self.state.as_ref()?, path, sha256)
     }
 
     /// Returns the bytes of a file as the session was shown them, including from a shown copy.
-    #[must_use]
     pub fn bytes_shown(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.version_shown(self.state.as_ref()?, path, sha256)
     }
@@ -299,7 +293,6 @@ impl Change<'_> {
     }
 
     /// Returns the session's read mark of a file.
-    #[must_use]
     pub fn mark(&self, path: &WorkspacePath) -> Option<session::ReadRecord> {
         self.session.mark(path)
     }
@@ -438,7 +431,6 @@ impl Change<'_> {
     }
 
     /// Returns the id of its journal entry.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.entry.id
     }
@@ -486,7 +478,6 @@ impl Change<'_> {
     }
 
     /// Returns the state; `None` in a dry run of a workspace without state.
-    #[must_use]
     pub fn state(&self) -> Option<&State> {
         self.state.as_ref()
     }

@@ -365,7 +365,6 @@ impl AboutToMove {
     }
 
     /// Returns true if no file has changed since it had the stat in `read`.
-    #[must_use]
     pub fn is_as_read(workspace: &Workspace, read: &[(WorkspacePath, Stat)]) -> bool {
         read.iter().all(|(path, then)| {
             let folder = workspace.open_folder(&path.parent().unwrap_or_default());
@@ -430,7 +429,6 @@ impl ForSnapshot {
     }
 
     /// Returns the folders for the snapshot.
-    #[must_use]
     pub fn folders(&self) -> Vec<record::RecordedFolder<'_>> {
         let folder = |known: &'_ MovedFolder| rustix::io::fcntl_dupfd_cloexec(&known.folder, 0).ok();
         let all = self.folders.iter().filter_map(|known| Some((folder(known)?, known)));
@@ -444,7 +442,6 @@ impl ForSnapshot {
 
     /// Returns the files for the snapshot together with `others`, one per path: one part of a change may move a file
     /// away from a name, and another may write a file there.
-    #[must_use]
     pub fn files_with<'a>(&'a self, others: Vec<record::RecordedFile<'a>>) -> Vec<record::RecordedFile<'a>> {
         let mut by_path: BTreeMap<&WorkspacePath, record::RecordedFile<'a>> = BTreeMap::new();
         for file in others.into_iter().chain(self.files.iter().flat_map(Moved::for_snapshot)) {

@@ -32,49 +32,41 @@ pub struct Current {
 
 impl Current {
     /// Returns its path.
-    #[must_use]
     pub fn place(&self) -> &ResolvedPath {
         &self.place
     }
 
     /// Returns true if there is a file.
-    #[must_use]
     pub fn exists(&self) -> bool {
         self.original.is_some()
     }
 
     /// Returns its bytes; empty for a new file.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Returns a shared handle to the bytes.
-    #[must_use]
     pub fn shared_bytes(&self) -> Arc<Buffer> {
         Arc::clone(&self.bytes)
     }
 
     /// Returns the SHA-256 of its bytes.
-    #[must_use]
     pub fn sha256(&self) -> Sha256 {
         self.sha256
     }
 
     /// Returns its permission bits, or the type bits of a symlink; `None` for a new file.
-    #[must_use]
     pub fn mode(&self) -> Option<u32> {
         self.original.as_ref().map(|original| fs::recorded_mode(&original.stat))
     }
 
     /// Returns true if it is a symlink that was opened itself; its bytes are then its target.
-    #[must_use]
     pub fn is_symlink(&self) -> bool {
         self.mode().is_some_and(fs::is_symlink_mode)
     }
 
     /// Skips the proof, for a tool that overwrites nothing.
-    #[must_use]
     pub fn without_proof(self) -> CheckedFile {
         CheckedFile { current: self, proved: false }
     }
@@ -90,7 +82,6 @@ pub struct CheckedFile {
 
 impl CheckedFile {
     /// Returns the file.
-    #[must_use]
     pub fn current(&self) -> &Current {
         &self.current
     }
@@ -307,7 +298,6 @@ impl Change<'_> {
     }
 
     /// Returns the size of the largest file that may be changed, in bytes.
-    #[must_use]
     pub fn file_bytes_max(&self) -> u64 {
         self.engine.policy().number(Key::FileBytes).min(FILE_BYTES_MAX)
     }

@@ -154,7 +154,6 @@ pub struct NewFile {
 
 /// Returns the steps to reach `intent`. If one move is in the way of another, all moves go through temporary names,
 /// move `n` through `held(n)`.
-#[must_use]
 pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let are_held = is_crowded(&intent);
     let Intent { removed, moves, made, files, cleared, vacated } = intent;

@@ -91,7 +91,6 @@ pub(super) struct ToWrite<'c> {
 
 impl ToWrite<'_> {
     /// Returns true if there are so many files that their old bytes go into a bundle.
-    #[must_use]
     pub fn is_many(&self) -> bool {
         self.files.len() > SYNC_EACH_MAX
     }

@@ -94,7 +94,6 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
 
 /// Writes the commit of a change that is about to be made, so that it can be synced together with the change; `None` if
 /// it has to wait until the change is applied, or if it fails: [`record`] then reports the reason.
-#[must_use]
 pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedSnapshot> {
     if !engine.policy().has_snapshots() {
         return None;
@@ -368,7 +367,6 @@ pub fn file_at(engine: &Engine, name: &str, path: &Path) -> Result<Option<Vec<u8
 }
 
 /// Returns the version of a file in the snapshot `tip`, or in the newest one before a time, in seconds since 1970.
-#[must_use]
 pub fn file_before(
     engine: &Engine,
     (tip, seconds): (Option<&str>, i64),
@@ -384,7 +382,6 @@ pub fn file_before(
 
 /// Returns the newest snapshot by its ref file alone, which costs no more than a read. `None` if the ref is
 /// packed or elsewhere.
-#[must_use]
 pub fn tip_by_ref_file(engine: &Engine) -> Option<String> {
     /// Largest ref file, in bytes: a SHA-256 and a newline.
     const REF_BYTES_MAX: u64 = 65;
@@ -399,7 +396,6 @@ pub fn tip_by_ref_file(engine: &Engine) -> Option<String> {
 
 /// Finds the paths that git ignores. None are if there are no snapshots, or if the repository cannot be read: then
 /// paths count as ordinary files, and the snapshot itself decides about them.
-#[must_use]
 pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -> Vec<Option<Ignored>> {
     let found = if queries.is_empty() || !engine.policy().has_snapshots() {
         None
@@ -432,7 +428,6 @@ fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
 
 impl Engine {
     /// Returns the bytes of `path` with that SHA-256, from a backup or the snapshots.
-    #[must_use]
     pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
         // Reading the whole history takes longest, so it comes last.
@@ -444,7 +439,6 @@ impl Engine {
 }
 
 /// Returns the bytes of `path` for which `is_it` returns true, from the snapshots or HEAD.
-#[must_use]
 pub fn find_version(
     engine: &Engine,
     path: &WorkspacePath,
@@ -645,7 +639,6 @@ fn kept(entry: &JournalEntry) -> &'static str {
 }
 
 /// Lists the first skipped paths with reasons; `None` if there are none.
-#[must_use]
 pub fn listed(left_out: &[LeftOut]) -> Option<String> {
     if left_out.is_empty() {
         return None;

@@ -212,7 +212,6 @@ fn to_usize(lines: u64) -> usize {
 pub type EarlierBytes = BTreeMap<Sha256, Vec<u8>>;
 
 /// Maps the shown line numbers of a mark to the version `sha256` with the text `body`.
-#[must_use]
 pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> Numbers {
     let mut all = Numbers::default();
     let newest = std::iter::once((mark.sha256, mark.numbers()));
@@ -320,7 +319,6 @@ impl ShownLines {
     }
 
     /// Returns true if no line was shown and the caller wrote all that it knows.
-    #[must_use]
     pub const fn is_own(&self) -> bool {
         self.is_own
     }
@@ -333,7 +331,6 @@ impl ShownLines {
 
 impl Change<'_> {
     /// Returns the lines of a file that the session was shown, or `None` if it knows nothing of the file.
-    #[must_use]
     pub fn shown_lines(&self, current: &Current) -> Option<ShownLines> {
         let mark = self.mark(current.place().path())?;
         let mut earlier = EarlierBytes::new();

@@ -94,7 +94,6 @@ impl<'e> Stage<'e> {
     }
 
     /// Returns a folder on the file system of the stage, opened before anything was written there.
-    #[must_use]
     pub fn file_system(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.staging)
     }
@@ -178,13 +177,11 @@ impl<'e> Stage<'e> {
     }
 
     /// Returns the staging folder in the state.
-    #[must_use]
     pub fn own_folder(&self) -> (Location, Arc<OwnedFd>) {
         (staging_folder(), Arc::clone(&self.staging))
     }
 
     /// Returns the location of a name in such a folder.
-    #[must_use]
     pub fn name_in(&self, folder: &Location, name: &str) -> Location {
         let prefix = if matches!(folder, Location::File(_)) { BESIDE_PREFIX } else { "" };
         folder.with(folder.path().join(format!("{prefix}{}-{name}", self.id).as_ref()))

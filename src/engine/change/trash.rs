@@ -229,13 +229,11 @@ impl Change<'_> {
     }
 
     /// Returns a path for messages: for one in the trash, its original path.
-    #[must_use]
     pub fn shown_original(&self, path: &WorkspacePath) -> String {
         self.engine.workspace.shown(&self.original(path))
     }
 
     /// Returns the path at which an entry was before it was deleted; the path itself if it was not deleted.
-    #[must_use]
     pub fn original(&self, path: &WorkspacePath) -> WorkspacePath {
         let state = self.state().filter(|_| is_state(path));
         state.and_then(|state| trash::original(state, path)).unwrap_or_else(|| path.clone())
@@ -298,7 +296,6 @@ fn description_of(
 }
 
 /// Returns the error for a trash entry whose description is damaged: nothing tells if its content is unchanged.
-#[must_use]
 pub fn damaged_entry(state: &State, id: &str) -> Error {
     let folder = state.shown(&format!("{}/{id}", trash::FOLDER));
     Error::new(ErrorKind::StaleFile, format!("the description of trash {id} is damaged"))

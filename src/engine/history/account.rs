@@ -140,39 +140,33 @@ impl ChangesAccount {
     }
 
     /// Returns the net effect, ordered by path.
-    #[must_use]
     pub fn net(&self) -> Vec<NetChange> {
         self.ledger.clone().into_changes()
     }
 
     /// Returns the number of changes.
-    #[must_use]
     pub const fn changes(&self) -> usize {
         self.changes
     }
 
     /// Returns the times of the first and the last change, in seconds since 1970.
-    #[must_use]
     pub fn times(&self) -> Option<(u64, u64)> {
         self.ends.as_ref().map(|(first, last)| (first.time, last.time))
     }
 
     /// Returns the numbers of the changes after `seq` that move files, or turn earlier changes around; `None` if it begins
     /// later.
-    #[must_use]
     pub fn turning_after(&self, seq: u64) -> Option<&[u64]> {
         let after = self.turning.partition_point(|turning| *turning <= seq);
         (self.from <= seq).then(|| self.turning.get(after..).unwrap_or_default())
     }
 
     /// Returns true if a change touched a file of that name, even if a later one changed it back.
-    #[must_use]
     pub fn has_touched(&self, path: &WorkspacePath) -> bool {
         self.ledger.has_touched(path)
     }
 
     /// Returns the number of the first change of a file, which holds the bytes from before.
-    #[must_use]
     pub fn first_change_of(&self, path: &WorkspacePath) -> Option<u64> {
         self.ledger.first_change_of(path)
     }

@@ -179,7 +179,6 @@ impl ClientCall {
     }
 
     /// Returns true if a call of a client runs: what it has written so far will be recorded as its own.
-    #[must_use]
     pub fn is_any(state: &State) -> bool {
         Self::others(state, "").is_ok_and(|calls| !calls.is_empty())
     }
@@ -202,14 +201,12 @@ impl ClientCall {
     }
 
     /// Returns true if it is so old that its end was never reported.
-    #[must_use]
     pub fn is_forsaken(&self) -> bool {
         let most = if self.commands.is_some() { COMMANDS_MAX } else { FILE_CALL_MAX };
         seconds_now().saturating_sub(self.time) > most.as_secs()
     }
 
     /// Returns true if it may change a path.
-    #[must_use]
     pub fn names(&self, path: &WorkspacePath) -> bool {
         self.files.iter().any(|file| file.path == *path)
     }

@@ -66,7 +66,6 @@ pub struct ConcurrentChanges {
 
 impl ConcurrentChanges {
     /// Returns the net effect of changes.
-    #[must_use]
     pub fn of(entries: Vec<JournalEntry>) -> Self {
         let mut theirs = Self::default();
         for entry in entries {

@@ -250,31 +250,26 @@ impl<V: StoredVersion> PathChanges<V> {
     }
 
     /// Returns the version before the first change.
-    #[must_use]
     pub fn first(&self) -> Option<&V> {
         self.0.first()?.0.as_ref()
     }
 
     /// Returns the version after the last change.
-    #[must_use]
     pub fn last(&self) -> Option<&V> {
         self.0.last()?.1.as_ref()
     }
 
     /// Returns the changes, oldest first.
-    #[must_use]
     pub fn sides(&self) -> &[Sides<V>] {
         &self.0
     }
 
     /// Returns true if others changed the path in between.
-    #[must_use]
     pub const fn is_interrupted(&self) -> bool {
         self.0.len() > 1
     }
 
     /// Returns true if the changes cancel out, as far as that is known without the bytes.
-    #[must_use]
     pub fn is_nothing(&self) -> bool {
         !self.is_interrupted() && is_same(self.first(), self.last())
     }

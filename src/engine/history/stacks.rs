@@ -285,7 +285,6 @@ impl History {
     }
 
     /// Returns the name of the session.
-    #[must_use]
     pub fn session(&self) -> &str {
         &self.session
     }
@@ -319,20 +318,17 @@ impl History {
     }
 
     /// Returns the folders of undone changes that still exist: nobody needs them once they are empty.
-    #[must_use]
     pub fn vacant(&self) -> BTreeSet<WorkspacePath> {
         self.vacant.clone()
     }
 
     /// Returns the folders that should not exist by the undos and redos of this session: the last one that empties such
     /// a folder, in whatever session, removes it.
-    #[must_use]
     pub fn unneeded(&self) -> BTreeSet<WorkspacePath> {
         self.vacant.union(&self.removed).cloned().collect()
     }
 
     /// Returns the numbers of the unreadable entries that were skipped.
-    #[must_use]
     pub const fn damaged(&self) -> &BTreeSet<u64> {
         &self.damaged
     }
@@ -439,7 +435,6 @@ fn name_at_undo(changes: &[Trace], index: usize, path: &WorkspacePath) -> Option
 
 /// Returns the direction of an entry; `None` for a change of its own, including one that takes back an earlier
 /// change by number.
-#[must_use]
 pub fn direction_of(entry: &JournalEntry) -> Option<Direction> {
     let ways = [Direction::Undo, Direction::Redo];
     ways.into_iter().find(|way| way.name() == entry.tool && entry.takes_back.is_none())

@@ -50,13 +50,11 @@ impl Turn {
     }
 
     /// Returns true if a change belongs to it.
-    #[must_use]
     pub fn holds(&self, seq: u64) -> bool {
         seq >= self.first && self.last.is_none_or(|last| seq <= last)
     }
 
     /// Returns true if a client began it, rather than a single change.
-    #[must_use]
     pub const fn is_of_client(&self) -> bool {
         !self.key.is_empty()
     }
@@ -105,7 +103,6 @@ impl Turns {
     }
 
     /// Returns true if another session has begun a turn lately that is still open.
-    #[must_use]
     pub fn is_other_open(state: &State, session: &str) -> bool {
         let names = state.find_folder(TURNS_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
         let oldest = seconds_now().saturating_sub(OPEN_MAX_SECONDS);
@@ -129,13 +126,11 @@ impl Turns {
     }
 
     /// Returns the turn that is open.
-    #[must_use]
     pub fn open(&self) -> Option<&Turn> {
         self.0.last().filter(|turn| turn.last.is_none())
     }
 
     /// Returns the turn that holds a change.
-    #[must_use]
     pub fn of(&self, seq: u64) -> Turn {
         let after = self.0.partition_point(|turn| turn.first <= seq);
         let found = after.checked_sub(1).and_then(|at| self.0.get(at)).filter(|turn| turn.holds(seq));

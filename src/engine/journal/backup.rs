@@ -46,7 +46,6 @@ pub struct Folders<'s> {
 
 impl<'s> Folders<'s> {
     /// Opens nothing yet of `state`.
-    #[must_use]
     pub fn new(state: &'s State) -> Self {
         Self { state, opened: BTreeMap::new() }
     }
@@ -292,13 +291,11 @@ pub struct InlineBackup {
 
 impl InlineBackup {
     /// Encodes bytes whose SHA-256 is `sha256`.
-    #[must_use]
     pub fn new(sha256: Sha256, bytes: &[u8]) -> Self {
         Self { sha256, base64: STANDARD.encode(bytes) }
     }
 
     /// Returns the bytes, if they have that SHA-256.
-    #[must_use]
     pub fn bytes(&self) -> Option<Vec<u8>> {
         STANDARD.decode(&self.base64).ok().filter(|bytes| Sha256::of(bytes) == self.sha256)
     }

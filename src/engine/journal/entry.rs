@@ -42,7 +42,6 @@ pub struct FolderMode {
 
 impl FolderMode {
     /// Returns true if the bits differ after the change.
-    #[must_use]
     pub const fn is_change(&self) -> bool {
         self.before != self.after
     }
@@ -128,7 +127,6 @@ pub struct JournalEntry {
 
 impl JournalEntry {
     /// Returns an entry for a change that is about to begin.
-    #[must_use]
     pub fn new(id: String, session: &str, tool: &str, seq: u64, time: u64) -> Self {
         let (session, tool) = (session.to_owned(), tool.to_owned());
         Self { version: VERSION, id, session, tool, seq, time, ..Self::default() }
@@ -162,7 +160,6 @@ impl JournalEntry {
     }
 
     /// Returns the name of its file.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}.lbx", self.id)
     }
@@ -226,7 +223,6 @@ impl JournalEntry {
     }
 
     /// Returns the name of its file before [`Self::publish`].
-    #[must_use]
     pub fn unpublished_name(&self) -> String {
         format!(".{}", self.name())
     }
@@ -244,7 +240,6 @@ impl JournalEntry {
     }
 
     /// Returns its files for the audit log.
-    #[must_use]
     pub fn audit_files(&self) -> Vec<AuditFile> {
         let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
         let files = self.files.iter().map(|file| AuditFile {
@@ -368,7 +363,6 @@ pub(super) fn numbers_in(folder: &OwnedFd) -> Result<Vec<u64>, Error> {
 }
 
 /// Returns true if a location may hold staged bytes of the change `id`.
-#[must_use]
 pub fn is_staged_by(at: &Location, id: &str) -> bool {
     let Some(name) = at.path().name().and_then(std::ffi::OsStr::to_str) else {
         return false;
@@ -382,7 +376,6 @@ pub fn is_staged_by(at: &Location, id: &str) -> bool {
 }
 
 /// Returns the name of the note for the change `id`.
-#[must_use]
 pub fn note_name(id: &str) -> String {
     format!("{id}.beside")
 }
@@ -399,7 +392,6 @@ pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
 }
 
 /// Returns the folders that may hold staged files of the change `id` next to their targets.
-#[must_use]
 pub fn read_note(staging: BorrowedFd<'_>, id: &str) -> Vec<WorkspacePath> {
     let note = fs::read_at(staging, note_name(id).as_ref(), 1 << 20);
     note.ok().flatten().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()

@@ -64,7 +64,6 @@ pub struct ByKind {
 
 impl ByKind {
     /// Returns the total.
-    #[must_use]
     pub fn sum(&self) -> Tally {
         let mut sum = self.backups;
         for tally in [self.history, self.trash, self.damaged_sessions, self.temporary] {

@@ -151,7 +151,6 @@ pub struct Unfinished {
 }
 
 /// Returns true if a call is running or did not finish.
-#[must_use]
 pub fn has_open_entries(state: &State) -> bool {
     let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
     names.is_some_and(|names| !names.is_empty())

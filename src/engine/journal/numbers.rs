@@ -82,7 +82,6 @@ impl Numbers {
     }
 
     /// Returns true if the change `seq` is in the history.
-    #[must_use]
     pub fn has(&self, seq: u64) -> bool {
         match (self.listed.get(), &self.folder) {
             (Some(all), _) => all.binary_search(&seq).is_ok(),

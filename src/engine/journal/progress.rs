@@ -82,7 +82,6 @@ struct Expectation {
 }
 
 /// Returns the paths to examine, each with true if its bytes matter.
-#[must_use]
 pub fn paths(steps: &[Step]) -> BTreeMap<Location, bool> {
     let mut paths = BTreeMap::new();
     for fact in facts(steps) {
@@ -93,7 +92,6 @@ pub fn paths(steps: &[Step]) -> BTreeMap<Location, bool> {
 }
 
 /// Returns how many steps were done, given the state of their [`paths`].
-#[must_use]
 pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Progress {
     let facts = facts(steps);
     let agreeing =
@@ -167,7 +165,6 @@ fn agrees(expected: &Expected, observed: Option<&Observed>, measure: Measure) ->
 /// number.
 ///
 /// A `Put` that replaces bytes and an `Unlink` need nothing of each other.
-#[must_use]
 pub fn contradiction(steps: &[Step]) -> Option<Location> {
     if steps.iter().all(|step| matches!(step, Step::Put { .. } | Step::Unlink { .. })) {
         return None;

@@ -75,7 +75,6 @@ pub struct MoveEntry {
 
 impl MoveEntry {
     /// Returns a move straight to the new name.
-    #[must_use]
     pub fn new(from: WorkspacePath, to: WorkspacePath) -> Self {
         Self { from, to, via: None }
     }
@@ -109,7 +108,6 @@ pub enum Location {
 
 impl Location {
     /// Returns the location of a path from the root; `state` is the path of the state folder.
-    #[must_use]
     pub fn of(path: &WorkspacePath, state: &WorkspacePath) -> Self {
         match path.as_path().strip_prefix(state.as_path()).ok().and_then(WorkspacePath::new) {
             Some(inner) => Self::State(inner),
@@ -118,13 +116,11 @@ impl Location {
     }
 
     /// Returns a path of the state.
-    #[must_use]
     pub fn in_state(folder: &str, name: &str) -> Self {
         Self::State(WorkspacePath::new(&Path::new(folder).join(name)).unwrap_or_default())
     }
 
     /// Returns its path, from the root or from the state folder.
-    #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         match self {
             Self::File(path) | Self::State(path) => path,
@@ -132,7 +128,6 @@ impl Location {
     }
 
     /// Returns its path from the root, given the path of the state folder.
-    #[must_use]
     pub fn from_root(&self, state: &WorkspacePath) -> WorkspacePath {
         match self {
             Self::File(path) => path.clone(),
@@ -150,13 +145,11 @@ impl Location {
     }
 
     /// Returns the folder that holds it; `None` for the top of its tree.
-    #[must_use]
     pub fn parent(&self) -> Option<Self> {
         Some(self.with(self.path().parent()?))
     }
 
     /// Returns true if it is `folder` or lies below it.
-    #[must_use]
     pub fn is_within(&self, folder: &Self) -> bool {
         match (self, folder) {
             (Self::File(path), Self::File(folder)) | (Self::State(path), Self::State(folder)) => {
@@ -173,13 +166,11 @@ impl Location {
     }
 
     /// Returns true if it is in the folder of things between two names.
-    #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Self::State(path) if path.as_path().starts_with(HELD_FOLDER))
     }
 
     /// Returns true if it is in the trash.
-    #[must_use]
     pub fn is_trashed(&self) -> bool {
         matches!(self, Self::State(path)
             if path.as_path().starts_with(trash::FOLDER) && path.components().nth(2).is_some_and(|name| name == trash::CONTENT))
@@ -213,13 +204,11 @@ pub struct Thing {
 }
 
 /// Returns the folder of staged bytes.
-#[must_use]
 pub fn staging_folder() -> Location {
     Location::State(WorkspacePath::root().join(STAGING_FOLDER.as_ref()))
 }
 
 /// Returns true if a location holds temporary things, which are not yet or no longer part of the workspace.
-#[must_use]
 pub fn is_waiting(at: &Location) -> bool {
     match at {
         Location::State(_) => at.parent() == Some(staging_folder()),
@@ -291,7 +280,6 @@ impl Step {
     }
 
     /// Returns the location of its staged bytes.
-    #[must_use]
     pub fn staged(&self) -> Option<&Location> {
         match self {
             Self::Put { staged, .. } => Some(staged),
@@ -315,7 +303,6 @@ pub struct Outline {
 
 impl Outline {
     /// Outlines some steps; `state` is the path of the state folder from the workspace root.
-    #[must_use]
     pub fn of(steps: &[Step], state: &WorkspacePath) -> Self {
         let mut outline = Self::default();
         let mut held: BTreeMap<&Location, usize> = BTreeMap::new();
@@ -382,13 +369,11 @@ pub type Folder = FolderEntry<Location>;
 /// Owner, attributes and mode, which are set once all steps are done.
 impl Folder {
     /// Returns a folder with the metadata of any new one.
-    #[must_use]
     pub fn new(path: Location) -> Self {
         Self { path, mode: None, identity: None }
     }
 
     /// Returns true if its metadata differs from that of a new folder.
-    #[must_use]
     pub fn is_dressed(&self) -> bool {
         self.mode.is_some() || self.identity.is_some()
     }

@@ -46,7 +46,6 @@ pub struct SettingValue {
 
 impl SettingValue {
     /// Returns a setting with its default value.
-    #[must_use]
     pub fn default_of(setting: &'static Setting) -> Self {
         let value = setting.default.clone();
         let sources = vec![Sourced { value: value.clone(), origin: Origin::Default }];
@@ -213,7 +212,6 @@ fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
 }
 
 /// Returns a value in the syntax of a policy file.
-#[must_use]
 pub fn shown(value: &Value) -> String {
     match value {
         Value::Text(text) => quoted(text),
@@ -226,7 +224,6 @@ pub fn shown(value: &Value) -> String {
 }
 
 /// Returns a TOML string: literal between apostrophes, else with escapes.
-#[must_use]
 pub fn quoted(text: &str) -> String {
     if text.contains('\\') && !text.contains(['\'', '\n']) && !text.contains(char::is_control) {
         return format!("'{text}'");

@@ -36,7 +36,6 @@ pub enum Gate {
 
 impl Gate {
     /// Returns the word in a policy file.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Strict => "strict",
@@ -108,19 +107,16 @@ impl Policy {
     }
 
     /// Returns every setting with its value and source.
-    #[must_use]
     pub fn held(&self) -> &[SettingValue] {
         &self.loaded.held
     }
 
     /// Returns the file in the user's configuration folder; `None` if there is no such folder.
-    #[must_use]
     pub fn user_file(&self) -> Option<&PolicyFile> {
         self.loaded.user.as_ref()
     }
 
     /// Returns the file in the workspace.
-    #[must_use]
     pub fn workspace_file(&self) -> &PolicyFile {
         &self.loaded.workspace
     }
@@ -136,7 +132,6 @@ impl Policy {
     }
 
     /// Returns the days for which the user's own file keeps deleted files, unless it lets flags reduce them.
-    #[must_use]
     pub fn days_kept_by_user(&self) -> Option<u64> {
         let held = self.loaded.held.get(Key::KeepDays as usize).filter(|held| !held.may_loosen)?;
         let is_said = held.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
@@ -170,13 +165,11 @@ impl Policy {
     }
 
     /// Returns the reasons why environment variables that would loosen the policy are ignored.
-    #[must_use]
     pub fn ignored_variables(&self) -> &[String] {
         &self.loaded.ignored_variables
     }
 
     /// Returns the settings from flags, for a process that continues the call.
-    #[must_use]
     pub fn flags(&self) -> &[String] {
         &self.flags
     }
@@ -187,13 +180,11 @@ impl Policy {
     }
 
     /// Returns environment variables that look like settings but are not.
-    #[must_use]
     pub fn unknown_variables(&self) -> &[String] {
         &self.loaded.unknown_variables
     }
 
     /// Returns the treatment of a change without proof.
-    #[must_use]
     pub fn gate(&self) -> Gate {
         match self.text(Key::Gate) {
             "warn" => Gate::Warn,
@@ -203,7 +194,6 @@ impl Policy {
     }
 
     /// Returns the proof that a hunk needs; `None` to use each tool's own default.
-    #[must_use]
     pub fn patch_gate(&self) -> Option<PatchGate> {
         let held = self.loaded.held.get(Key::PatchGate as usize)?;
         let is_said = held.sources.iter().any(|source| source.origin != Origin::Default);
@@ -214,31 +204,26 @@ impl Policy {
     }
 
     /// Returns the default way in which `edit` finds its text.
-    #[must_use]
     pub fn match_default(&self) -> Matching {
         if self.text(Key::Match) == "flexible" { Matching::Flexible } else { Matching::Exact }
     }
 
     /// Returns true if files with several hard links are not changed.
-    #[must_use]
     pub fn refuses_hard_links(&self) -> bool {
         self.text(Key::HardLinks) == "refuse"
     }
 
     /// Returns the default size limit of a response's payload, in bytes.
-    #[must_use]
     pub fn max_bytes(&self) -> usize {
         self.size(Key::MaxBytes)
     }
 
     /// Returns the size of the largest file that is written, in bytes.
-    #[must_use]
     pub fn file_bytes(&self) -> usize {
         self.size(Key::FileBytes)
     }
 
     /// Returns the default `limit` of a tool: 0 for no limit.
-    #[must_use]
     pub fn number(&self, key: Key) -> u64 {
         match self.value(key) {
             Some(Value::Number(number)) => *number,
@@ -247,49 +232,41 @@ impl Policy {
     }
 
     /// Returns a number as a size in memory.
-    #[must_use]
     pub fn size(&self, key: Key) -> usize {
         usize::try_from(self.number(key)).unwrap_or(usize::MAX)
     }
 
     /// Returns the longest time that one holder may keep a lock before waiters give up.
-    #[must_use]
     pub fn lock_wait(&self) -> Duration {
         Duration::from_secs(self.number(Key::LockSeconds))
     }
 
     /// Returns true if a change is on disk before its response.
-    #[must_use]
     pub fn is_durable(&self) -> bool {
         self.switch(Key::Durable)
     }
 
     /// Returns true if changes become snapshots.
-    #[must_use]
     pub fn has_snapshots(&self) -> bool {
         self.switch(Key::SnapshotEnabled)
     }
 
     /// Returns the size of the largest file in a snapshot, in bytes; 0 without snapshots.
-    #[must_use]
     pub fn snapshot_file_bytes(&self) -> u64 {
         if self.has_snapshots() { self.number(Key::SnapshotFileBytes) } else { 0 }
     }
 
     /// Returns true if a change without a snapshot counts as failed.
-    #[must_use]
     pub fn requires_snapshot(&self) -> bool {
         self.switch(Key::SnapshotRequire)
     }
 
     /// Returns the branch for the snapshots.
-    #[must_use]
     pub fn branch(&self) -> &str {
         self.text(Key::SnapshotBranch)
     }
 
     /// Returns the items of a list.
-    #[must_use]
     pub fn list(&self, key: Key) -> &[String] {
         match self.value(key) {
             Some(Value::List(items)) => items,
@@ -298,13 +275,11 @@ impl Policy {
     }
 
     /// Returns a word or a name.
-    #[must_use]
     pub fn word(&self, key: Key) -> &str {
         self.text(key)
     }
 
     /// Returns the network access of commands.
-    #[must_use]
     pub fn network(&self) -> Network {
         match self.value(Key::BashNetwork) {
             Some(Value::List(hosts)) => Network::Hosts(hosts.clone()),
@@ -314,7 +289,6 @@ impl Policy {
     }
 
     /// Returns the git folders elsewhere that `.git` may point to.
-    #[must_use]
     pub fn git_dirs(&self) -> Vec<PathBuf> {
         match self.value(Key::GitDirs) {
             Some(Value::List(folders)) => folders.iter().map(PathBuf::from).collect(),
@@ -323,14 +297,12 @@ impl Policy {
     }
 
     /// Returns the source of a setting's value, for messages.
-    #[must_use]
     pub fn source_of(&self, key: Key) -> String {
         let source = self.loaded.held.get(key as usize).and_then(|held| held.sources.last());
         source.map_or_else(|| "default".to_owned(), |source| self.shown_origin(&source.origin))
     }
 
     /// Returns an origin as text: `FILE:LINE`, a variable, a flag.
-    #[must_use]
     pub fn shown_origin(&self, origin: &Origin) -> String {
         match origin {
             Origin::Default => "default".to_owned(),
@@ -359,7 +331,6 @@ impl Policy {
     }
 
     /// Returns true if a turn keeps the beginning of its prompt.
-    #[must_use]
     pub fn keeps_titles(&self) -> bool {
         self.switch(Key::GuardTitles)
     }

@@ -40,7 +40,6 @@ const TOO_MANY: &str = "the policy's globs are too many to be used together";
 
 impl Policy {
     /// Returns the reason if the policy protects `path`: a phrase that follows its name.
-    #[must_use]
     pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
             return Some("it is the user's own lbx file".to_owned());
@@ -56,7 +55,6 @@ impl Policy {
 
     /// Returns the reason if `link` must not be a link, since the policy protects paths below it: a phrase that follows
     /// the link's name.
-    #[must_use]
     pub fn protects_below(&self, workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
             return Some("one of the user's own lbx files is in it".to_owned());
@@ -74,7 +72,6 @@ impl Policy {
 
     /// Returns the paths of this user's own lbx files: a program that writes there could loosen the policy, or change
     /// the workspace of a sandbox name.
-    #[must_use]
     pub fn own_places(&self) -> Vec<OwnPlace> {
         let policy = self.user_path.as_deref();
         let folders = policy.and_then(Path::parent).map(Path::to_owned).into_iter().chain(id::user_folder());
@@ -84,13 +81,11 @@ impl Policy {
     }
 
     /// Returns true if this policy or that of an outer workspace protects anything.
-    #[must_use]
     pub fn has_protected_paths(&self) -> bool {
         !self.list(Key::Protect).is_empty() || !self.loaded.outer.is_empty()
     }
 
     /// Returns the untracked files that stay out of snapshots by their names.
-    #[must_use]
     pub fn snapshot_excluded(&self) -> Excluded {
         let globs = self.list(Key::SnapshotExclude);
         if globs.is_empty() {
@@ -101,7 +96,6 @@ impl Policy {
     }
 
     /// Returns true if changes to a file are written in place.
-    #[must_use]
     pub fn writes_in_place(&self, path: &WorkspacePath) -> bool {
         let globs = self.list(Key::InPlace);
         !globs.is_empty() && compiled(globs).is_some_and(|set| first_matching(&set, path).is_some())
@@ -301,7 +295,6 @@ struct Reason(String);
 
 impl ProtectedLinks {
     /// Finds them: examines each name once, lists each folder of a wildcard once, and reads git's index once.
-    #[must_use]
     pub fn find(policy: &Policy, workspace: &Workspace) -> Self {
         let mut found = Self::default();
         let names = policy.protected_names();
@@ -322,7 +315,6 @@ impl ProtectedLinks {
 
     /// Returns the reason why a path is protected: a phrase that follows "is protected: ". `stat` is that of the file
     /// at the path.
-    #[must_use]
     pub fn protects(
         &self,
         policy: &Policy,
@@ -355,7 +347,6 @@ impl ProtectedLinks {
     }
 
     /// Returns the reason why `link` must not be a link: a protected name leads through it.
-    #[must_use]
     pub fn protects_below(&self, link: &WorkspacePath) -> Option<String> {
         let mut above = key(link);
         above.push(b'/');

@@ -59,7 +59,6 @@ pub enum ByWorkspace {
 
 impl ByWorkspace {
     /// Returns true if a looser value than the default is refused.
-    #[must_use]
     pub const fn is_strict(self) -> bool {
         match self {
             Self::Freely | Self::UpTo(_) => false,
@@ -68,7 +67,6 @@ impl ByWorkspace {
     }
 
     /// Returns the largest allowed number, if it is less than that of the form.
-    #[must_use]
     pub const fn at_most(self) -> Option<u64> {
         match self {
             Self::UpTo(most) | Self::MoreStrictlyUpTo(most) => Some(most),
@@ -106,7 +104,6 @@ impl Permission {
     pub const ALL: [Self; 3] = [Self::Workspace, Self::Content, Self::Exec];
 
     /// Returns its name in `loosen`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Workspace => "workspace",
@@ -136,7 +133,6 @@ pub struct Setting {
 impl Setting {
     /// Returns true if the environment and flags, which the agent controls, may loosen it only if the user's own file
     /// says so.
-    #[must_use]
     pub const fn is_guarded(&self) -> bool {
         matches!(
             self.key,
@@ -153,14 +149,12 @@ impl Setting {
     }
 
     /// Returns the environment variable that sets it: `LBX_`, and its name in upper case.
-    #[must_use]
     pub fn variable(&self) -> String {
         format!("LBX_{}", self.name.to_ascii_uppercase().replace('.', "_"))
     }
 }
 
 /// Returns the setting of that name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
 }

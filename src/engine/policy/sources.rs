@@ -54,7 +54,6 @@ pub struct Sources {
 
 impl Sources {
     /// Collects the sources of this process.
-    #[must_use]
     pub fn of_process(flags: Vec<String>) -> Self {
         let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let configuration =
@@ -190,7 +189,6 @@ fn note_outer(held: &mut [SettingValue], outer: &[Outer]) {
 }
 
 /// Returns the path of the workspace's own file.
-#[must_use]
 pub fn workspace_file() -> WorkspacePath {
     WorkspacePath::root().join(OsStr::new(STATE_FOLDER)).join(OsStr::new(NAME))
 }
@@ -375,14 +373,12 @@ pub struct Outer {
 
 impl Outer {
     /// Converts a path of this workspace to one relative to the outer root.
-    #[must_use]
     pub fn seen_from_there(&self, path: &WorkspacePath) -> WorkspacePath {
         path.components().fold(self.inner.clone(), |path, name| path.join(name))
     }
 
     /// Converts a path of the outer root to one relative to this workspace: the root for a folder that contains it,
     /// `None` if it lies elsewhere.
-    #[must_use]
     pub fn seen_from_here(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if self.inner.is_within(path) {
             return Some(WorkspacePath::root());
@@ -391,7 +387,6 @@ impl Outer {
     }
 
     /// Returns its source, for messages.
-    #[must_use]
     pub fn source(&self) -> String {
         format!("{}:{}", self.file, self.place.line)
     }

@@ -274,7 +274,6 @@ pub(super) fn wrong_form(setting: &Setting, got: &str) -> String {
 }
 
 /// Describes the values of a form.
-#[must_use]
 pub fn expected(form: Form) -> String {
     match form {
         Form::Choice(words) => words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or "),
@@ -293,7 +292,6 @@ pub fn expected(form: Form) -> String {
 }
 
 /// Returns the error for an unknown key, with the most similar known one.
-#[must_use]
 pub fn unknown(name: &str) -> String {
     let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();

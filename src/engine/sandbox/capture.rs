@@ -116,7 +116,6 @@ impl<'a> Capture<'a> {
     }
 
     /// Returns the output; nothing of the output of a job.
-    #[must_use]
     pub fn finish(mut self) -> Output {
         let [stdout, stderr] = &self.streams;
         // The response has to list the changed files as well.

@@ -114,7 +114,6 @@ impl RepositoryMarks {
     }
 
     /// Compares the marks with later ones, and moves new or replaced ones aside.
-    #[must_use]
     pub fn hold_new(&self, workspace: &Workspace, later: &[WorkspacePath]) -> MarkChanges {
         let mut changes = MarkChanges::default();
         let own = WorkspacePath::root().join(OsStr::new(STATE_FOLDER));

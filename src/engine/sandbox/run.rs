@@ -108,7 +108,6 @@ pub struct Early {
 
 impl Early {
     /// Starts the sandbox of a backend with layers; returns `None` if there is no thread. The sandbox ends on drop.
-    #[must_use]
     pub fn start(network: bool, peer: Option<u32>) -> Option<Self> {
         let command = namespaces::early_command(network, peer);
         // A process starts on the processor of the thread that starts it, and this one's is busy.

@@ -50,7 +50,6 @@ pub struct Turn(#[expect(dead_code, reason = "held until it is dropped")] Lock);
 impl Turn {
     /// Waits for the command that runs now; returns `None` if that takes long. This command is then recorded as one
     /// that another overlaps.
-    #[must_use]
     pub fn take(state: &State) -> Option<Self> {
         lock::take(state.fd(), TURN_LOCK, 0o600, Some(TURN_TIME_MAX)).ok().flatten().map(Self)
     }
@@ -123,7 +122,6 @@ impl Drop for Running {
 }
 
 /// Takes the notes of commands whose calls were killed. The caller holds the lock of the workspace.
-#[must_use]
 pub fn left_behind(state: &State) -> Vec<Vec<u8>> {
     let alive = all(state);
     let Ok(Some(notes)) = state.find_folder(NOTES_FOLDER) else { return Vec::new() };

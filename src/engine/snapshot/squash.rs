@@ -143,7 +143,6 @@ impl Store {
 
     /// Returns the developer, as git finds them: by `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL`, then by git's
     /// configuration, then by `EMAIL`; `None` if none of these is set.
-    #[must_use]
     pub fn developer(&self) -> Option<Author> {
         let config = self.repo.settings();
         let configured = |key: &str| config.string(key).map(|value| value.to_string());

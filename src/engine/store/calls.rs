@@ -87,7 +87,6 @@ impl CallSum {
 
 impl CallTally {
     /// Returns the tally of a call in the state at `state`, before its response is sent.
-    #[must_use]
     pub const fn new(workspace: Workspace, state: WorkspacePath, key: CallKey, sum: CallSum) -> Self {
         Self { workspace, state, key, sum }
     }
@@ -115,7 +114,6 @@ pub fn close_all(tallies: Vec<CallTally>, bytes: usize) {
 }
 
 /// Returns the sums of all calls, by session and tool; empty if nothing is known.
-#[must_use]
 pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
     let Ok(Some(folder)) = state.find_folder(FOLDER) else { return BTreeMap::new() };
     // In a read-only workspace no call adds files up, so no lock is needed.

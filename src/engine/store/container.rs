@@ -37,7 +37,6 @@ const SAID_BYTES_MAX: usize = 400;
 const SSH: &str = "ssh";
 
 /// Prints this program's SHA-256 if the arguments ask for it; returns the exit status. `None` for a user's arguments.
-#[must_use]
 pub fn run_internal(arguments: &[std::ffi::OsString]) -> Option<u8> {
     let [own, word] = arguments else { return None };
     if word != INTERNAL {
@@ -112,7 +111,6 @@ fn words(text: &str) -> Option<Vec<String>> {
 }
 
 /// Joins words to a text that [`of_exec`] accepts.
-#[must_use]
 pub fn shown(words: &[String]) -> String {
     let is_plain = |word: &str| {
         !word.is_empty() && !word.contains(|letter: char| letter.is_whitespace() || "'\"\\".contains(letter))
@@ -311,7 +309,6 @@ fn program_of(container: &Container) -> &str {
 }
 
 /// Returns the error output of a program.
-#[must_use]
 pub fn words_of(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let said: String = said.trim().chars().take(SAID_BYTES_MAX).collect();
@@ -348,7 +345,6 @@ pub const KILL_WITH_PARENT: &str = "__tied";
 const FAILED: u8 = 125;
 
 /// Supervises a tied call if the arguments ask for it; returns its exit status. `None` for a user's arguments.
-#[must_use]
 pub fn run_tied(arguments: &[OsString]) -> Option<u8> {
     let [own, word, call @ ..] = arguments else { return None };
     if word != KILL_WITH_PARENT {

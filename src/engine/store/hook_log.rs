@@ -68,20 +68,17 @@ pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
 }
 
 /// Returns true if no failure of a session's hooks was told yet, and notes that this one is.
-#[must_use]
 pub fn is_first_failure(state: &State, session: &str) -> bool {
     let name = format!("{FAILURE}{session}");
     !matches!(fs::create_at(state.fd(), OsStr::new(&name), 0o600), Err(rustix::io::Errno::EXIST))
 }
 
 /// Returns true for the name of a file that [`is_first_failure`] made.
-#[must_use]
 pub fn is_failure(name: &str) -> bool {
     name.starts_with(FAILURE)
 }
 
 /// Returns the newest events, newest first, at most `count`.
-#[must_use]
 pub fn newest(state: &State, count: usize) -> Vec<HookRecord> {
     let bytes = fs::read_at(state.fd(), OsStr::new(NAME), FILE_BYTES_MAX).ok().flatten().unwrap_or_default();
     let lines = bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());

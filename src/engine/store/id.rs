@@ -44,7 +44,6 @@ pub struct StateId(String);
 
 impl StateId {
     /// Returns the name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -115,7 +114,6 @@ impl Identity {
 
     /// Returns true if a folder of this name that belongs to `uid` may be the state: the account's own, or that of the
     /// id's owner, as when root works in a user's home. An id from the environment is shared on purpose.
-    #[must_use]
     pub fn may_belong_to(&self, uid: u32) -> bool {
         self.origin == Origin::Environment
             || uid == rustix::process::geteuid().as_raw()
@@ -214,13 +212,11 @@ fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
 }
 
 /// Returns lbx's folder in the user's state folder.
-#[must_use]
 pub fn user_folder() -> Option<PathBuf> {
     Some(state_home()?.0.join(FOLDER))
 }
 
 /// Returns the files in that folder that change the behavior of lbx.
-#[must_use]
 pub fn user_files() -> Vec<OsString> {
     [NAME, SANDBOXES].map(OsString::from).into()
 }

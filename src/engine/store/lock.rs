@@ -72,7 +72,6 @@ pub struct Holder {
 
 impl Holder {
     /// Returns the processes that hold a lock on a file, if the OS shows them: it hides those of another container.
-    #[must_use]
     pub fn all_of(stat: &Stat) -> Vec<Self> {
         /// Most bytes of the OS's table of locks that are read.
         const TABLE_BYTES_MAX: u64 = 1 << 20;
@@ -96,7 +95,6 @@ impl Holder {
     }
 
     /// Returns true if the program is lbx.
-    #[must_use]
     pub fn is_lbx(&self) -> bool {
         self.program == "lbx"
     }
@@ -227,7 +225,6 @@ fn is_contended(source: &std::io::Error) -> bool {
 }
 
 /// Returns a unique name, from the process id, a counter and the clock.
-#[must_use]
 pub fn unique_name(prefix: &str) -> String {
     static NAMES: AtomicU64 = AtomicU64::new(0);
     let nanos = std::time::SystemTime::now()
@@ -238,7 +235,6 @@ pub fn unique_name(prefix: &str) -> String {
 }
 
 /// Returns true if [`unique_name`] could have made the name, after its prefix.
-#[must_use]
 pub fn is_unique(name: &str) -> bool {
     let is_hex = |part: &str| {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

@@ -161,19 +161,16 @@ impl State {
     }
 
     /// Returns the path of the state, from the workspace root.
-    #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         &self.path
     }
 
     /// Returns the path of a file of the state, from the workspace root.
-    #[must_use]
     pub fn path_of(&self, below: &str) -> WorkspacePath {
         below.split('/').fold(self.path.clone(), |path, name| path.join(name.as_ref()))
     }
 
     /// Returns the path of a file of the state for messages.
-    #[must_use]
     pub fn shown(&self, below: &str) -> String {
         self.path_of(below).to_string()
     }
@@ -227,7 +224,6 @@ impl State {
 
     /// Returns the folders that got new subfolders in this call: until they are synced, a power failure may lose those
     /// with all their contents.
-    #[must_use]
     pub fn take_grown(&self) -> Vec<Arc<OwnedFd>> {
         std::mem::take(&mut *locked(&self.grown))
     }
@@ -270,7 +266,6 @@ impl State {
     }
 
     /// Returns the folder's descriptor, for calls relative to it.
-    #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
     }
@@ -388,7 +383,6 @@ impl State {
     }
 
     /// Returns true if the opened `.lbx/` is still the one at the workspace root.
-    #[must_use]
     pub fn is_in_place(&self, workspace: &Workspace) -> bool {
         let opened = rustix::fs::fstat(&self.shared);
         let named = fs::stat_at(workspace.root_fd(), OsStr::new(STATE_FOLDER));
@@ -396,7 +390,6 @@ impl State {
     }
 
     /// Returns the processes that hold the workspace's lock.
-    #[must_use]
     pub fn lock_holders(&self) -> Vec<Holder> {
         let stat = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref());
         stat.map(|stat| Holder::all_of(&stat)).unwrap_or_default()
@@ -481,7 +474,6 @@ fn open_own(parent: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Option<Ow
 
 /// Returns the path of a file of the state, from the workspace root; a dry run may have no state, and writes nothing at
 /// that path.
-#[must_use]
 pub fn path_in(state: Option<&State>, below: &str) -> WorkspacePath {
     state.map_or_else(
         || WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(below.as_ref()),

@@ -61,7 +61,6 @@ pub struct TrashEntry {
 
 impl TrashEntry {
     /// Returns an entry for a file or folder that is about to be deleted.
-    #[must_use]
     pub fn new(path: WorkspacePath, session: &str, time: u64, is_folder: bool) -> Self {
         let id = unique_name("t").replace("t-", "");
         Self {
@@ -88,13 +87,11 @@ impl TrashEntry {
     }
 
     /// Returns the path of the deleted content.
-    #[must_use]
     pub fn content(&self, state: Option<&State>) -> WorkspacePath {
         path_in(state, FOLDER).join(self.id.as_ref()).join(CONTENT.as_ref())
     }
 
     /// Returns the path of its description.
-    #[must_use]
     pub fn description(&self, state: &State) -> WorkspacePath {
         state.path_of(FOLDER).join(self.id.as_ref()).join(DESCRIPTION.as_ref())
     }
@@ -126,7 +123,6 @@ pub fn list_of(state: Option<&State>) -> Result<Vec<TrashEntry>, Error> {
 }
 
 /// Returns the id of the entry whose content is or contains the path, or did so.
-#[must_use]
 pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
     let trash = state.path_of(FOLDER);
     let id = path.rebased(&trash, &WorkspacePath::root()).components().next()?.to_str()?.to_owned();
@@ -134,7 +130,6 @@ pub fn id_of(state: &State, path: &WorkspacePath) -> Option<String> {
 }
 
 /// Returns the content of the entry that a path is or lies in.
-#[must_use]
 pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
     let id = id_of(state, path)?;
     let content = state.path_of(FOLDER).join(id.as_ref()).join(CONTENT.as_ref());
@@ -181,7 +176,6 @@ pub fn damaged(state: &State) -> Result<Vec<String>, Error> {
 }
 
 /// Returns the original path of a path in the trash.
-#[must_use]
 pub fn original(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> {
     let entry = described(state, &id_of(state, path)?).ok()?.entry()?;
     Some(path.rebased(&entry.content(Some(state)), &entry.path))
@@ -201,7 +195,6 @@ pub enum Description {
 
 impl Description {
     /// Returns the entry, if the description is valid.
-    #[must_use]
     pub fn entry(self) -> Option<TrashEntry> {
         match self {
             Self::Entry(entry) => Some(entry),
@@ -232,7 +225,6 @@ fn description(folder: &OwnedFd, id: &str) -> Description {
 }
 
 /// Parses the description of the entry `id`.
-#[must_use]
 pub fn described_by(bytes: &[u8], id: &str) -> Description {
     /// The only field that all versions share.
     #[derive(Deserialize)]

@@ -160,13 +160,11 @@ impl Default for Contents {
 
 impl Contents {
     /// Returns empty contents that read all bytes, however many there are.
-    #[must_use]
     pub fn exact() -> Self {
         Self { bytes_max: u64::MAX, entries_max: usize::MAX, ..Self::default() }
     }
 
     /// Returns empty contents that read no bytes, for [`Self::by_looks`].
-    #[must_use]
     pub fn unread() -> Self {
         Self { bytes_max: 0, entries_max: 0, ..Self::default() }
     }
@@ -235,19 +233,16 @@ impl Contents {
     }
 
     /// Returns true if there is anything but folders.
-    #[must_use]
     pub fn has_files(&self) -> bool {
         self.things.values().any(|thing| !fs::is_folder_mode(thing.mode))
     }
 
     /// Returns true if there is nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.things.is_empty()
     }
 
     /// Returns the digest: of bytes if all were read.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         if let Some((mode, sha256)) = self.file() {
             return Digest::File { mode, sha256 };
@@ -256,7 +251,6 @@ impl Contents {
     }
 
     /// Returns true if `known` is the digest of these contents.
-    #[must_use]
     pub fn is(&self, known: Digest) -> bool {
         match known {
             Digest::File { mode, sha256 } => self.file() == Some((mode, sha256)),
@@ -283,7 +277,6 @@ impl Contents {
     }
 
     /// Returns the digest of names, modes and stat data: equal for the same files after a rename.
-    #[must_use]
     pub fn by_looks(&self) -> Sha256 {
         let mut hasher = Hasher::default();
         for (path, thing) in &self.things {

@@ -74,13 +74,11 @@ pub fn link_beneath(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<Vec<u8
 
 /// Opens an absolute path that is its own canonical form, without symlinks and dots; `None` if it is not such a path,
 /// or if the system cannot tell.
-#[must_use]
 pub fn open_plain(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
     if is_canonical_text(path) { platform::open_without_links(path, flags) } else { None }
 }
 
 /// Looks up a path as [`open_plain`] does, without opening what is there.
-#[must_use]
 pub fn exists_plain(path: &Path) -> Option<Result<(), Errno>> {
     if is_canonical_text(path) { platform::exists_without_links(path) } else { None }
 }
@@ -242,7 +240,6 @@ pub fn read_opened(
 
 /// Returns true if [`read_at`] failed because of the type or size of the file: a folder, a link, a device, or one far
 /// too large.
-#[must_use]
 pub fn is_unfit(source: &io::Error) -> bool {
     let errno = source.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::INVAL | Errno::FBIG | Errno::ISDIR | Errno::LOOP | Errno::NXIO))
@@ -297,13 +294,11 @@ pub const SYMLINK_MODE: u32 = 0o120_000;
 const OWNER_BITS: u32 = 0o700;
 
 /// Returns the permission bits of a folder, plus those that let its owner change names in it.
-#[must_use]
 pub const fn opened_up(mode: u32) -> u32 {
     mode | OWNER_BITS
 }
 
 /// Returns true if a folder with these permission bits keeps its owner from changing names in it.
-#[must_use]
 pub const fn is_closed(mode: u32) -> bool {
     mode != opened_up(mode)
 }
@@ -320,20 +315,17 @@ pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
 pub const FOLDER_MODE: u32 = 0o040_000;
 
 /// Returns true if a mode, with its type bits, is that of a folder.
-#[must_use]
 pub const fn is_folder_mode(mode: u32) -> bool {
     mode & 0o170_000 == FOLDER_MODE
 }
 
 /// Returns true if a mode is that of a symlink, whose bytes are its target.
-#[must_use]
 pub const fn is_symlink_mode(mode: u32) -> bool {
     mode & 0o170_000 == SYMLINK_MODE
 }
 
 /// Returns the mode of a file or symlink for the journal and the snapshots: permission bits, or the type bits of a
 /// symlink, which has no permission bits of its own.
-#[must_use]
 pub fn recorded_mode(stat: &Stat) -> u32 {
     if is_symlink(stat) { SYMLINK_MODE } else { mode_of(stat) }
 }
@@ -347,55 +339,46 @@ pub fn create_link_at(folder: BorrowedFd<'_>, name: &OsStr, target: &[u8]) -> Re
 }
 
 /// Returns the type in a `stat`.
-#[must_use]
 pub fn type_of(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
 /// Returns true if it is a regular file.
-#[must_use]
 pub fn is_regular(stat: &Stat) -> bool {
     type_of(stat) == FileType::RegularFile
 }
 
 /// Returns true if it is a folder.
-#[must_use]
 pub fn is_folder(stat: &Stat) -> bool {
     type_of(stat) == FileType::Directory
 }
 
 /// Returns true if it is a symlink.
-#[must_use]
 pub fn is_symlink(stat: &Stat) -> bool {
     type_of(stat) == FileType::Symlink
 }
 
 /// Returns the size in bytes.
-#[must_use]
 pub fn size_of(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
 /// Returns the permission bits with setuid, setgid and sticky, 0 to 0o7777.
-#[must_use]
 pub fn mode_of(stat: &Stat) -> u32 {
     platform::mode_bits(stat) & 0o7777
 }
 
 /// Returns `mode` for responses: octal text such as `0644`.
-#[must_use]
 pub fn mode_text(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
 /// Returns true if both are of the same file.
-#[must_use]
 pub fn is_same_file(one: &Stat, other: &Stat) -> bool {
     one.st_dev == other.st_dev && one.st_ino == other.st_ino
 }
 
 /// Returns true if a file was not written, as far as the file system shows.
-#[must_use]
 pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
     let times = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
     is_same_file(now, then) && now.st_size == then.st_size && times(now) == times(then)
@@ -416,14 +399,12 @@ pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
 }
 
 /// Returns the id of this process, which is queried once.
-#[must_use]
 pub fn process_id() -> u32 {
     static ID: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     *ID.get_or_init(std::process::id)
 }
 
 /// Joins `folder` and `name` for a message, never for opening.
-#[must_use]
 pub fn shown(folder: &Path, name: &OsStr) -> String {
     folder.join(name).display().to_string()
 }
@@ -438,7 +419,6 @@ pub struct OpenFiles(());
 
 impl OpenFiles {
     /// Raises the limit. If that fails, a change with too many files fails as a whole.
-    #[must_use]
     pub fn as_many_as_allowed() -> Self {
         let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
         if raised.0 == 0 {

@@ -69,7 +69,6 @@ impl Index {
 
 /// Returns the tracked files below `root` whose last component is `name`, with ASCII case ignored; `None` if that is
 /// unknown.
-#[must_use]
 pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
     let (work_tree, index) = find(root)?;
     let below = root.strip_prefix(work_tree).ok()?;
@@ -122,7 +121,6 @@ impl<'b> Iterator for EntryPaths<'b> {
 }
 
 /// Finds the repository that encloses `root`: its work tree and its index. Returns `None` outside of one.
-#[must_use]
 pub fn find(root: &Path) -> Option<(&Path, Result<Index, String>)> {
     root.ancestors().find_map(|work_tree| {
         let folder = rustix::fs::open(work_tree, fs::FOLDER, Mode::empty()).ok()?;
@@ -132,7 +130,6 @@ pub fn find(root: &Path) -> Option<(&Path, Result<Index, String>)> {
 }
 
 /// Returns the tracked symlinks below `root`, or none if the index cannot be read.
-#[must_use]
 pub fn symlinks(root: &Path) -> Vec<WorkspacePath> {
     let Some((work_tree, Ok(index))) = find(root) else { return Vec::new() };
     let Ok(below) = root.strip_prefix(work_tree) else { return Vec::new() };
@@ -216,14 +213,12 @@ pub const LINES_MAX: usize = 10_000;
 pub const PATH_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Returns the rule file `name` in a folder; `None` if it is missing, not a regular file, or too large.
-#[must_use]
 pub fn read(folder: impl AsFd, name: &[u8]) -> Option<Vec<u8>> {
     let bytes = fs::read_at(folder.as_fd(), OsStr::from_bytes(name), FILE_BYTES_MAX).ok().flatten()?;
     is_few(&bytes).then_some(bytes)
 }
 
 /// Returns true if the regular rule file `name` of `size` bytes is within the limits.
-#[must_use]
 pub fn fits(folder: impl AsFd, name: &[u8], size: u64) -> bool {
     // There cannot be more lines than bytes.
     let is_short = usize::try_from(size).is_ok_and(|size| size <= LINES_MAX);
@@ -231,7 +226,6 @@ pub fn fits(folder: impl AsFd, name: &[u8], size: u64) -> bool {
 }
 
 /// Returns true if rules are within the limits.
-#[must_use]
 pub fn is_few(rules: &[u8]) -> bool {
     rules.len() as u64 <= FILE_BYTES_MAX && memchr::memchr_iter(b'\n', rules).count() < LINES_MAX
 }

@@ -31,7 +31,6 @@ pub struct ListedName<'l> {
 
 impl ListedName<'_> {
     /// Returns true if it is a folder.
-    #[must_use]
     pub fn is_folder(&self) -> bool {
         self.kind == FileType::Directory
     }
@@ -95,7 +94,6 @@ impl Listing {
     }
 
     /// Returns the entry at `index`; `None` after the last.
-    #[must_use]
     pub fn get(&self, index: usize) -> Option<ListedName<'_>> {
         self.entries.get(index).map(|entry| listed(&self.names, entry))
     }
@@ -106,13 +104,11 @@ impl Listing {
     }
 
     /// Returns the number of names.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns true if there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -143,7 +139,6 @@ struct Waiting<T> {
 
 impl<T> WorkQueue<T> {
     /// Returns a queue with these items.
-    #[must_use]
     pub const fn new(items: Vec<T>) -> Self {
         Self { waiting: Mutex::new(Waiting { items, busy: 0 }), more: Condvar::new() }
     }

@@ -30,7 +30,6 @@ pub struct Identity {
 
 impl Identity {
     /// Reads the metadata of an open file or folder; `None` if a new one would have the same.
-    #[must_use]
     pub fn of(file: impl AsFd, stat: &Stat) -> Option<Self> {
         let file = file.as_fd();
         let attributes: Vec<(String, String)> = names_of(file)
@@ -58,7 +57,6 @@ impl Identity {
 
 /// Returns the extended attributes of an open file or folder that a user sets, access control lists included; without
 /// those of the kernel and of overlay file systems.
-#[must_use]
 pub fn own(file: impl AsFd) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let file = file.as_fd();
     let is_own = |name: &Vec<u8>| {

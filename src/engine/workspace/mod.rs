@@ -90,7 +90,6 @@ impl Workspace {
     }
 
     /// Returns true if a call from `here`, where lbx keeps state, reaches this workspace only by naming it.
-    #[must_use]
     pub fn is_another_than(&self, here: &Self) -> bool {
         fs::stat_at(here.root_fd(), OsStr::new(STATE_MARK)).is_ok() && !self.root.starts_with(&here.root)
     }
@@ -131,19 +130,16 @@ impl Workspace {
     }
 
     /// Returns cache that lives from one call to the next.
-    #[must_use]
     pub const fn kept(&self) -> &Arc<StatCache> {
         &self.kept
     }
 
     /// Returns the canonical absolute path of the root.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Returns the opened root, for calls relative to it.
-    #[must_use]
     pub fn root_fd(&self) -> BorrowedFd<'_> {
         self.root_fd.as_fd()
     }
@@ -154,13 +150,11 @@ impl Workspace {
     }
 
     /// Returns the note on other workspaces in the error for a path outside.
-    #[must_use]
     pub fn outside(&self) -> Option<&str> {
         self.outside.as_deref()
     }
 
     /// Returns the longest time that one holder may keep a lock before waiters give up.
-    #[must_use]
     pub fn lock_wait(&self) -> Duration {
         self.lock_wait
     }
@@ -171,19 +165,16 @@ impl Workspace {
     }
 
     /// Returns the folder to which relative paths are relative.
-    #[must_use]
     pub fn base(&self) -> &WorkspacePath {
         &self.base
     }
 
     /// Returns `path` for responses: relative to the base, lossy if it is not UTF-8.
-    #[must_use]
     pub fn shown(&self, path: &WorkspacePath) -> String {
         path.relative_to(&self.base).to_string_lossy().into_owned()
     }
 
     /// Returns `path` for lists, as [`Self::shown`], with its bytes.
-    #[must_use]
     pub fn listed(&self, path: &WorkspacePath) -> ShownPath {
         ShownPath::of(&path.relative_to(&self.base))
     }
@@ -291,7 +282,6 @@ pub fn nearest_root(current: &Path) -> Option<&Path> {
 
 /// Returns true if a canonical folder is the home folder of this user.
 #[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
-#[must_use]
 pub fn is_home(folder: &Path) -> bool {
     std::env::var_os("HOME").is_some_and(|home| std::fs::canonicalize(home).is_ok_and(|home| home == folder))
 }
@@ -381,7 +371,6 @@ fn told_apart(name: &str) -> String {
 
 impl Workspace {
     /// Returns `not_found` for a place where nothing is, with up to three near paths.
-    #[must_use]
     pub fn not_found(&self, place: &ResolvedPath) -> Error {
         let mut near = self.near(place.path());
         // The name that was given may be a link to a missing file of a like name.

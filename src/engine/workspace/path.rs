@@ -37,7 +37,6 @@ pub struct ShownPath {
 
 impl ShownPath {
     /// Returns the path in its form for responses.
-    #[must_use]
     pub fn of(path: &Path) -> Self {
         let text = path.to_string_lossy().into_owned();
         let bytes = path.as_os_str().as_bytes();
@@ -45,13 +44,11 @@ impl ShownPath {
     }
 
     /// Returns the bytes of the path.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.as_deref().unwrap_or(self.text.as_bytes())
     }
 
     /// Returns true if the text is not the path itself.
-    #[must_use]
     pub const fn is_lossy(&self) -> bool {
         self.bytes.is_some()
     }
@@ -125,13 +122,11 @@ impl Ord for WorkspacePath {
 
 impl WorkspacePath {
     /// Returns the workspace root.
-    #[must_use]
     pub fn root() -> Self {
         Self::default()
     }
 
     /// Returns `path` without its `.` components; `None` if it is absolute or has a `..`.
-    #[must_use]
     pub fn new(path: &Path) -> Option<Self> {
         let mut clean = PathBuf::new();
         for component in path.components() {
@@ -161,19 +156,16 @@ impl WorkspacePath {
     }
 
     /// Returns its parent folder; `None` for the root.
-    #[must_use]
     pub fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
 
     /// Returns the last component; `None` for the root.
-    #[must_use]
     pub fn name(&self) -> Option<&OsStr> {
         self.0.file_name()
     }
 
     /// Returns true if it is the root itself.
-    #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.as_os_str().is_empty()
     }
@@ -184,25 +176,21 @@ impl WorkspacePath {
     }
 
     /// Returns true if it is `folder` or lies below it.
-    #[must_use]
     pub fn is_within(&self, folder: &Self) -> bool {
         self.0.starts_with(&folder.0)
     }
 
     /// Returns the path for system calls; `.` for the root.
-    #[must_use]
     pub fn as_path(&self) -> &Path {
         if self.is_root() { Path::new(".") } else { &self.0 }
     }
 
     /// Returns its bytes, with `/` between components; empty for the root.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_os_str().as_bytes()
     }
 
     /// Returns the path relative to `base`, with `..` if it lies above; `.` for `base` itself.
-    #[must_use]
     pub fn relative_to(&self, base: &Self) -> PathBuf {
         // Most calls come from the root, and a walk asks for every entry.
         if base.is_root() && !self.is_root() {
@@ -261,7 +249,6 @@ impl<'de> Visitor<'de> for PathVisitor {
 }
 
 /// Returns the index of the first glob that matches `path` or a folder that contains it.
-#[must_use]
 pub fn first_matching(set: &GlobSet, path: &WorkspacePath) -> Option<usize> {
     let mut at = Some(path.clone());
     while let Some(path) = at.filter(|path| !path.is_root()) {

@@ -53,7 +53,6 @@ impl Protection {
     }
 
     /// Returns the git folder that `path` lies in; not `path` itself, unless this work tree uses it.
-    #[must_use]
     pub fn git_folder_of(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<WorkspacePath> {
         let used = self.used.get_or_init(|| used_by_git(workspace));
         if let Some(folder) = used.iter().find(|folder| path.is_within(folder)) {
@@ -95,7 +94,6 @@ impl Protection {
 }
 
 /// Returns the error for a path in a git folder.
-#[must_use]
 pub fn folder_error(shown: &str, folder: &str) -> Error {
     let message = format!("{shown} is protected: git uses {folder} as a repository");
     Error::new(ErrorKind::ProtectedPath, message).at(shown)
@@ -234,19 +232,16 @@ const IGNORED_BY_HFS: [&[u8]; 17] = [
 
 /// Returns the first component of `path` that is `.git` or `.lbx`, in any letter case or a spelling that NTFS and HFS+
 /// consider equal: a checkout may move to such a disk.
-#[must_use]
 pub fn protected_component(path: &Path) -> Option<&OsStr> {
     path.iter().find(|name| is_protected(name.as_bytes()))
 }
 
 /// Returns true if `path` lies in the state of git or lbx, as the trash does.
-#[must_use]
 pub fn is_state(path: &WorkspacePath) -> bool {
     protected_component(path.as_path()).is_some()
 }
 
 /// Returns true for the name of a repository that lbx moved aside.
-#[must_use]
 pub fn is_held(name: &[u8]) -> bool {
     let number_at = name.iter().rposition(|byte| *byte == b'-').unwrap_or(name.len());
     let (stem, number) = name.split_at(number_at);
@@ -256,7 +251,6 @@ pub fn is_held(name: &[u8]) -> bool {
 
 /// Returns true if a single name is protected. NTFS takes a backslash for a separator, so that
 /// `.git\config` names a file in `.git` there.
-#[must_use]
 pub fn is_protected(name: &[u8]) -> bool {
     name.split(|&byte| byte == b'\\').any(is_protected_part)
 }
@@ -294,7 +288,6 @@ fn without_ignored(name: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the error for a path with a protected name.
-#[must_use]
 pub fn name_error(shown: &str, name: &OsStr) -> Error {
     let message = format!("{shown} is protected: {} is never written by a file tool", name.display());
     Error::new(ErrorKind::ProtectedPath, message).at(shown)
@@ -332,7 +325,6 @@ pub enum Head {
 
 impl Head {
     /// Returns true if git would accept it.
-    #[must_use]
     pub fn is_valid(&self) -> bool {
         match self {
             Self::Absent => false,
@@ -354,26 +346,22 @@ fn is_id(bytes: &[u8]) -> bool {
 }
 
 /// Returns true if a folder with that `HEAD` is a repository; the callback returns true for other names in it.
-#[must_use]
 pub fn is_repository_with(head: &Head, stands: impl Fn(&str) -> bool) -> bool {
     head.is_valid() && (stands(COMMON) || (stands(OBJECTS) && stands(REFS)))
 }
 
 /// Returns true if git would take an opened folder for a repository, or if that is unknown. Usually one system call.
-#[must_use]
 pub fn is_repository(folder: BorrowedFd<'_>) -> bool {
     let stands = |name: &str| !matches!(fs::stat_at(folder, OsStr::new(name)), Err(Errno::NOENT));
     stands(HEAD) && is_repository_with(&head_at(folder, OsStr::new(HEAD)), stands)
 }
 
 /// Returns true if an opened folder is a repository, or holds the name by which git finds one.
-#[must_use]
 pub fn is_work_tree(folder: BorrowedFd<'_>) -> bool {
     fs::stat_at(folder, OsStr::new(DOT_GIT)).is_ok()
 }
 
 /// Reads `name`, its `HEAD`, in an opened folder as git does.
-#[must_use]
 pub fn head_at(folder: BorrowedFd<'_>, name: &OsStr) -> Head {
     let stat = match fs::stat_at(folder, name) {
         Ok(stat) => stat,

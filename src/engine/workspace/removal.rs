@@ -75,7 +75,6 @@ struct Level {
 }
 
 /// Removes `name` in `folder` with all that it holds.
-#[must_use]
 pub fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Removed {
     let mut removed = Removed::default();
     match remove_file(folder, name, &mut removed) {

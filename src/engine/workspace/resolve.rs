@@ -42,39 +42,33 @@ pub struct ResolvedPath {
 
 impl ResolvedPath {
     /// A place whose canonical path is known already.
-    #[must_use]
     pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
         let (protected, aliases) = (None, Vec::new());
         Self { path, shown, stat, protected, aliases, names_folder: false, opened: None }
     }
 
     /// Returns the canonical path.
-    #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         &self.path
     }
 
     /// Returns the path for messages.
-    #[must_use]
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
     /// Returns the other names by which it was reached, each through a link.
-    #[must_use]
     pub fn aliases(&self) -> &[WorkspacePath] {
         &self.aliases
     }
 
     /// The regular file that is there and its state, where
     /// [`Workspace::resolve_file`](super::Workspace::resolve_file) has opened it.
-    #[must_use]
     pub fn opened(&self) -> Option<(Arc<File>, Stat)> {
         self.opened.clone().zip(self.stat)
     }
 
     /// Returns the stat of the path; `None` if it does not exist.
-    #[must_use]
     pub fn stat(&self) -> Option<&Stat> {
         self.stat.as_ref()
     }
@@ -260,7 +254,6 @@ impl Workspace {
     }
 
     /// Follows a canonical name to the end: one call if no link is on its way.
-    #[must_use]
     pub fn trail(&self, path: &WorkspacePath) -> Trail {
         match fs::stat_beneath(self.root_fd(), path) {
             Ok(stat) if !fs::is_symlink(&stat) => {
@@ -325,7 +318,6 @@ pub fn must_be_short(path: &Path, field: &str) -> Result<(), Error> {
 }
 
 /// Returns true if a path ends in `/` or `/.`, so that it names the folder that a link leads to.
-#[must_use]
 pub fn names_a_folder(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")

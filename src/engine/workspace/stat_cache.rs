@@ -68,21 +68,18 @@ impl fmt::Debug for StatCache {
 
 impl StatCache {
     /// Returns a cache for a process that makes many calls.
-    #[must_use]
     pub fn lasting() -> Arc<Self> {
         Arc::new(Self { is_lasting: true, ..Self::default() })
     }
 
     /// Returns true if calls follow in which it may be of use; else only what the same call may need again is worth
     /// a look.
-    #[must_use]
     pub const fn is_lasting(&self) -> bool {
         self.is_lasting
     }
 
     /// The value `name` of the workspace at `root`, where it still holds; `folder` is where its relative
     /// places count from.
-    #[must_use]
     pub fn get<T: Any + Send + Sync>(
         &self,
         (root, name): (&Path, &str),
@@ -143,7 +140,6 @@ impl StatCache {
     }
 
     /// Returns true if there is room for a value of so many bytes: what goes with the call may have any size.
-    #[must_use]
     pub const fn has_room_for(&self, bytes: usize) -> bool {
         !self.is_lasting || bytes <= BYTES_MAX
     }
@@ -204,7 +200,6 @@ fn old_before() -> i64 {
 }
 
 /// Returns true if a file that looks like this could change again and look the same.
-#[must_use]
 pub fn is_young(stat: &Stat) -> bool {
     let old_before = old_before();
     stat.st_ctime >= old_before || stat.st_mtime >= old_before
@@ -233,7 +228,6 @@ impl Fingerprint {
     }
 
     /// Returns the bytes of the examined files.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let files = self.places.iter().filter(|look| !matches!(look.what, What::Folder));
         let sizes = files.filter_map(|look| look.stood.as_ref().ok().map(fs::size_of));
@@ -337,7 +331,6 @@ struct KeptFile {
 
 impl FileCache {
     /// Returns the cached bytes of a file with this stat.
-    #[must_use]
     pub fn known(&self, way: Way, now: &Stat) -> Option<Vec<u8>> {
         let bytes = {
             let files = self.files();

@@ -27,7 +27,6 @@ pub const THINGS_MAX: usize = 500_000;
 pub type Moment = (i64, i64);
 
 /// Returns the time of the last change of a file or folder in any way.
-#[must_use]
 pub fn changed_at(stat: &Stat) -> Moment {
     (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
 }
@@ -67,56 +66,47 @@ impl Thing {
     }
 
     /// Returns its type.
-    #[must_use]
     pub fn kind(&self) -> FileType {
         platform::type_of_bits(self.mode)
     }
 
     /// Returns type and permission bits.
-    #[must_use]
     pub const fn mode(&self) -> u32 {
         self.mode
     }
 
     /// Returns its permission bits; for a symlink the type bits, as in the journal.
-    #[must_use]
     pub fn recorded_mode(&self) -> u32 {
         if self.kind().is_symlink() { fs::SYMLINK_MODE } else { self.mode & 0o7777 }
     }
 
     /// Returns user and group.
-    #[must_use]
     pub const fn owner(&self) -> (u32, u32) {
         self.owner
     }
 
     /// Returns its inode.
-    #[must_use]
     pub const fn inode(&self) -> u64 {
         self.inode
     }
 
     /// Returns its size.
-    #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
     /// Returns the time of the last change of its bytes.
-    #[must_use]
     pub const fn modified(&self) -> Moment {
         self.modified
     }
 
     /// Returns the time of the last change of any kind.
-    #[must_use]
     pub const fn changed(&self) -> Moment {
         self.changed
     }
 
     /// True if inode, size, type and time of the last write are equal. A program can set that time, so this
     /// proves nothing: only mode, owner, attributes and links are likely to differ.
-    #[must_use]
     pub fn looks_like(&self, other: &Self) -> bool {
         (self.inode, self.size, self.modified, self.kind())
             == (other.inode, other.size, other.modified, other.kind())
@@ -168,7 +158,6 @@ impl SurveyedFolder {
     }
 
     /// Returns the metadata at a name.
-    #[must_use]
     pub fn at(&self, name: &[u8]) -> Option<&Thing> {
         self.things.get(self.find(name)?).map(|(_, thing)| thing)
     }
@@ -182,7 +171,6 @@ impl SurveyedFolder {
 impl Survey {
     /// Returns the differences to a later survey, ordered by path; of a folder, whether it exists, its mode, owner
     /// and attributes.
-    #[must_use]
     pub fn touched(&self, later: &Self) -> Vec<Touched> {
         let mut touched = Vec::new();
         let by_path = |one: &Arc<SurveyedFolder>, other: &Arc<SurveyedFolder>| one.path.cmp(&other.path);
@@ -250,7 +238,6 @@ impl Survey {
     }
 
     /// Returns true if a name in a folder is that of a folder that an earlier survey has seen.
-    #[must_use]
     pub fn knows_folder(&self, folder: &WorkspacePath, name: &OsStr, stat: &Stat) -> bool {
         let known = self.folder(folder.as_bytes()).and_then(|folder| folder.at(name.as_bytes()));
         known.is_some_and(|known| is_same_folder((known, &Thing::of(stat, false))))
@@ -272,7 +259,6 @@ impl Survey {
     }
 
     /// Returns the metadata at a path.
-    #[must_use]
     pub fn at(&self, path: &WorkspacePath) -> Option<&Thing> {
         self.folder(path.parent()?.as_bytes())?.at(path.name()?.as_bytes())
     }
@@ -312,13 +298,11 @@ impl Survey {
     }
 
     /// Returns a folder that was read, by its path without a slash at its end.
-    #[must_use]
     pub fn folder(&self, path: &[u8]) -> Option<&SurveyedFolder> {
         self.folders.get(self.place_of(path).ok()?).map(Arc::as_ref)
     }
 
     /// Returns true if a folder held nothing.
-    #[must_use]
     pub fn is_empty(&self, folder: &WorkspacePath) -> bool {
         self.folder(folder.as_bytes()).is_none_or(|folder| folder.things.is_empty())
     }
@@ -413,7 +397,6 @@ impl SurveyBuilder {
     }
 
     /// Returns the survey; a command may not change what is at the paths `closed`.
-    #[must_use]
     pub fn finish<'p>(mut self, closed: impl Iterator<Item = &'p [u8]>) -> Survey {
         self.folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         // A folder may have been read twice: as one in which something happened, and as a new one.

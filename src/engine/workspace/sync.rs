@@ -114,7 +114,6 @@ pub struct FileSystem {
 
 impl FileSystem {
     /// The file system of a folder; `None` where nothing is known of its kind.
-    #[must_use]
     pub fn of(folder: &Arc<OwnedFd>) -> Option<Self> {
         let stat = rustix::fs::fstat(folder).ok()?;
         let has_log = has_log(folder, &stat)?;
@@ -126,27 +125,23 @@ impl FileSystem {
     }
 
     /// Returns true if a file or folder is on it.
-    #[must_use]
     pub fn holds(&self, file: impl AsFd) -> bool {
         rustix::fs::fstat(file).is_ok_and(|stat| stat.st_dev == self.stat.st_dev)
     }
 
     /// Returns true if it keeps the order of its names: once a file or folder is synced, so are all names that
     /// were made, changed or removed there before it was last written.
-    #[must_use]
     pub const fn keeps_order(&self) -> bool {
         self.has_log
     }
 
     /// Returns true if so little waits to be written that all of it can be, at once.
-    #[must_use]
     pub const fn is_quiet(&self) -> bool {
         self.is_quiet
     }
 
     /// Makes all files that were written on it durable, `last` among them; `false` where they are to be
     /// synced one by one, since that would take long or has failed.
-    #[must_use]
     pub fn sync_all(&self, last: &File) -> bool {
         // Without a log, ext4 has the disk empty its cache before it writes the last of its own blocks.
         self.is_quiet && self.write_out().is_ok() && (self.has_log || platform::sync(last).is_ok())
@@ -154,7 +149,6 @@ impl FileSystem {
 
     /// Sees to it that the sync of a file which is written now makes all names on it durable; `false` where
     /// they are to be synced folder by folder.
-    #[must_use]
     pub fn leaves_names_to_next_sync(&self) -> bool {
         self.has_log || (self.is_quiet && self.write_out().is_ok())
     }
@@ -167,7 +161,6 @@ impl FileSystem {
 
 /// Returns true if a folder is on an overlay file system, as in most containers: there a folder of the image gets no
 /// other name (`EXDEV`), and no layer can be held.
-#[must_use]
 pub fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
     /// The kernel's number for it (`OVERLAYFS_SUPER_MAGIC`).
     const OVERLAY: u64 = 0x794c_7630;

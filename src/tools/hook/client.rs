@@ -273,26 +273,22 @@ pub const CLIENTS: &[HookClient] = &[
 
 impl HookClient {
     /// Returns the client of that name.
-    #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         CLIENTS.iter().find(|client| client.name == name)
     }
 
     /// Returns the meaning of an event.
-    #[must_use]
     pub fn moment(&self, event: &str) -> Option<Moment> {
         self.events.iter().find(|(name, _)| *name == event).map(|(_, moment)| *moment)
     }
 
     /// Returns the kind of a tool.
-    #[must_use]
     pub fn kind(&self, tool: &str) -> ToolKind {
         let found = self.tools.iter().find(|(name, _)| *name == tool);
         found.map_or(ToolKind::Other, |(_, kind)| *kind)
     }
 
     /// Returns the name of the tool that shows a file.
-    #[must_use]
     pub fn read_tool(&self) -> Option<&'static str> {
         self.tools.iter().find(|(_, kind)| *kind == Read).map(|(name, _)| *name)
     }

@@ -22,7 +22,6 @@ pub enum Verdict {
 
 impl ReplyForm {
     /// Returns the response with a verdict; `None` if there is nothing to say.
-    #[must_use]
     pub fn reply(self, event: &Event, verdict: &Verdict) -> Option<Value> {
         match self {
             Self::Nested => nested(event, verdict, false),

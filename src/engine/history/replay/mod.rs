@@ -23,7 +23,6 @@ pub enum Direction {
 
 impl Direction {
     /// Returns the tool's name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Undo => "undo",
@@ -90,7 +89,6 @@ pub struct Replay<'s> {
 
 impl<'s> Replay<'s> {
     /// Returns a model of the present tree; the folders in `vacant` are removed once they are empty.
-    #[must_use]
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
         let (changed, made, displaced) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
@@ -377,7 +375,6 @@ impl<'s> Replay<'s> {
     }
 
     /// Returns the difference to the present tree.
-    #[must_use]
     pub fn outcome(self) -> ReplayResult {
         let Self { mut pieces, lives, gone, made, vacant, displaced, modes, interleaved, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
@@ -436,7 +433,6 @@ fn rebase_keys<T>(
 }
 
 /// Returns the number of components in a path.
-#[must_use]
 pub fn depth(path: &WorkspacePath) -> usize {
     path.components().count()
 }
@@ -467,7 +463,6 @@ pub struct Gone {
 
 impl Gone {
     /// Returns its present path, or its expected path if it has none.
-    #[must_use]
     pub fn path(&self) -> &WorkspacePath {
         self.real.as_ref().unwrap_or(&self.at)
     }
@@ -475,7 +470,6 @@ impl Gone {
 
 impl Live {
     /// Returns true if the file is at its target already, even though folders above it may be renamed.
-    #[must_use]
     pub fn stays(&self, pieces: &Pieces) -> bool {
         self.real.as_ref() == Some(&self.at) && pieces.standing(&self.at).as_ref() == Some(&self.at)
     }
@@ -504,7 +498,6 @@ pub struct ReplayResult {
 }
 
 /// Returns true if two versions have the same bytes and mode.
-#[must_use]
 pub fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
     match (one, other) {
         (None, None) => true,

@@ -52,7 +52,6 @@ impl Pieces {
     }
 
     /// Returns true if a piece has that target path.
-    #[must_use]
     pub fn comes_to(&self, at: &WorkspacePath) -> bool {
         self.by_at.contains_key(at.as_path())
     }
@@ -72,13 +71,11 @@ impl Pieces {
     }
 
     /// Returns the target path of whatever is at `real`.
-    #[must_use]
     pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
         if self.by_real.is_empty() { real.clone() } else { carried(&self.by_real, real) }
     }
 
     /// Returns the present path of whatever has the target `path`.
-    #[must_use]
     pub fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if self.by_real.is_empty() {
             return Some(path.clone());

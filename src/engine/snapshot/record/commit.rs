@@ -186,7 +186,6 @@ impl PreparedSnapshot {
     }
 
     /// Returns true if all written files are on `file_system`.
-    #[must_use]
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         self.written.as_ref().is_none_or(|written| written.objects.is_on(file_system))
     }
@@ -249,7 +248,6 @@ impl Published {
     }
 
     /// Returns true if all names are on `file_system`.
-    #[must_use]
     pub fn is_on(&self, file_system: &FileSystem) -> bool {
         self.ready.is_on(file_system) && self.branch.as_ref().is_none_or(|branch| file_system.holds(branch))
     }

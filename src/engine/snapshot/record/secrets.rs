@@ -46,7 +46,6 @@ pub enum Excluded {
 
 impl Excluded {
     /// Returns true if an untracked file stays out.
-    #[must_use]
     pub fn names(&self, path: &[u8]) -> bool {
         match self {
             Self::Secrets => false,
@@ -60,7 +59,6 @@ impl Excluded {
 }
 
 /// Returns true if the name of a file looks like a secret, in any letter case.
-#[must_use]
 pub fn is_secret(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).to_ascii_lowercase();
     BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
@@ -153,7 +151,6 @@ fn secrets_in(folder: &Path) -> Vec<SeenFile> {
 }
 
 /// Returns the bytes of a regular file, if there are enough of them for a secret.
-#[must_use]
 pub fn content(state: FileState<'_>) -> Option<&[u8]> {
     match state {
         FileState::Regular { bytes, .. } => Some(bytes).filter(|bytes| bytes.len() >= SECRET_BYTES_MIN),
@@ -163,7 +160,6 @@ pub fn content(state: FileState<'_>) -> Option<&[u8]> {
 
 impl Reason {
     /// Returns true if the path itself stays out, whatever the file holds.
-    #[must_use]
     pub const fn is_of_path(&self) -> bool {
         matches!(self, Self::Ignored | Self::Secret | Self::Excluded)
     }

@@ -35,13 +35,11 @@ impl PrecomputedBlob {
 }
 
 /// Returns the id of the blob of `bytes`, if it was computed.
-#[must_use]
 pub fn id(blobs: &[PrecomputedBlob], hash: Hash, bytes: &[u8]) -> Option<ObjectId> {
     blobs.iter().find(|blob| blob.id.kind() == hash && blob.is_of(bytes)).map(|blob| blob.id)
 }
 
 /// Returns the compressed blob of `bytes`, if it was computed at that level.
-#[must_use]
 pub fn packed(blobs: &[PrecomputedBlob], level: Compression, bytes: &[u8]) -> Option<Packed> {
     let blob = blobs.iter().find(|blob| blob.compressed.is_some() && blob.is_of(bytes))?;
     let compressed = blob.compressed.clone().filter(|_| level == Compression::BEST_SPEED)?;
@@ -70,7 +68,6 @@ impl BlobPrefetch {
     }
 
     /// Waits for all of them.
-    #[must_use]
     pub fn finish(self) -> Vec<PrecomputedBlob> {
         self.0.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
     }

@@ -26,19 +26,16 @@ pub struct SnapshotError {
 
 impl SnapshotError {
     /// Returns true if the work was stopped, by its time limit or by a cancellation.
-    #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.timeout
     }
 
     /// Returns true if a signal interrupted a system call: a retry can work.
-    #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.interrupted
     }
 
     /// Returns true if the system was at fault and not the repository: a later try can work.
-    #[must_use]
     pub fn is_passing(&self) -> bool {
         self.interrupted || self.short.is_some()
     }
@@ -70,7 +67,6 @@ impl SnapshotError {
     }
 
     /// Takes the message of lbx's general error type.
-    #[must_use]
     pub fn of(error: &crate::error::Error) -> Self {
         Self { timeout: error.kind() == crate::error::ErrorKind::Timeout, ..Self::new(error.message()) }
     }

@@ -81,37 +81,31 @@ impl Store {
     }
 
     /// Returns the name of the snapshot branch; a linked worktree has its own.
-    #[must_use]
     pub fn branch(&self) -> String {
         self.branch.short_name()
     }
 
     /// Returns the full name of the branch, for git commands.
-    #[must_use]
     pub fn reference(&self) -> String {
         self.branch.full_name()
     }
 
     /// Returns true if the developer's commits have to be signed.
-    #[must_use]
     pub fn wants_signatures(&self) -> bool {
         self.repo.settings().boolean("commit.gpgsign") == Some(true)
     }
 
     /// Returns true if the snapshots lie in lbx's own repository and not in the developer's.
-    #[must_use]
     pub fn is_private(&self) -> bool {
         self.private
     }
 
     /// Returns the folder of the repository.
-    #[must_use]
     pub fn folder(&self) -> PathBuf {
         self.repo.common().path().to_owned()
     }
 
     /// Returns the reason why the snapshots are not in the workspace's repository, if it has one.
-    #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warnings.first().map(String::as_str)
     }

@@ -284,7 +284,6 @@ pub fn locate(folder: &Dir, allowed: &[PathBuf]) -> io::Result<GitDir> {
 
 /// Returns the canonical folders outside a work tree that git reads for it: those of a linked worktree's or a
 /// submodule's repository, and those with borrowed objects.
-#[must_use]
 pub fn git_folders(root: &Path, allowed: &[PathBuf]) -> Vec<PathBuf> {
     let located = Dir::open(root).ok().and_then(|folder| locate(&folder, allowed).ok());
     let Some(GitDir::Here(located)) = located else { return Vec::new() };

@@ -33,19 +33,16 @@ pub struct TreeItem {
 
 impl TreeItem {
     /// Returns the part of an entry that does not depend on its name.
-    #[must_use]
     pub fn of(entry: &Entry) -> Self {
         Self { kind: entry.mode.kind(), id: entry.oid }
     }
 
     /// Returns true if it is a regular file.
-    #[must_use]
     pub const fn is_file(self) -> bool {
         matches!(self.kind, EntryKind::Blob | EntryKind::BlobExecutable)
     }
 
     /// Returns its mode, as git writes it.
-    #[must_use]
     pub const fn mode(self) -> &'static str {
         match self.kind {
             EntryKind::Tree => "040000",
@@ -309,7 +306,6 @@ pub struct Trees {
 
 impl Trees {
     /// Starts at the tree `root`, which is read when needed.
-    #[must_use]
     pub fn of(root: ObjectId) -> Self {
         Self { root, listings: HashMap::new(), entries: 0 }
     }
@@ -429,7 +425,6 @@ pub fn may_hold_policy(folder: &[u8]) -> bool {
 }
 
 /// Returns true if a path is deeper than a snapshot goes.
-#[must_use]
 pub fn is_too_deep(path: &[u8]) -> bool {
     memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
 }

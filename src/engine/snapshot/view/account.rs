@@ -113,13 +113,11 @@ struct Stored {
 
 impl SessionAccount {
     /// Returns true if the session has changed nothing.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 
     /// Returns true if the session has changed a path, even if it changed it back.
-    #[must_use]
     pub fn has_touched(&self, path: &[u8]) -> bool {
         self.paths.contains_key(path)
     }

@@ -126,7 +126,6 @@ pub struct Delta {
 
 impl Delta {
     /// Returns the later path, or the earlier one of a deleted file.
-    #[must_use]
     pub fn path(&self) -> &[u8] {
         self.after.as_ref().or(self.before.as_ref()).map_or(&[], |(path, _)| path)
     }

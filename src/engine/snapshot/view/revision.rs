@@ -65,7 +65,6 @@ impl Store {
     }
 
     /// Returns the snapshots that `name` may mean, each with id and subject.
-    #[must_use]
     pub fn near(&self, name: &str) -> Vec<String> {
         let tip = self.branch.tip(&self.repo).ok().flatten();
         let recent = self.snapshots(tip).map_while(Result::ok).take(NEAR_LOOKED_AT);

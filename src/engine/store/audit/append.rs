@@ -70,13 +70,11 @@ pub struct AuditRecord {
 }
 
 /// Formats a time for a record, with a fixed length: RFC 3339 with milliseconds, UTC.
-#[must_use]
 pub fn time_text(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 /// Cuts a reason to the length for a record.
-#[must_use]
 pub fn short_why(why: &str) -> String {
     let why = why.trim();
     if why.chars().count() <= WHY_CHARS_MAX {
@@ -86,7 +84,6 @@ pub fn short_why(why: &str) -> String {
 }
 
 /// Returns a record as JSON for a response.
-#[must_use]
 pub fn as_value(record: &AuditRecord) -> Value {
     serde_json::to_value(record).unwrap_or_default()
 }

@@ -203,7 +203,6 @@ pub struct Cursor {
 
 impl Cursor {
     /// Returns the position before all records.
-    #[must_use]
     pub fn beginning() -> Self {
         Self::default()
     }

@@ -325,7 +325,6 @@ pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
 }
 
 /// Loads the session `id` to show it to another; `None` for a damaged or newer file, which stays unchanged.
-#[must_use]
 pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     let folder = state.find_folder(FOLDER).ok()??;
     let name = format!("{id}.lbx");
@@ -340,7 +339,6 @@ fn lock_name(id: &str) -> String {
 /// Returns true if a file in the staging folder belongs to a session that is being written.
 ///
 /// A call may hold a session's lock without that of the workspace.
-#[must_use]
 pub fn is_in_use(state: &State, name: &str) -> bool {
     let Some((id, _)) = name.strip_prefix(ASIDE_PREFIX).and_then(|rest| rest.rsplit_once('.')) else {
         return false;
@@ -386,7 +384,6 @@ pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &ReadRecord) -> Res
 }
 
 /// Returns the shown bytes with that digest, if there is a copy.
-#[must_use]
 pub fn find_shown(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
     let folder = state.find_folder(SHOWN_FOLDER).ok()??;
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(&sha256.to_hex()), SHOWN_BYTES_MAX).ok()??;

@@ -47,14 +47,12 @@ pub struct EarlierVersion {
 
 impl ReadRecord {
     /// Returns a mark with the present time, for bytes whose lines were all seen.
-    #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
         let (lines, time) = (Lines::up_to(total_lines), seconds_now());
         Self { path, sha256, size, lines, numbers: None, earlier: Vec::new(), time, other: Map::new() }
     }
 
     /// Returns the numbers under which its lines were shown, with their present numbers.
-    #[must_use]
     pub fn numbers(&self) -> Numbers {
         self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
     }
@@ -65,7 +63,6 @@ impl ReadRecord {
     }
 
     /// Returns true if the lines `first` to `last` were shown under their present numbers.
-    #[must_use]
     pub fn shows(&self, first: u64, last: u64) -> bool {
         let is_shown = |numbers: &Numbers| (first..=last).all(|line| numbers.now(line) == Some(line));
         self.lines.contain(first, last) && self.numbers.as_ref().is_none_or(is_shown)
@@ -80,7 +77,6 @@ impl ReadRecord {
     }
 
     /// Returns the shown lines of this version and of earlier ones, for the mark of a newer version.
-    #[must_use]
     pub fn as_earlier(&self) -> Vec<EarlierVersion> {
         let this = EarlierVersion { sha256: self.sha256, numbers: self.numbers() };
         std::iter::once(this).chain(self.earlier.iter().cloned()).take(EARLIER_MAX).collect()
@@ -93,7 +89,6 @@ pub struct Lines(Vec<(u64, u64)>);
 
 impl Lines {
     /// Returns lines 1 to `last`; none if `last` is 0.
-    #[must_use]
     pub fn up_to(last: u64) -> Self {
         let mut lines = Self::default();
         lines.add(1, last);
@@ -111,7 +106,6 @@ impl Lines {
     }
 
     /// Returns the lines of unsorted ranges, without empty ones; keeps the first `ranges_max` after joining.
-    #[must_use]
     pub fn from_ranges(mut ranges: Vec<(u64, u64)>, ranges_max: usize) -> Self {
         ranges.retain(|(first, last)| first <= last);
         ranges.sort_unstable();
@@ -127,19 +121,16 @@ impl Lines {
     }
 
     /// Returns true if there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns true if all lines from 1 to `last` were shown.
-    #[must_use]
     pub fn cover(&self, last: u64) -> bool {
         self.contain(1, last)
     }
 
     /// Returns true if all lines from `first` to `last` were shown.
-    #[must_use]
     pub fn contain(&self, first: u64, last: u64) -> bool {
         // The ranges ascend and do not touch, so a single one must contain all.
         let after = self.0.partition_point(|&(from, _)| from <= first);
@@ -148,7 +139,6 @@ impl Lines {
     }
 
     /// Returns the lines from `first` to `last` that were not shown, as sorted ranges.
-    #[must_use]
     pub fn missing(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
         let (mut missing, mut next) = (Vec::new(), first);
         for &(from, to) in self.0.iter().filter(|(_, to)| *to >= first) {
@@ -172,7 +162,6 @@ impl Lines {
     }
 
     /// Returns the ranges.
-    #[must_use]
     pub fn ranges(&self) -> &[(u64, u64)] {
         &self.0
     }
@@ -232,7 +221,6 @@ impl From<Stored> for Numbers {
 
 impl Numbers {
     /// Returns lines whose numbers have not changed.
-    #[must_use]
     pub fn of_ranges(ranges: &[(u64, u64)]) -> Self {
         let mut numbers = Self::default();
         ranges.iter().for_each(|&(first, last)| numbers.show(first, last));
@@ -248,7 +236,6 @@ impl Numbers {
     }
 
     /// Returns the present number of the line that was shown under a number.
-    #[must_use]
     pub fn now(&self, shown: u64) -> Option<u64> {
         let after = self.runs.partition_point(|run| run.shown <= shown);
         let run = self.runs.get(after.checked_sub(1)?)?;
@@ -257,7 +244,6 @@ impl Numbers {
     }
 
     /// Returns true if a line was ever shown under this number.
-    #[must_use]
     pub fn has(&self, shown: u64) -> bool {
         self.now(shown).is_some() || self.gone.contain(shown, shown)
     }
@@ -302,7 +288,6 @@ impl Numbers {
     }
 
     /// Returns true if no line was ever shown.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.gone.is_empty()
     }

@@ -26,7 +26,6 @@ pub struct SessionId(String);
 
 impl SessionId {
     /// Returns the id as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -162,7 +161,6 @@ impl Default for SessionState {
 
 impl SessionState {
     /// Returns the read record of `path`.
-    #[must_use]
     pub fn mark(&self, path: &WorkspacePath) -> Option<ReadRecord> {
         match self.held(path) {
             Ok(at) => self.marks.get(at).cloned(),
@@ -177,7 +175,6 @@ impl SessionState {
     }
 
     /// Returns all marks, by path.
-    #[must_use]
     pub fn marks(&self) -> Vec<ReadRecord> {
         let Some(tree) = &self.tree else { return self.marks.clone() };
         let stored = tree.all().into_iter().filter(|mark| !self.forgotten.contains(&mark.path));
@@ -186,7 +183,6 @@ impl SessionState {
     }
 
     /// Returns the number of marks.
-    #[must_use]
     pub fn marks_total(&self) -> usize {
         let Some(tree) = &self.tree else { return self.marks.len() };
         let is_stored = |path: &&WorkspacePath| tree.find(path).is_some();
@@ -327,7 +323,6 @@ impl SessionState {
     }
 
     /// Returns the digests of bytes that stay out of snapshots.
-    #[must_use]
     pub fn withheld(&self) -> &[Sha256] {
         &self.withheld
     }
@@ -350,19 +345,16 @@ impl SessionState {
     }
 
     /// Returns true if the change `seq` is known to have come from another request.
-    #[must_use]
     pub fn is_of_another_request(&self, seq: u64, request: Sha256) -> bool {
         self.recent.iter().any(|made| made.seq == seq && made.request != Some(request))
     }
 
     /// Returns the end of an earlier session of this name, if there was one.
-    #[must_use]
     pub fn after(&self) -> Option<Ended> {
         self.after
     }
 
     /// Returns the number of its last change, or of the last one of an earlier session of its name; 0 for none.
-    #[must_use]
     pub fn last_seq(&self) -> u64 {
         self.seq.max(self.after.map_or(0, |ended| ended.seq))
     }
@@ -373,7 +365,6 @@ impl SessionState {
     }
 
     /// Returns true if it has ended and was not used since.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -395,7 +386,6 @@ impl SessionState {
     }
 
     /// Returns true if it had read `path` before its context was compacted, and not since.
-    #[must_use]
     pub fn was_compacted(&self, path: &WorkspacePath) -> bool {
         self.compacted.contains(path) && self.mark(path).is_none()
     }

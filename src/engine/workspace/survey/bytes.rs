@@ -16,13 +16,11 @@ const DIGEST_BYTES: usize = 32;
 
 impl Survey {
     /// Returns the number of files and folders in it.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.folders.iter().map(|folder| folder.things.len()).sum()
     }
 
     /// Returns the survey as bytes.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         put(&mut out, self.folders.len() as u64);
@@ -44,7 +42,6 @@ impl Survey {
     }
 
     /// Returns the survey in some bytes; `None` if lbx did not write them.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (content, digest) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST_BYTES)?)?;
         if Sha256::of(content).as_bytes() != digest {

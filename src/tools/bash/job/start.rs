@@ -182,7 +182,6 @@ const FAILED: u8 = 125;
 const OF_OUTPUT: [&str; 6] = ["stdout", "stderr", "truncated", "output_bytes", "output_file", "sandbox"];
 
 /// Runs a part of a job if the arguments say so, and returns the exit status; `None` for arguments of a user.
-#[must_use]
 pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     let [_, word, part] = arguments else { return None };
     if word != INTERNAL {
