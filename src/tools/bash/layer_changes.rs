@@ -226,7 +226,7 @@ const ORIGIN_HEADER_BYTES: usize = 21;
 const MERGED_BYTES_MAX: u64 = 8 << 20;
 
 /// The files that both a command and others changed while the command ran.
-pub struct ConcurrentChanges<'a> {
+pub struct LayerConflicts<'a> {
     /// The workspace.
     workspace: &'a Workspace,
     /// The layer.
@@ -244,7 +244,7 @@ pub struct Merge {
     pub bytes: Vec<u8>,
 }
 
-impl<'a> ConcurrentChanges<'a> {
+impl<'a> LayerConflicts<'a> {
     /// Compares a layer with the workspace as it is now.
     pub fn new(workspace: &'a Workspace, layer: &'a LayerFolder, found: &[Differing]) -> Self {
         let inodes = found.iter().filter_map(|differing| Some(differing.lower.as_ref()?.st_ino)).collect();

@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
 
 use super::Bash;
-use super::layer_changes::{Classified, ConcurrentChanges, Excluded, changed_meanwhile, changes, versions};
+use super::layer_changes::{Classified, Excluded, LayerConflicts, changed_meanwhile, changes, versions};
 use super::layer_plan::{Applying, Merges, Planned};
 use super::request::{Request, body, subject};
 use super::response::{CommandDiff, Conflict};
@@ -295,7 +295,7 @@ impl LayeredCommand {
     ) -> Result<Merges, Error> {
         let mut merges = Merges::new();
         let (workspace, engine) = (change.workspace(), change.engine_ref());
-        let concurrent = ConcurrentChanges::new(workspace, &self.0, found);
+        let conflicts = LayerConflicts::new(workspace, &self.0, found);
         for differing in found {
             let path = &differing.path;
             if is_excluded(path, excluded) {
@@ -305,13 +305,13 @@ impl LayeredCommand {
                 excluded.insert(part, reason);
                 continue;
             }
-            if manner == Manner::Over || !concurrent.has(differing)? {
+            if manner == Manner::Over || !conflicts.has(differing)? {
                 continue;
             }
             if manner == Manner::Whole {
                 return Err(changed_meanwhile(&workspace.shown(path)));
             }
-            match concurrent.merge(engine, differing) {
+            match conflicts.merge(engine, differing) {
                 Some(merge) => drop(merges.insert(path.clone(), merge)),
                 None => {
                     excluded.insert(path.clone(), "was changed by others while the command ran".to_owned());
@@ -333,9 +333,9 @@ impl LayeredCommand {
             return Ok(());
         }
         let workspace = change.workspace();
-        let concurrent = ConcurrentChanges::new(workspace, &self.0, found);
+        let conflicts = LayerConflicts::new(workspace, &self.0, found);
         for differing in found.iter().filter(|differing| !merges.contains_key(&differing.path)) {
-            if concurrent.was_changed(differing)? {
+            if conflicts.was_changed(differing)? {
                 return Err(changed_meanwhile(&workspace.shown(&differing.path)));
             }
         }
