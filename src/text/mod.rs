@@ -4,6 +4,7 @@ pub mod answer_size;
 pub mod charset;
 pub mod checked;
 pub mod content;
+pub mod delta;
 pub mod diff;
 pub mod escaped;
 pub mod find;

@@ -3,6 +3,7 @@
 use zlib_rs::{Deflate, DeflateFlush, Inflate, InflateFlush, Status};
 
 use crate::text::checked::slice_or_empty;
+use crate::text::delta;
 
 /// Largest content that a binary patch may have, in bytes.
 pub const BINARY_BYTES_MAX: usize = 256 << 20;
@@ -102,11 +103,7 @@ impl BinaryData {
         match self {
             Self::Literal(content) => Some(content.len()),
             Self::TooLarge(length) => Some(*length),
-            Self::Delta(delta) => {
-                let mut rest = delta.as_slice();
-                delta_size(&mut rest)?;
-                delta_size(&mut rest)
-            }
+            Self::Delta(delta) => delta::size_after(delta),
         }
     }
 
@@ -114,7 +111,7 @@ impl BinaryData {
     fn make_from(&self, other: &[u8]) -> Option<Vec<u8>> {
         match self {
             Self::Literal(content) => Some(content.clone()),
-            Self::Delta(delta) => apply_delta(delta, other),
+            Self::Delta(delta) => delta::apply(delta, other, BINARY_BYTES_MAX),
             Self::TooLarge(_) => None,
         }
     }
@@ -174,73 +171,6 @@ pub fn inflate(compressed: &[u8], length: usize) -> Result<Vec<u8>, &'static str
             Status::Ok | Status::BufError => return Err("the binary content is cut short"),
         }
     }
-}
-
-/// Applies a delta in git's pack format to `source`.
-fn apply_delta(delta: &[u8], source: &[u8]) -> Option<Vec<u8>> {
-    let mut rest = delta;
-    if delta_size(&mut rest)? != source.len() {
-        return None;
-    }
-    let length = delta_size(&mut rest).filter(|length| *length <= BINARY_BYTES_MAX)?;
-    let mut output = Vec::new();
-    while let Some(command) = next_byte(&mut rest) {
-        let piece = match command {
-            0 => return None,
-            1..0x80 => {
-                let (literal, after) = rest.split_at_checked(usize::from(command))?;
-                rest = after;
-                literal
-            }
-            _ => copied_piece(&mut rest, command, source)?,
-        };
-        if output.len() + piece.len() > length {
-            return None;
-        }
-        output.extend_from_slice(piece);
-    }
-    (output.len() == length).then_some(output)
-}
-
-/// Returns the piece of `source` that a copy command names.
-fn copied_piece<'s>(rest: &mut &[u8], command: u8, source: &'s [u8]) -> Option<&'s [u8]> {
-    let start = delta_number(rest, command, 4)?;
-    let size = match delta_number(rest, command >> 4 & 7, 3)? {
-        0 => 0x10000,
-        size => size,
-    };
-    source.get(start..start.checked_add(size)?)
-}
-
-/// Removes one byte from the front and returns it.
-fn next_byte(rest: &mut &[u8]) -> Option<u8> {
-    let (first, after) = rest.split_first()?;
-    *rest = after;
-    Some(*first)
-}
-
-/// Reads a size at the start of a delta: seven bits per byte, lowest first.
-fn delta_size(rest: &mut &[u8]) -> Option<usize> {
-    let mut size = 0;
-    for shift in (0..=56).step_by(7) {
-        let byte = next_byte(rest)?;
-        size |= usize::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(size);
-        }
-    }
-    None
-}
-
-/// Reads a number of up to `width` bytes, of which only those set in `present` are stored.
-fn delta_number(rest: &mut &[u8], present: u8, width: u32) -> Option<usize> {
-    let mut number = 0;
-    for index in 0..width {
-        if present >> index & 1 == 1 {
-            number |= usize::from(next_byte(rest)?) << (8 * index);
-        }
-    }
-    Some(number)
 }
 
 /// Most bytes that one line has.
@@ -318,16 +248,6 @@ mod tests {
         assert_eq!(decode_line(b"D~~~~~"), None, "beyond 32 bits");
         assert_eq!(decode_line(b"E00000"), None, "too short");
         assert_eq!(decode_line(b""), None);
-    }
-
-    #[test]
-    fn binary_delta_copies_and_inserts_bytes() {
-        // From 5 bytes to 6: copy 3 from 1, insert "xyz".
-        let delta = [5, 6, 0x91, 1, 3, 3, b'x', b'y', b'z'];
-        assert_eq!(apply_delta(&delta, b"abcde").unwrap(), b"bcdxyz");
-        assert_eq!(apply_delta(&delta, b"abcd"), None, "another source");
-        assert_eq!(apply_delta(&[5, 6, 0x91, 4, 3], b"abcde"), None, "beyond the source");
-        assert_eq!(apply_delta(&[5, 0xff], b"abcde"), None, "cut short");
     }
 
     #[test]
