@@ -3,6 +3,7 @@
 pub mod blob_prefetch;
 pub mod branch;
 pub mod commit_builder;
+pub mod deflate;
 pub mod dir;
 pub mod error;
 pub mod objects;

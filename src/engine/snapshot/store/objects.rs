@@ -15,9 +15,10 @@ use gix::zlib::Compression;
 use rustix::io::Errno;
 use zlib_rs::adler32::adler32;
 
+use super::deflate::{Deflater, PackedObject};
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
-use super::pack::{self, Deflater, NewPack};
+use super::pack::{self, NewPack};
 use super::repo::{NewObjects, Repo};
 use crate::engine::workspace::fs::process_id;
 use crate::engine::workspace::sync::FileSystem;
@@ -243,7 +244,7 @@ impl Writer {
     }
 
     /// Compresses the objects in `memory` for a pack.
-    fn entries(&self, memory: &NewObjects) -> io::Result<Vec<pack::PackedObject>> {
+    fn entries(&self, memory: &NewObjects) -> io::Result<Vec<PackedObject>> {
         let objects: Vec<_> = memory.iter().collect();
         let all = Mutex::new(Vec::with_capacity(objects.len()));
         in_parallel(&objects, |share| {

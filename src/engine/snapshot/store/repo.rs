@@ -570,7 +570,7 @@ mod tests {
     use gix::zlib::Compression;
 
     use super::*;
-    use crate::engine::snapshot::store::pack::Deflater;
+    use crate::engine::snapshot::store::deflate::Deflater;
 
     #[test]
     fn objects_of_all_sizes_round_trip_and_truncated_ones_fail() {
