@@ -23,7 +23,7 @@ const FAILED_NAMED: usize = 3;
 ///
 /// Removes everything older than `keep_days`, and the oldest beyond `keep_bytes`: undoable changes, the backups that no
 /// younger change needs, trash entries, and files left by killed calls. This cannot be undone; the snapshots in git
-/// stay. `dry_run` shows how much would be removed.
+/// stay, and their loose objects are packed. `dry_run` shows how much would be removed.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Show what would change without changing anything
@@ -48,7 +48,7 @@ pub struct Response {
     pub freed_bytes: u64,
     /// Removed data by kind
     pub by_kind: ByKind,
-    /// Objects packed in the private snapshot repository
+    /// Loose objects of snapshots that were packed
     #[serde(skip_serializing_if = "is_none")]
     pub packed: usize,
 }

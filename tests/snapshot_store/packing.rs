@@ -115,9 +115,8 @@ fn child() {
     }
 }
 
-#[test]
-fn killed_packing_loses_no_object() {
-    let place = Place::bare_folder();
+/// Kills a child while it packs, again and again.
+fn kill_packing(place: &Place, git: impl Fn(&[&str]) -> String) {
     place.put("b", "b\n");
     for round in 0..10_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -129,12 +128,25 @@ fn killed_packing_loses_no_object() {
         thread::sleep(Duration::from_millis(60 + round * 13 % 47));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(git(&place, &["fsck", "--strict", "--full", "--no-dangling"]), "", "{round}");
+        assert_eq!(git(&["fsck", "--strict", "--full", "--no-dangling"]), "", "{round}");
         assert!(place.put("b", format!("{round}\n")).id.is_some());
     }
     place.open().pack().unwrap();
+    assert_eq!(git(&["fsck", "--strict", "--full", "--no-dangling"]), "");
+}
+
+#[test]
+fn killed_packing_loses_no_object() {
+    let place = Place::bare_folder();
+    kill_packing(&place, |args| git(&place, args));
     assert_eq!(counts(&place), (0, 1));
     assert!(packs(&place).iter().all(|path| !path.to_string_lossy().contains("tmp_")));
+}
+
+#[test]
+fn killed_packing_in_the_repository_of_the_developer_loses_no_object() {
+    let place = Place::with(&[("a", "a\n")]);
+    kill_packing(&place, |args| place.git(args));
 }
 
 #[test]
@@ -167,15 +179,94 @@ fn large_change_is_stored_as_one_pack() {
     assert_eq!(store.file_at(&commit, b"d3/f129").unwrap().unwrap(), b"one of d3/f129\n");
 }
 
-#[test]
-fn repository_of_the_developer_is_never_packed() {
-    let place = Place::with(&[("a", "a\n")]);
-    for number in 0..20 {
-        place.put("a", format!("{number}\n"));
+/// Returns a file of some 20 kB in which one line has changed often.
+fn file_of_20_kb(number: usize) -> String {
+    let mut lines: Vec<String> =
+        (0..500).map(|line| format!("{line}: {}\n", "word ".repeat(line % 13))).collect();
+    for change in 0..=number {
+        lines[change * 37 % 500] = format!("line of change {change}\n");
     }
+    lines.concat()
+}
+
+/// Returns the bytes in the folder of objects.
+fn object_bytes(place: &Place) -> u64 {
+    let mut folders = vec![place.path(".git/objects")];
+    let mut bytes = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path())
+            } else {
+                bytes += entry.metadata().unwrap().len()
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn gc_packs_snapshots_and_leaves_the_other_objects_of_the_developer() {
+    let place = Place::with(&[("src/a.rs", &file_of_20_kb(0)), ("b", "b\n")]);
+    let own = place.git(&["count-objects"]);
+    let before = (place.frozen(), object_bytes(&place));
+    let ids: Vec<String> = (1..=120)
+        .map(|number| {
+            place.put(&format!("c/n{}", number % 30), format!("{number}\n"));
+            place.put("src/a.rs", file_of_20_kb(number)).id.unwrap()
+        })
+        .collect();
+    let said = |key: &str| {
+        let said = place.git(&["count-objects", "-v"]);
+        said.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned()
+    };
+    assert_eq!(said("packs: "), "0", "no change packs by itself");
+    let loose: usize = said("count: ").parse().unwrap();
+    let packed = place.open().pack().unwrap();
+    assert_eq!((said("packs: ").as_str(), said("garbage: ").as_str()), ("1", "0"));
+    assert_eq!(place.git(&["count-objects"]).split(' ').next(), own.split(' ').next());
+    assert_eq!(loose - packed, said("count: ").parse::<usize>().unwrap());
+    assert!((object_bytes(&place) - before.1) / 120 < 2_000, "{} bytes", object_bytes(&place) - before.1);
+    // Git accepts the pack, as it accepts one from a network, and the deltas have chains that it would make.
+    place.fsck();
+    let pack = fs::read_dir(place.path(".git/objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = pack.into_iter().find(|path| path.extension().is_some_and(|it| it == "pack")).unwrap();
+    let pack = pack.to_str().unwrap();
+    place.git(&["index-pack", "--strict", "-o", place.home.join("x.idx").to_str().unwrap(), pack]);
+    let chains = place.git(&["verify-pack", "-v", pack]);
+    assert!(chains.lines().any(|line| line.starts_with("chain length = 50: ")), "{chains}");
+    assert!(!chains.lines().any(|line| line.starts_with("chain length = 51: ")));
+    for (number, id) in (1..).zip(&ids) {
+        let content = file_of_20_kb(number);
+        assert_eq!(place.git(&["show", &format!("{id}:src/a.rs")]), content.trim_end());
+        assert_eq!(place.open().file_at(id, b"src/a.rs").unwrap().unwrap(), content.as_bytes());
+    }
+    // The next packs only what is new, and git joins all of them.
+    place.put("src/a.rs", "short\n");
+    assert_eq!(place.open().pack().unwrap(), 4);
     assert_eq!(place.open().pack().unwrap(), 0);
-    assert_eq!(
-        place.git(&["count-objects", "-v"]).lines().find(|line| line.starts_with("packs")),
-        Some("packs: 0")
-    );
+    assert_eq!(place.frozen(), before.0);
+    place.git(&["gc", "-q", "--prune=now"]);
+    place.put("src/a.rs", "shorter\n");
+    assert_eq!(place.open().pack().unwrap(), 4);
+    place.fsck();
+}
+
+#[test]
+fn gc_leaves_damaged_objects_of_snapshots() {
+    let place = Place::with(&[("a", "a\n")]);
+    place.put("a", "one\n");
+    place.put("a", "two\n");
+    let path = |text: &str| {
+        let blob = place.git(&["rev-parse", &format!("lbx-snapshots{text}:a")]);
+        place.path(&format!(".git/objects/{}/{}", &blob[..2], &blob[2..]))
+    };
+    let (old, new) = (path("~1"), path(""));
+    let bytes = fs::read(&new).unwrap();
+    fs::remove_file(&old).unwrap();
+    fs::write(&old, bytes).unwrap();
+    assert_eq!(place.open().pack().unwrap(), 5);
+    assert!(old.exists() && !new.exists());
+    assert_eq!(place.shown("a"), "two");
 }

@@ -103,13 +103,13 @@ fn bash_warns_if_the_whole_output_cannot_be_kept() {
 }
 
 #[test]
-fn gc_warns_if_the_private_repository_cannot_be_packed() {
+fn gc_warns_if_the_snapshots_cannot_be_packed() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let packs = ws.path(&state("repo.git/objects/pack"));
     let _ = fs::remove_dir_all(&packs);
     fs::write(&packs, "no folder\n").unwrap();
-    ws.lbx(&["gc"]).warned("the private snapshot repository was not packed: ");
+    ws.lbx(&["gc"]).warned("the snapshots were not packed: ");
     fs::remove_file(&packs).unwrap();
     ws.lbx(&["gc"]).ok();
     ws.lbx(&["undo"]).ok();

@@ -271,7 +271,7 @@ pub fn scan_others(
     scan_as(engine, (subject.map(str::to_owned), None), tool, 0, Looked { survey, only: None })
 }
 
-/// Packs the objects of the private repository, if there is one; returns the number of loose ones.
+/// Packs the loose objects of the snapshots, if there are some; returns their number.
 ///
 /// The caller holds the lock. A failure is a warning.
 pub fn pack(engine: &mut Engine) -> usize {
@@ -280,7 +280,7 @@ pub fn pack(engine: &mut Engine) -> usize {
         None => Ok(0),
     });
     packed.unwrap_or_else(|error| {
-        engine.warn(format!("the private snapshot repository was not packed: {error}"));
+        engine.warn(format!("the snapshots were not packed: {error}"));
         0
     })
 }

@@ -13,6 +13,9 @@ const ROOM_BYTES: usize = 64 << 10;
 /// Window as git has it, as a power of two.
 const WINDOW_BITS: u8 = 15;
 
+/// Type of an entry that is a delta and names its base by id: a pack may have its entries in any order.
+pub const REF_DELTA: u8 = 7;
+
 /// An object in the form of a pack.
 pub struct PackedObject {
     /// Its id.
@@ -50,7 +53,7 @@ impl Deflater {
         Ok(bytes)
     }
 
-    /// Returns an object in the form of a pack: type and size in a few bytes, then the compressed content.
+    /// Returns an object in the form of a pack.
     ///
     /// # Errors
     /// Fails if it cannot be compressed.
@@ -61,16 +64,19 @@ impl Deflater {
             Kind::Blob => 3,
             Kind::Tag => 4,
         };
-        let low = |size: usize, bits: u32| u8::try_from(size & ((1 << bits) - 1)).unwrap_or_default();
-        let mut size = content.len();
-        let mut bytes = vec![kind << 4 | low(size, 4)];
-        size >>= 4;
-        while size > 0 {
-            bytes.last_mut().into_iter().for_each(|byte| *byte |= 0x80);
-            bytes.push(low(size, 7));
-            size >>= 7;
-        }
+        let mut bytes = entry_header(kind, content.len());
         self.deflate(&[content], &mut bytes)?;
+        Ok(PackedObject { id, bytes })
+    }
+
+    /// Returns an object in the form of a pack, as a delta of the object `base`.
+    ///
+    /// # Errors
+    /// Fails if it cannot be compressed.
+    pub fn delta(&mut self, id: ObjectId, base: ObjectId, delta: &[u8]) -> io::Result<PackedObject> {
+        let mut bytes = entry_header(REF_DELTA, delta.len());
+        bytes.extend_from_slice(base.as_bytes());
+        self.deflate(&[delta], &mut bytes)?;
         Ok(PackedObject { id, bytes })
     }
 
@@ -109,4 +115,17 @@ impl Deflater {
             }
         }
     }
+}
+
+/// Returns the first bytes of an entry of a pack: type, and size before compression, lowest bits first.
+fn entry_header(kind: u8, mut size: usize) -> Vec<u8> {
+    let low = |size: usize, bits: u32| u8::try_from(size & ((1 << bits) - 1)).unwrap_or_default();
+    let mut bytes = vec![kind << 4 | low(size, 4)];
+    size >>= 4;
+    while size > 0 {
+        bytes.last_mut().into_iter().for_each(|byte| *byte |= 0x80);
+        bytes.push(low(size, 7));
+        size >>= 7;
+    }
+    bytes
 }

@@ -14,6 +14,7 @@ pub mod refs;
 pub mod repo;
 pub mod settings;
 pub mod tree;
+mod versions;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -191,19 +192,24 @@ impl Store {
     pub(in crate::engine::snapshot) fn tidy(&self) {
         if self.private {
             // The snapshot is made; a later call can pack.
-            let _ = pack::tidy(&self.repo, pack::Amount::Little);
+            let _ = self.pack_some(pack::Amount::Little);
         }
     }
 
-    /// Packs all objects of the private repository; returns the number of loose ones. The developer's repository is
-    /// left to git.
+    /// Packs all objects of the private repository, or those that snapshots added to the developer's, whose other
+    /// objects are left to git; returns the number of loose ones.
     ///
     /// The caller holds lbx's lock.
     ///
     /// # Errors
     /// Fails if the disk fails; no object is lost then.
     pub fn pack(&self) -> Result<usize, SnapshotError> {
-        if self.private { pack::tidy(&self.repo, pack::Amount::All) } else { Ok(0) }
+        self.pack_some(if self.private { pack::Amount::All } else { pack::Amount::Snapshots })
+    }
+
+    /// Packs that amount.
+    fn pack_some(&self, amount: pack::Amount) -> Result<usize, SnapshotError> {
+        pack::tidy(&self.repo, self.branch.tip(&self.repo)?, amount)
     }
 }
 

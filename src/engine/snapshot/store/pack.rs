@@ -1,8 +1,9 @@
-//! Packs: one with the many objects of one change, and those of the private repository.
+//! Packs: one with the many objects of one change, and those that `gc` and the private repository need.
 //!
 //! Git packs the developer's repository when it finds many loose objects; nobody else packs lbx's own. So a call that
 //! finds many loose objects there packs some of them, within a few milliseconds, and one that finds many packs joins
-//! them. A pack and its index are durable before anything that they hold is removed: no kill loses an object.
+//! them. `gc` packs the objects of the snapshots in both. A pack and its index are durable before anything that they
+//! hold is removed: no kill loses an object.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -12,12 +13,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gix::ObjectId;
+use gix::zlib::Compression;
 use rustix::fs::CWD;
 
-use super::deflate::{Deflater, PackedObject};
+use super::deflate::{Deflater, PackedObject, REF_DELTA};
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
+use super::versions::{Bounds, Versions};
 use crate::engine::workspace::fs::{self, is_regular, size_of};
 
 /// Folder whose objects are counted: ids are spread evenly, so it holds one in 256.
@@ -28,6 +31,12 @@ const SAMPLE_MAX: usize = 5;
 const OBJECTS_MAX: usize = 256;
 /// Most bytes that one call packs, before compression.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Most loose snapshots that one call looks for.
+const SNAPSHOTS_MAX: usize = 512;
+/// Most packed snapshots in a row, until one call looks no further.
+const PACKED_SNAPSHOTS_MAX: usize = 64;
+/// Most bytes of a pack by `gc`, after compression; then another begins.
+const PACKED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Time after which no further object is packed.
 const TIME_MAX: Duration = Duration::from_millis(10);
 /// Number of packs that triggers a join.
@@ -38,7 +47,7 @@ const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const ASIDE: &str = "tmp_lbx_";
 /// First bytes of an index.
 const INDEX_BEGIN: &[u8] = b"\xfftOc\0\0\0\x02";
-/// The types of pack entries that are whole objects; others are deltas.
+/// The types of pack entries that are whole objects.
 const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
 
 /// File in which a `git gc` records its process and machine.
@@ -55,40 +64,50 @@ const NAP: Duration = Duration::from_millis(5);
 /// Amount to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// Some objects if there are many, within a few milliseconds.
+    /// In lbx's own repository: some objects if there are many, within a few milliseconds.
     Little,
-    /// Everything.
+    /// In the developer's repository: all objects that snapshots added. The others are left to git.
+    Snapshots,
+    /// In lbx's own repository: everything.
     All,
 }
 
-/// Packs loose objects of lbx's own repository; returns their number.
+/// Packs loose objects, those of the snapshots up to `tip` as deltas; returns their number.
 ///
-/// The caller holds lbx's lock, so any process that left temporary files is dead.
-pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
+/// The caller holds lbx's lock, so any process that left temporary files in lbx's own repository is dead.
+pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: Amount) -> Result<usize, SnapshotError> {
     let Some(packs) =
         repo.objects_folder().folder("pack").context(|| "the folder of packs cannot be opened".into())?
     else {
         return Ok(0);
     };
     let packer = Packer { repo, packs };
-    let mut packed = 0;
-    if amount == Amount::Little {
+    match amount {
         // By a sample.
-        if repo.loose_objects(SAMPLE).len() >= SAMPLE_MAX {
-            packed = packer.pack_loose(Instant::now() + TIME_MAX)?;
+        Amount::Little if repo.loose_objects(SAMPLE).len() < SAMPLE_MAX => Ok(0),
+        Amount::Little => {
+            packer.clear()?;
+            let packed = match packer.pack_snapshots(tip, amount)? {
+                0 => packer.pack_loose(Instant::now() + TIME_MAX)?,
+                some => some,
+            };
             packer.join_packs(PACKS_MAX)?;
+            Ok(packed)
         }
-        return Ok(packed);
-    }
-    packer.clear()?;
-    loop {
-        match packer.pack_loose(Instant::now() + Duration::from_secs(60))? {
-            0 => break,
-            some => packed += some,
+        Amount::Snapshots => packer.pack_snapshots(tip, amount),
+        Amount::All => {
+            packer.clear()?;
+            let mut packed = packer.pack_snapshots(tip, amount)?;
+            loop {
+                match packer.pack_loose(Instant::now() + Duration::from_secs(60))? {
+                    0 => break,
+                    some => packed += some,
+                }
+            }
+            while packer.join_packs(2)? {}
+            Ok(packed)
         }
     }
-    while packer.join_packs(2)? {}
-    Ok(packed)
 }
 
 /// Packs one repository.
@@ -100,10 +119,42 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    /// Packs loose objects until a bound is reached; returns their number.
+    /// Packs the loose objects that snapshots added; returns their number.
+    fn pack_snapshots(&self, tip: Option<ObjectId>, amount: Amount) -> Result<usize, SnapshotError> {
+        let all = Bounds {
+            snapshots_max: usize::MAX,
+            packed_max: usize::MAX,
+            objects_max: usize::MAX,
+            bytes_max: PACKED_BYTES_MAX,
+            until: None,
+        };
+        let little = Bounds {
+            snapshots_max: SNAPSHOTS_MAX,
+            packed_max: PACKED_SNAPSHOTS_MAX,
+            objects_max: OBJECTS_MAX,
+            bytes_max: BYTES_MAX,
+            until: Some(Instant::now() + TIME_MAX),
+        };
+        let (level, bounds) = match amount {
+            Amount::Little => (self.repo.settings().loose_compression(), little),
+            Amount::Snapshots | Amount::All => (Compression::DEFAULT, all),
+        };
+        let mut versions = Versions::of(self.repo, tip, level, bounds);
+        let mut packed = 0;
+        loop {
+            let entries = versions.next_pack()?;
+            packed += entries.len();
+            let is_last = entries.is_empty() || amount == Amount::Little;
+            self.replace_loose(entries)?;
+            if is_last {
+                return Ok(packed);
+            }
+        }
+    }
+
+    /// Packs loose objects of any kind until a bound is reached, each as a whole; returns their number.
     fn pack_loose(&self, until: Instant) -> Result<usize, SnapshotError> {
         let mut entries = Vec::new();
-        let mut packed_ids = Vec::new();
         let mut deflater = Deflater::new(self.repo.settings().loose_compression());
         let mut bytes = 0;
         // The sample comes last, so that it represents all other folders.
@@ -120,19 +171,31 @@ impl Packer<'_> {
                 bytes += object.data.len();
                 let packed = deflater.entry(id, object.kind, &object.data);
                 entries.push(packed.context(|| format!("cannot pack {id}"))?);
-                packed_ids.push(id);
             }
         }
-        if !entries.is_empty() {
-            self.write(entries)?;
-            for id in &packed_ids {
-                let hex = id.to_hex().to_string();
-                let folder = self.repo.loose_folder(id.first_byte());
+        let packed = entries.len();
+        self.replace_loose(entries)?;
+        Ok(packed)
+    }
+
+    /// Writes a pack, if it has entries, and removes the files of its objects.
+    fn replace_loose(&self, entries: Vec<PackedObject>) -> Result<(), SnapshotError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut ids: Vec<ObjectId> = entries.iter().map(|entry| entry.id).collect();
+        ids.sort_unstable();
+        self.write(entries)?;
+        for ids in ids.chunk_by(|one, other| one.first_byte() == other.first_byte()) {
+            let Some(folder) = ids.first().and_then(|id| self.repo.loose_folder(id.first_byte())) else {
+                continue;
+            };
+            for id in ids {
                 // It is in the pack too, so keeping it does no harm.
-                let _ = folder.map(|folder| folder.remove(hex.get(2..).unwrap_or_default()));
+                let _ = folder.remove(id.to_hex().to_string().get(2..).unwrap_or_default());
             }
         }
-        Ok(packed_ids.len())
+        Ok(())
     }
 
     /// Joins the small packs, if there are at least `packs_min`.
@@ -152,8 +215,8 @@ impl Packer<'_> {
         let mut joined = Vec::new();
         let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
         for name in small {
-            // A pack with deltas was made by git, which packs better.
-            if let Some(its) = whole_entries(&self.packs, &name, self.repo.object_hash()) {
+            // A pack with deltas by offset was made by git, which packs better.
+            if let Some(its) = movable_entries(&self.packs, &name, self.repo.object_hash()) {
                 entries.extend(its.into_iter().filter(|entry| known.insert(entry.id)));
                 joined.push(name);
             }
@@ -185,10 +248,10 @@ impl Packer<'_> {
     /// Writes a pack and its index durably; returns its name.
     fn write(&self, entries: Vec<PackedObject>) -> Result<OsString, SnapshotError> {
         let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
-        self.clear()?;
         let NewPack { name, bytes, index } = NewPack::of(entries, self.repo.object_hash()).context(doing)?;
         let name = OsString::from(name);
-        let (pack_aside, index_aside) = (format!("{ASIDE}pack"), format!("{ASIDE}idx"));
+        let id = std::process::id();
+        let (pack_aside, index_aside) = (format!("{ASIDE}pack{id}-gc"), format!("{ASIDE}idx{id}-gc"));
         for (name, bytes) in [(&pack_aside, &bytes), (&index_aside, &index)] {
             self.packs.write_new(name, 0o444, bytes).and_then(|file| file.sync_all()).context(doing)?;
         }
@@ -249,8 +312,9 @@ pub fn index_of(pack: impl AsRef<OsStr>) -> OsString {
     Path::new(pack).with_extension("idx").into_os_string()
 }
 
-/// Returns the entries of a pack on disk; `None` if it is damaged, or some are not whole objects.
-fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
+/// Returns the entries of a pack on disk; `None` if it is damaged, or some are deltas by offset, which only hold in
+/// that pack.
+fn movable_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
     let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
     let (pack, index) = (read(name)?, read(&index_of(name))?);
     let length = hash.len_in_bytes();
@@ -271,8 +335,9 @@ fn whole_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec
     let entry = |(id, start): (&[u8], &usize)| {
         let next = starts.range(start + 1..).next()?;
         let bytes = content.get(*start..*next)?.to_vec();
-        let is_whole = WHOLE.contains(&(bytes.first()? >> 4 & 7));
-        is_whole.then(|| Some(PackedObject { id: ObjectId::try_from(id).ok()?, bytes }))?
+        let kind = bytes.first()? >> 4 & 7;
+        (WHOLE.contains(&kind) || kind == REF_DELTA)
+            .then(|| Some(PackedObject { id: ObjectId::try_from(id).ok()?, bytes }))?
     };
     ids.chunks_exact(length).zip(&offsets).map(entry).collect()
 }

@@ -131,7 +131,12 @@ impl<'r> Versions<'r> {
     }
 
     /// Adds a tree, and what it has and the tree `before` has not.
-    fn add_tree(&mut self, id: ObjectId, before: Option<ObjectId>, depth: usize) -> Result<(), SnapshotError> {
+    fn add_tree(
+        &mut self,
+        id: ObjectId,
+        before: Option<ObjectId>,
+        depth: usize,
+    ) -> Result<(), SnapshotError> {
         if before == Some(id) || depth > DEPTH_MAX || !self.is_wanted(id) {
             return Ok(());
         }
@@ -183,8 +188,7 @@ impl<'r> Versions<'r> {
             return Some(Rc::clone(object));
         }
         let object = self.repo.find_object(id).ok()?;
-        let is_whole =
-            gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
+        let is_whole = gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
         if !is_whole {
             return None;
         }
