@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
-use crate::engine::store::audit::{self, AuditRecord, Broken};
+use crate::engine::store::audit::{self, AuditRecord, Broken, RecordSum, SessionSums};
 use crate::engine::store::calls::{self, CallKey, CallSum};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::error::{Error, ErrorKind};
@@ -228,9 +228,6 @@ fn page<'a>(
 /// Most records that are read from the end of the log.
 const PAGE_RECORDS_MAX: usize = 10_000;
 
-/// Outcome of a successful call.
-const OK: &str = "ok";
-
 /// Show the calls, refusals, output size, time and sessions of each tool
 ///
 /// Counts the calls in a workspace that has a state, which begins with the first read or change. Counts all sessions,
@@ -273,21 +270,18 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Adds one call.
-    fn add(&mut self, record: &AuditRecord) {
-        self.calls += 1;
-        if record.outcome == OK {
-            // A path that moves to or from the trash counts once.
-            let paths = record.files.iter().filter(|file| !is_state(&file.path));
-            self.paths += u64::try_from(paths.count()).unwrap_or(u64::MAX);
-        } else {
-            self.refused += 1;
+    /// Adds calls of the audit log.
+    fn add(&mut self, sum: &RecordSum) {
+        self.calls = self.calls.saturating_add(sum.calls);
+        self.refused = self.refused.saturating_add(sum.refused);
+        self.paths = self.paths.saturating_add(sum.paths);
+        self.duration_ms = self.duration_ms.saturating_add(sum.duration_ms);
+        if self.first.is_empty() || sum.first < self.first {
+            self.first.clone_from(&sum.first);
         }
-        self.duration_ms = self.duration_ms.saturating_add(record.duration_ms);
-        if self.first.is_empty() {
-            self.first.clone_from(&record.time);
+        if sum.last > self.last {
+            self.last.clone_from(&sum.last);
         }
-        self.last.clone_from(&record.time);
     }
 
     /// Adds calls that may be missing in the audit log.
@@ -308,11 +302,6 @@ impl Sum {
             self.duration_ms
         )
     }
-}
-
-/// Returns true for a path in lbx's state.
-fn is_state(path: &str) -> bool {
-    path.strip_prefix(STATE_FOLDER).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// `stats` tool.
@@ -336,13 +325,12 @@ impl Tool for Stats {
             refusals: BTreeMap::new(),
         };
         let Some(state) = State::find(&engine.workspace)? else { return Ok(sums) };
-        // No record is kept in memory, however many there are.
-        let (_, broken) = audit::read(&state, &mut |record| {
-            if named.as_ref().is_none_or(|session| session.as_str() == record.session) {
-                sums.add(record);
+        let (sessions, broken) = audit::sums(&state)?;
+        for (session, known) in sessions {
+            if named.as_ref().is_none_or(|named| named.as_str() == session) {
+                sums.add(&session, known);
             }
-            false
-        })?;
+        }
         for (key, sum) in calls::sums(&state) {
             if named.as_ref().is_none_or(|session| session.as_str() == key.session) {
                 sums.add_counted(key, sum);
@@ -378,13 +366,16 @@ impl StatsResponse {
         self.by_session.entry(key.session).or_default().add_counted(sum);
     }
 
-    /// Adds one call.
-    fn add(&mut self, record: &AuditRecord) {
-        self.total.add(record);
-        self.by_tool.entry(record.tool.clone()).or_default().add(record);
-        self.by_session.entry(record.session.clone()).or_default().add(record);
-        if record.outcome != OK {
-            *self.refusals.entry(record.outcome.clone()).or_default() += 1;
+    /// Adds the calls of a session.
+    fn add(&mut self, session: &str, sums: SessionSums) {
+        for (tool, sum) in sums.by_tool {
+            self.total.add(&sum);
+            self.by_session.entry(session.to_owned()).or_default().add(&sum);
+            self.by_tool.entry(tool).or_default().add(&sum);
+        }
+        for (kind, count) in sums.refusals {
+            let known = self.refusals.entry(kind).or_default();
+            *known = known.saturating_add(count);
         }
     }
 }

@@ -144,6 +144,81 @@ fn stats_warns_about_a_damaged_audit_log() {
     assert_eq!(counts(&data["by_tool"]["read"]), json!([1, 0, 0]));
 }
 
+/// Returns what `stats` sums over the audit log.
+fn sums(ws: &Workspace) -> Value {
+    // The counters of other calls, such as these.
+    let _ = fs::remove_dir_all(ws.path(&state("calls")));
+    let mut data = ws.lbx(&["stats"]).ok();
+    for sums in ["by_tool", "by_session"] {
+        let sums = data[sums].as_object_mut().unwrap();
+        sums.values_mut().for_each(|sum| *sum = json!([counts(sum), sum["first"], sum["last"]]));
+    }
+    json!([
+        counts(&data["total"]),
+        data["total"]["first"],
+        data["total"]["last"],
+        data["by_tool"],
+        data["by_session"],
+        data["refusals"]
+    ])
+}
+
+#[test]
+fn sums_kept_beside_the_audit_log_change_nothing() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    let change = |number: usize| {
+        ws.lbx(&[
+            "append",
+            "a.txt",
+            "--content",
+            &format!("{number}\n"),
+            "--session",
+            ["one", "two"][number % 2],
+        ])
+        .ok();
+    };
+    (0..70).for_each(change);
+    ws.lbx(&["write", "b.txt", "--content", "x\n"]).error("not_read");
+    let (kept, log) = (ws.path(&state("audit/sums")), ws.path(&state("audit/current.jsonl")));
+    let first = sums(&ws);
+    let bytes = fs::read(&kept).unwrap();
+    assert_eq!(first[0], json!([71, 1, 70]));
+    // From the sums alone, with calls after them, and made again: the same.
+    assert_eq!(sums(&ws), first);
+    change(70);
+    let later = sums(&ws);
+    assert_eq!(later[0], json!([72, 1, 71]));
+    assert_eq!(fs::read(&kept).unwrap(), bytes, "a few calls are not worth a file");
+    let halves = [&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]].map(<[u8]>::to_vec);
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 3] ^= 1;
+    for harm in [halves[0].clone(), halves[1].clone(), flipped, b"{}\n".to_vec()] {
+        fs::write(&kept, harm).unwrap();
+        assert_eq!(sums(&ws), later);
+    }
+    // The log counts: a record that was altered or removed below them shows.
+    fs::write(&kept, &bytes).unwrap();
+    let whole = fs::read(&log).unwrap();
+    let text = String::from_utf8(whole.clone()).unwrap();
+    for altered in [text.replacen("a.txt", "c.txt", 1), text.split_once('\n').unwrap().1.to_owned()] {
+        fs::write(&log, altered).unwrap();
+        ws.lbx(&["stats"]).warned("the audit log is not whole: ");
+        assert_eq!(fs::read(&kept).unwrap(), bytes);
+    }
+    fs::write(&log, &text[..text.len() / 2]).unwrap();
+    ws.lbx(&["stats"]).warned("the audit log is not whole: ");
+    fs::write(&log, &whole).unwrap();
+    // A full file of the log is not read again, unless it was changed.
+    fs::rename(&log, ws.path(&state("audit/000001.jsonl"))).unwrap();
+    (71..140).for_each(change);
+    let with_full = sums(&ws);
+    assert_eq!(with_full[0], json!([141, 1, 140]));
+    assert_ne!(fs::read(&kept).unwrap(), bytes);
+    assert_eq!(sums(&ws), with_full);
+    fs::write(ws.path(&state("audit/000001.jsonl")), text.replacen("a.txt", "c.txt", 1)).unwrap();
+    ws.lbx(&["stats"]).warned("the audit log is not whole: ");
+}
+
 /// Returns every file below `folder` with its bytes.
 fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

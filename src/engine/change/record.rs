@@ -586,11 +586,13 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
     }
 }
 
-/// Brings the accounts of a session up to date, so that no later call has to read all that was made meanwhile.
+/// Brings the accounts of a session and the sums of the audit log up to date, so that no later call has to read all that
+/// was made meanwhile.
 pub fn update_accounts(engine: &Engine, state: &State, session: &SessionState) {
     let (name, after) = (engine.session().as_str(), session.after().map_or(0, |ended| ended.seq));
     // A call that needs an account says what is wrong.
     let _ = ChangesAccount::of(state, name, after + 1, &engine.control);
+    let _ = audit::sums(state);
     if let Ok(Some(store)) = find(engine) {
         store.update_accounts(name, after);
     }

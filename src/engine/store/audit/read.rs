@@ -1,10 +1,11 @@
 //! Reads the audit log: all of it with checks, its newest records, or the records since a position.
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use serde::Serialize;
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
 
 use super::append::{AuditRecord, Chained, check, parse};
 use super::append::{CURRENT, FILE_BYTES_MAX, FOLDER, Head, name_of, older};
@@ -47,6 +48,158 @@ pub struct Broken {
     pub message: String,
 }
 
+/// Place in the log after a record, with marks by which a later call sees that nothing before it has changed.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// Full files before it.
+    full: Vec<FullFile>,
+    /// Offset in the next file.
+    offset: usize,
+    /// CRC-32 of the bytes before it in that file.
+    crc: u32,
+    /// Lines before it in that file.
+    lines: u64,
+    /// Records before it.
+    records: u64,
+    /// Hash of the record before it.
+    hash: Option<String>,
+}
+
+/// A full file, which nobody writes any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FullFile {
+    /// Its number.
+    number: u32,
+    /// Inode, size, and times of the last changes, in hexadecimal.
+    marks: String,
+}
+
+impl FullFile {
+    /// Returns the marks of a file.
+    fn of(number: u32, stat: &Stat) -> Self {
+        let (size, modified, changed) = (stat.st_size, stat.st_mtime, stat.st_ctime);
+        let parts = (stat.st_mtime_nsec, stat.st_ctime_nsec);
+        Self {
+            number,
+            marks: format!("{:x} {size:x} {modified:x}.{:x} {changed:x}.{:x}", stat.st_ino, parts.0, parts.1),
+        }
+    }
+
+    /// Returns true if the folder has it as it was.
+    fn is_there(&self, folder: &OwnedFd) -> bool {
+        let stat = fs::stat_at(folder.as_fd(), OsStr::new(&name_of(self.number)));
+        stat.is_ok_and(|stat| Self::of(self.number, &stat) == *self)
+    }
+}
+
+impl Place {
+    /// Returns true if these full files begin with those before it, which nobody has changed.
+    fn begins(&self, folder: &OwnedFd, numbers: &[u32]) -> bool {
+        let is_same = |(known, number): (&FullFile, &u32)| known.number == *number && known.is_there(folder);
+        self.full.len() <= numbers.len() && self.full.iter().zip(numbers).all(is_same)
+    }
+
+    /// Adds the next bytes of the file.
+    fn add(&mut self, bytes: &[u8], lines: u64) {
+        let mut hasher = crc32fast::Hasher::new_with_initial_len(self.crc, self.offset as u64);
+        hasher.update(bytes);
+        (self.crc, self.offset, self.lines) =
+            (hasher.finalize(), self.offset + bytes.len(), self.lines + lines);
+    }
+
+    /// Goes on to the next file.
+    fn end_file(&mut self, full: FullFile) {
+        self.full.push(full);
+        (self.offset, self.crc, self.lines) = (0, 0, 0);
+    }
+}
+
+/// Result of reading the log from a place on.
+#[derive(Debug, Default)]
+pub(super) struct Scanned {
+    /// Place after the last record.
+    pub(super) place: Place,
+    /// Number of records that were read.
+    pub(super) records: u64,
+    /// True if the place is at the end of a line.
+    pub(super) is_whole: bool,
+    /// First position where the chain is broken.
+    pub(super) broken: Option<Broken>,
+}
+
+/// Reads the records after a place, oldest first, and checks their chain; `None` if the log has other bytes before it.
+///
+/// # Errors
+/// Returns the OS error.
+pub(super) fn scan(
+    state: &State,
+    folder: &OwnedFd,
+    place: Place,
+    take: &mut dyn FnMut(AuditRecord),
+) -> Result<Option<Scanned>, Error> {
+    // Read first, so that a record added meanwhile is not taken for a gap.
+    let head = Head::read(folder);
+    let numbers = older(folder)?;
+    let mut knows_head = head.as_ref().is_none_or(|head| place.hash.as_ref() == Some(&head.hash));
+    if !place.begins(folder, &numbers) {
+        return Ok(None);
+    }
+    let later = numbers.into_iter().skip(place.full.len()).map(Some).chain([None]);
+    let mut scanned = Scanned { place, is_whole: true, ..Scanned::default() };
+    for number in later {
+        let name = number.map_or_else(|| CURRENT.to_owned(), name_of);
+        let shown = || state.shown(&format!("{FOLDER}/{name}"));
+        let read = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+            Ok(read) => read,
+            Err(source) => {
+                let message = format!("cannot be read: {source}");
+                scanned.broken.get_or_insert_with(|| Broken { file: shown(), line: 1, message });
+                continue;
+            }
+        };
+        let (bytes, stat) = read.map_or_else(Default::default, |(bytes, _, stat)| (bytes, Some(stat)));
+        let Some((known, fresh)) = bytes.split_at_checked(scanned.place.offset) else { return Ok(None) };
+        if crc32fast::hash(known) != scanned.place.crc {
+            return Ok(None);
+        }
+        let lines_before = scanned.place.lines;
+        let mut lines = 0;
+        for line in fresh.split(|byte| *byte == b'\n') {
+            lines += 1;
+            if line.is_empty() {
+                continue;
+            }
+            let is_unfinished = number.is_none() && knows_head && bytes.ends_with(line);
+            let checked = check(line, scanned.place.hash.as_deref());
+            if let Err(message) = checked.1
+                && !(is_unfinished && checked.0.is_none())
+            {
+                let line = lines_before + lines;
+                scanned.broken.get_or_insert_with(|| Broken { file: shown(), line, message });
+            }
+            if let Some(chained) = checked.0 {
+                knows_head |= head.as_ref().is_some_and(|head| head.hash == chained.hash);
+                scanned.records += 1;
+                scanned.place.records += 1;
+                scanned.place.hash = Some(chained.hash);
+                take(chained.record);
+            }
+        }
+        scanned.is_whole &= fresh.is_empty() || fresh.ends_with(b"\n");
+        scanned.place.add(fresh, lines - 1);
+        if let Some((number, stat)) = number.zip(stat) {
+            scanned.place.end_file(FullFile::of(number, &stat));
+        }
+    }
+    if let Some(head) = head.filter(|_| !knows_head) {
+        let (file, count) = (state.shown(&format!("{FOLDER}/{CURRENT}")), scanned.place.records);
+        let message =
+            format!("the newest records are missing: there were {}, and {count} are left", head.records);
+        scanned.broken.get_or_insert(Broken { file, line: scanned.place.lines + 1, message });
+    }
+    Ok(Some(scanned))
+}
+
 /// Returns all records that `wanted` picks, oldest first, and the first position where the chain is broken.
 ///
 /// # Errors
@@ -55,55 +208,12 @@ pub fn read(
     state: &State,
     wanted: &mut dyn FnMut(&AuditRecord) -> bool,
 ) -> Result<(Vec<AuditRecord>, Option<Broken>), Error> {
-    let (mut records, mut broken) = (Vec::new(), None);
-    let Some(folder) = state.find_folder(FOLDER)? else {
-        return Ok((records, broken));
-    };
-    let mut prev: Option<String> = None;
-    let names = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]);
-    // Read first, so that a record added meanwhile is not taken for a gap.
-    let head = Head::read(&folder);
-    let (mut knows_head, mut count, mut next) = (head.is_none(), 0, 1);
-    for name in names {
-        let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
-            Ok(bytes) => bytes.unwrap_or_default(),
-            Err(source) => {
-                let (file, message) =
-                    (state.shown(&format!("{FOLDER}/{name}")), format!("cannot be read: {source}"));
-                broken = broken.or(Some(Broken { file, line: 1, message }));
-                continue;
-            }
-        };
-        next = 1;
-        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
-            if line.is_empty() {
-                continue;
-            }
-            let is_unfinished = name == CURRENT && knows_head && bytes.ends_with(line);
-            next = number + 1;
-            let checked = check(line, prev.as_deref());
-            if let Err(message) = &checked.1
-                && broken.is_none()
-                && !(is_unfinished && checked.0.is_none())
-            {
-                let file = state.shown(&format!("{FOLDER}/{name}"));
-                broken = Some(Broken { file, line: number, message: message.clone() });
-            }
-            if let Some(chained) = checked.0 {
-                count += 1;
-                knows_head |= head.as_ref().is_some_and(|head| head.hash == chained.hash);
-                prev = Some(chained.hash);
-                records.extend(Some(chained.record).filter(|record| wanted(record)));
-            }
-        }
-    }
-    if let Some(head) = head.filter(|_| !knows_head && broken.is_none()) {
-        let file = state.shown(&format!("{FOLDER}/{CURRENT}"));
-        let message =
-            format!("the newest records are missing: there were {}, and {count} are left", head.records);
-        broken = Some(Broken { file, line: next, message });
-    }
-    Ok((records, broken))
+    let mut records = Vec::new();
+    let Some(folder) = state.find_folder(FOLDER)? else { return Ok((records, None)) };
+    let scanned = scan(state, &folder, Place::default(), &mut |record| {
+        records.extend(Some(record).filter(|record| wanted(record)));
+    })?;
+    Ok((records, scanned.and_then(|scanned| scanned.broken)))
 }
 
 /// Returns the newest records that `wanted` picks, newest first, from the last 256 KiB of the log: cheap however long
