@@ -367,6 +367,20 @@ fn no_match_names_a_similar_file_with_the_text() {
     assert_eq!(error["details"]["elsewhere"], json!(["b/mod.rs"]));
 }
 
+/// The walk for files of the same name is short; the index of git knows the rest of a large tree.
+#[test]
+fn no_match_names_a_tracked_file_behind_thousands_of_others() {
+    let ws = Workspace::with(&[("z/mod.rs", "fn b() {}\n"), ("z/.hidden/mod.rs", "fn b() {}\n")]);
+    (0..2_100).for_each(|number| ws.write(&format!("b/{number}"), ""));
+    ws.write("z/MOD.rs", "fn b() {}\n");
+    ws.git(&["add", "-A"]);
+    ws.write("a/mod.rs", "fn a() {}\n");
+    ws.lbx(&["read", "a/mod.rs"]).ok();
+    let error =
+        ws.lbx(&["edit", "a/mod.rs", "--old-string", "fn b() {}", "--new-string", "x"]).error("no_match");
+    assert_eq!(error["details"]["elsewhere"], json!(["z/mod.rs"]));
+}
+
 #[test]
 fn no_match_says_that_the_file_changed_since_the_read() {
     let ws = read("fn old_name() {}\n");

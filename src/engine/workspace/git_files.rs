@@ -5,6 +5,8 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,14 @@ const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes of an entry of an index before its object id.
 const STAT_BYTES: usize = 40;
+/// Bytes of an index that are read at once: fewer than the processor's caches have.
+const CHUNK_BYTES: u64 = 128 * 1024;
+/// Longest entry of an index in bytes: no system has longer paths.
+const ENTRY_BYTES_MAX: usize = 64 * 1024;
+/// Flag of an entry that has more flags.
+const EXTENDED: u16 = 0x4000;
+/// Flags of an entry that are the length of its path; all set for a longer one.
+const LENGTH: u16 = 0x0fff;
 /// Mode of a symlink in the bytes of an index.
 const SYMLINK_ENTRY: [u8; 4] = [0, 0, 0xa0, 0];
 
@@ -73,50 +83,93 @@ pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
     let (work_tree, index) = find(root)?;
     let below = root.strip_prefix(work_tree).ok()?;
     let index = index.ok()?;
-    let bytes = index.read()?;
-    let is_it = |path: &&[u8]| {
-        let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        last.eq_ignore_ascii_case(name.as_bytes())
-    };
-    let found =
-        EntryPaths::of(&bytes, index.hash)?.filter(is_it).map(|path| Path::new(OsStr::from_bytes(path)));
-    Some(found.filter_map(|path| WorkspacePath::new(path.strip_prefix(below).ok()?)).collect())
+    let mut paths = EntryPaths::of(index.file.as_ref()?, index.hash.len_in_bytes(), CHUNK_BYTES)?;
+    let mut found = Vec::new();
+    while let Some(path) = paths.next_path() {
+        if is_named(path, name.as_bytes()) {
+            let path = Path::new(OsStr::from_bytes(path)).strip_prefix(below).ok();
+            found.extend(path.and_then(WorkspacePath::new));
+        }
+    }
+    Some(found)
 }
 
-/// Paths in the bytes of an index, as gitformat-index(5) describes them. Ends early if the bytes are damaged.
-struct EntryPaths<'b> {
-    /// Bytes from the next entry on.
-    rest: &'b [u8],
+/// Returns true if the last component of a path is `name`, with ASCII case ignored.
+fn is_named(path: &[u8], name: &[u8]) -> bool {
+    let Some((folder, last)) = path.len().checked_sub(name.len()).map(|at| path.split_at(at)) else {
+        return false;
+    };
+    matches!(folder.last(), None | Some(b'/')) && last.eq_ignore_ascii_case(name)
+}
+
+/// Paths in an index that is read piece by piece, as gitformat-index(5) describes it. Ends early if it is damaged.
+#[derive(Debug)]
+pub struct EntryPaths<R> {
+    /// Part of the index that is not read yet.
+    source: R,
+    /// Bytes to read at once.
+    chunk_bytes: u64,
+    /// Bytes that were read.
+    bytes: Vec<u8>,
+    /// Offset of the next entry in them.
+    at: usize,
     /// Number of entries that are left.
     left: u32,
     /// Bytes of an entry before its flags.
     head: usize,
 }
 
-impl<'b> EntryPaths<'b> {
-    /// Begins with the first entry; `None` for the versions that do not have whole paths.
-    fn of(bytes: &'b [u8], hash: gix::hash::Kind) -> Option<Self> {
-        let (header, rest) = bytes.split_first_chunk::<12>()?;
+impl<R: Read> EntryPaths<R> {
+    /// Begins with the first entry, in an index with object ids of `id_bytes` bytes; `None` for the versions that do not
+    /// have whole paths.
+    pub fn of(mut source: R, id_bytes: usize, chunk_bytes: u64) -> Option<Self> {
+        let mut header = [0; 12];
+        source.read_exact(&mut header).ok()?;
         let number = |at: usize| {
             header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
         };
         let is_whole = header.starts_with(b"DIRC") && matches!(number(4), Some(2 | 3));
-        is_whole.then_some(Self { rest, left: number(8)?, head: STAT_BYTES + hash.len_in_bytes() })
+        let (left, head) = (number(8)?, STAT_BYTES + id_bytes);
+        is_whole.then_some(Self { source, chunk_bytes, bytes: Vec::new(), at: 0, left, head })
     }
-}
 
-impl<'b> Iterator for EntryPaths<'b> {
-    type Item = &'b [u8];
-
-    fn next(&mut self) -> Option<&'b [u8]> {
+    /// Returns the next path.
+    pub fn next_path(&mut self) -> Option<&[u8]> {
         self.left = self.left.checked_sub(1)?;
-        let is_extended = self.rest.get(self.head)? & 0x40 != 0;
-        let begin = self.head + if is_extended { 4 } else { 2 };
-        let path = self.rest.get(begin..)?;
-        let path = path.get(..memchr::memchr(0, path)?)?;
+        let (path, length) = loop {
+            match self.entry() {
+                Some(entry) => break entry,
+                None => self.read_more()?,
+            }
+        };
+        let path = self.at + path.start..self.at + path.end;
+        self.at += length;
+        self.bytes.get(path)
+    }
+
+    /// Returns the range of the path in the next entry, and the length of the entry; `None` if it is not read to its
+    /// end.
+    fn entry(&self) -> Option<(Range<usize>, usize)> {
+        let entry = self.bytes.get(self.at..)?;
+        let flags = u16::from_be_bytes(*entry.get(self.head..)?.first_chunk()?);
+        let begin = self.head + if flags & EXTENDED == 0 { 2 } else { 4 };
+        let length = match flags & LENGTH {
+            LENGTH => memchr::memchr(0, entry.get(begin..)?)?,
+            length => usize::from(length),
+        };
         // At least one NUL byte ends the path; together they fill eight bytes.
-        self.rest = self.rest.get((begin + path.len() + 8) & !7..)?;
-        Some(path)
+        let end = (begin + length + 8) & !7;
+        (end <= entry.len()).then_some((begin..begin + length, end))
+    }
+
+    /// Reads more bytes of the next entry; `None` if there are none, or it would be too long.
+    fn read_more(&mut self) -> Option<()> {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        let is_short = self.bytes.len() <= ENTRY_BYTES_MAX;
+        let more = self.source.by_ref().take(self.chunk_bytes);
+        let mut more = is_short.then_some(more)?;
+        more.read_to_end(&mut self.bytes).ok().filter(|count| *count > 0).map(drop)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 
 use serde_json::{Value, json};
 
@@ -11,9 +12,6 @@ use crate::engine::Engine;
 use crate::engine::change::{Change, Current};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind, Message, text};
-use crate::search::entry::Root;
-use crate::search::selection::{Kinds, Selection};
-use crate::search::walk::Walk;
 use crate::sha256::{DigestStart, Sha256};
 use crate::text::checked::Fault;
 use crate::text::content::Content;
@@ -593,8 +591,6 @@ fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
     line.trim_end_matches('␍').chars().take(LINE_CHARACTERS).collect()
 }
 
-/// Entries of the workspace that are visited.
-const ENTRIES_MAX: usize = 20_000;
 /// Largest number of files with the same name to search.
 const FILES_MAX: usize = 20;
 /// Largest file to search, in bytes.
@@ -634,14 +630,11 @@ fn has(bytes: &[u8], old: &[u8]) -> bool {
 
 /// Returns other files with this name that contain the text; skips ignored and hidden ones.
 fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<String> {
-    let Some(name) = path.name() else { return Vec::new() };
-    let selection = Selection { tracked: true, ..Selection::of(Kinds::FILES) };
-    let root = Root { path: WorkspacePath::default(), is_folder: true };
-    Walk::new(&engine.workspace, vec![root], selection, engine.control.clone())
-        .take(ENTRIES_MAX)
-        .filter(|found| found.name() == name)
-        .map(|found| found.path())
-        .filter(|found| found != path)
+    let is_hidden =
+        |found: &WorkspacePath| found.as_path().iter().any(|part| part.as_bytes().starts_with(b"."));
+    let found = engine.workspace.of_the_same_name(path);
+    found
+        .filter(|found| found != path && found.name() == path.name() && !is_hidden(found))
         .take(FILES_MAX)
         .filter(|found| bytes_of(engine, found).is_some_and(|bytes| has(&bytes, old)))
         .map(|found| engine.workspace.shown(&found))
