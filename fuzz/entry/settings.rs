@@ -5,6 +5,7 @@ use lbx::engine::policy::settings::SETTINGS;
 use lbx::engine::policy::values;
 use lbx::engine::store::audit::Cursor;
 use lbx::engine::store::session::SessionId;
+use lbx::engine::workspace::git_files::EntryPaths;
 use lbx::engine::workspace::path::WorkspacePath;
 use lbx::search::globs::{self, PathGlob};
 use lbx::search::pattern::{self, Reading};
@@ -114,5 +115,27 @@ pub fn values(data: &[u8]) {
     }
     if let Ok(cursor) = text.parse::<Cursor>() {
         assert_eq!(cursor.to_string().parse::<Cursor>().ok(), Some(cursor), "a cursor that moves");
+    }
+}
+
+/// Lists the paths of an index of git: the same ones however many bytes are read at once, and each is in the bytes.
+pub fn indexes(data: &[u8]) {
+    let Some((choice, bytes)) = data.split_first() else { return };
+    let id_bytes = if choice & 1 == 0 { 20 } else { 32 };
+    let paths = |chunk_bytes| {
+        let mut paths = EntryPaths::of(bytes, id_bytes, chunk_bytes)?;
+        let mut found = Vec::new();
+        while let Some(path) = paths.next_path() {
+            found.push(path.to_owned());
+        }
+        Some(found)
+    };
+    let whole = paths(1 << 20);
+    assert_eq!(paths(1 + u64::from(choice >> 1)), whole);
+    let Some(whole) = whole else { return };
+    // An entry is never shorter than its fixed part.
+    assert!(whole.len() * (id_bytes + 42) <= bytes.len());
+    for path in whole.iter().filter(|path| !path.is_empty()) {
+        assert!(bytes.windows(path.len()).any(|piece| piece == path.as_slice()));
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use lbx::text::answer_size::AnswerRoom;
 use lbx::text::charset::{self, Charset};
 use lbx::text::content::{Content, UTF8_BOM};
+use lbx::text::delta;
 use lbx::text::markdown;
 use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
 use lbx::text::markdown::outline::{self, Heading, lost_references, outline};
@@ -240,4 +241,15 @@ pub fn merges(data: &[u8]) {
     }
     assert!(merge::revert_hunks(base, one, one) == base, "a change alone is not taken back");
     assert!(merge::revert_hunks(base, base, other) == other, "no change, and something is taken back");
+}
+
+/// Checks that a delta makes its target, and that any bytes are refused or make the size that they state.
+pub fn deltas(data: &[u8]) {
+    let [source, target, bytes] = split(data);
+    let made = delta::encode(source, target, usize::MAX).expect("both are small");
+    assert!(delta::apply(&made, source, BYTES_MAX).as_deref() == Some(target));
+    assert!(made.len() <= target.len() + target.len() / 100 + 32, "{} for {}", made.len(), target.len());
+    if let Some(content) = delta::apply(bytes, source, BYTES_MAX) {
+        assert_eq!(delta::size_after(bytes), Some(content.len()));
+    }
 }
