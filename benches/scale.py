@@ -162,6 +162,7 @@ def after_changes(lbx, top, home, changes):
         ("undo, nothing to undo", [*fresh, "undo", *dry], None),
         ("redo, nothing to redo", [*own, "redo", *dry], None),
         ("undo --turn, far back", [*own, "undo", "--turn", "3", *dry], None),
+        ("undo --seq, far back", [*own, "undo", "--seq", "3", *dry], None),
         ("session", [*own, "session"], None),
         ("review, first page", [*own, "review"], None),
         ("diff", [*own, "diff"], None),

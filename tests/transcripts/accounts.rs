@@ -138,3 +138,32 @@ fn turn_that_many_changes_followed_is_undone_alone() {
     ws.lbx(&["redo", "--turn", "11"]).ok();
     ws.holds("new.txt", before);
 }
+
+#[test]
+fn change_that_many_others_followed_is_undone_alone() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "2"]).ok();
+    ws.lbx(&["append", "c.txt", "--content", "undone later\n"]).ok();
+    ws.lbx(&["undo"]).ok();
+    // A move that is undone and done again, and one that stays undone.
+    for to in ["d/moved.txt", "other.txt"] {
+        ws.lbx(&["move", "a.txt", to]).ok();
+        ws.lbx(&["undo"]).ok();
+    }
+    ws.lbx(&["move", "a.txt", "d/moved.txt"]).ok();
+    for at in 0..CHANGES {
+        let path = ["b.txt", "d/moved.txt"][at % 2];
+        ws.lbx(&["append", path, "--content", &format!("{at}\n")]).ok();
+    }
+    let before = String::from_utf8(ws.read_bytes("d/moved.txt")).unwrap();
+    assert!(before.starts_with("one\n2\nthree\n1\n3\n"), "{before}");
+    let undone = ws.lbx(&["undo", "--seq", "1"]).ok();
+    assert_eq!(undone["undone"][0]["path"], "d/moved.txt", "{undone}");
+    ws.holds("d/moved.txt", before.replacen('2', "two", 1));
+    // Of a change that was undone, nothing is left.
+    ws.lbx(&["undo", "--seq", "2"]).error("not_found");
+    ws.lbx(&["undo", "--seq", "1"]).error("not_found");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("d/moved.txt", before);
+}

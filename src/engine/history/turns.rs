@@ -45,7 +45,8 @@ pub struct Turn {
 
 impl Turn {
     /// Returns the turn of a change that no client named one for.
-    const fn of_change(seq: u64) -> Self {
+    #[must_use]
+    pub const fn of_change(seq: u64) -> Self {
         Self { key: String::new(), first: seq, last: Some(seq), time: 0, title: None }
     }
 

@@ -43,13 +43,13 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
     let path = entry_at(engine, request.steps.path.as_deref())?;
     let options = &request.steps.options;
     let mut change = engine.begin(Direction::Undo.name(), &[], options.dry_run)?;
-    let (history, mut entry) = found(&mut change, seq)?;
+    let Found { history, mut entry, texts } = found(&mut change, seq)?;
     let mut taken = TakenBack { seq, paths: Vec::new(), hunk: request.hunk };
     if let Some(path) = &path {
         only(&mut change, &mut entry, path)?;
         taken.paths = entry.files.iter().map(|file| file.path.clone()).collect();
     }
-    let mut manner = Manner { merge: true, single: Some(Single::Change(seq)), ..Manner::default() };
+    let mut manner = Manner { merge: true, single: Some(Single::Change(seq)), texts, ..Manner::default() };
     if let Some(number) = request.hunk {
         only_hunk(&mut change, &mut entry, number, &mut manner)?;
     }
@@ -68,17 +68,36 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
     Ok(Response { undone: vec![undone], end: ListEnd::default() })
 }
 
-/// Returns the change `seq` of the caller's session, with its files under their later names.
-fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), Error> {
+/// A change to undo alone.
+struct Found {
+    /// History of the session.
+    history: History,
+    /// The change, with its files under their later names.
+    entry: JournalEntry,
+    /// Bytes that it left, if it is long past.
+    texts: BTreeMap<Sha256, Vec<u8>>,
+}
+
+/// Returns the change `seq` of the caller's session.
+fn found(change: &mut Change<'_>, seq: u64) -> Result<Found, Error> {
     let session = change.engine().session().as_str().to_owned();
     let Some(state) = change.state() else {
         return Err(no_change(change.engine(), "seq", seq, None));
     };
     let mut history = History::load(state, &session)?;
+    let alone = Turn::of_change(seq);
+    if let Some(mut early) = early(change.engine_ref(), state, &history, Direction::Undo, &alone)?
+        && let Some(mut entry) = early.changes.pop()
+    {
+        early.records.iter().filter(|later| later.seq > seq).for_each(|later| follow(&mut entry, later));
+        let texts = texts_after(change.engine_ref(), std::slice::from_ref(&entry));
+        return Ok(Found { history, entry, texts });
+    }
+    let texts = BTreeMap::new();
     // An undo and its redo cancel out: the change is in the history as before.
     if let Some((mut entry, later)) = history.standing(state, seq)? {
         later.iter().for_each(|later| follow(&mut entry, later));
-        return Ok((history, entry));
+        return Ok(Found { history, entry, texts });
     }
     let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
         let newest = history.newest()?;
@@ -89,7 +108,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
             follow(&mut entry, &later);
         }
     }
-    Ok((history, entry))
+    Ok(Found { history, entry, texts })
 }
 
 /// Returns the error for a change that the session has not made, in a field of the request.
