@@ -35,8 +35,8 @@ const BYTES_MAX: usize = 2 * 1024 * 1024;
 const SNAPSHOTS_MAX: usize = 512;
 /// Most packed snapshots in a row, until one call looks no further.
 const PACKED_SNAPSHOTS_MAX: usize = 64;
-/// Most bytes of a pack by `gc`, after compression; then another begins.
-const PACKED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most bytes of a pack by `gc`, after compression; then another begins. It is too large to be joined.
+const PACKED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Time after which no further object is packed.
 const TIME_MAX: Duration = Duration::from_millis(10);
 /// Number of packs that triggers a join.

@@ -28,7 +28,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Largest object that is packed, in bytes: others gain little and take much memory.
 const OBJECT_BYTES_MAX: u64 = 8 << 20;
 /// Most bytes of checked objects that are kept in memory.
-const CHECKED_BYTES_MAX: usize = 8 << 20;
+const CHECKED_BYTES_MAX: usize = 4 << 20;
 
 /// Bounds of a pack, and of the search for its objects.
 #[derive(Debug, Clone, Copy)]
