@@ -131,7 +131,7 @@ pub fn indexes(data: &[u8]) {
         Some(found)
     };
     let whole = paths(1 << 20);
-    assert_eq!(paths(1 + u64::from(choice >> 1)), whole);
+    assert_eq!(paths(1 + usize::from(choice >> 1)), whole);
     let Some(whole) = whole else { return };
     // An entry is never shorter than its fixed part.
     assert!(whole.len() * (id_bytes + 42) <= bytes.len());

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,7 +31,7 @@ pub const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes of an entry of an index before its object id.
 const STAT_BYTES: usize = 40;
 /// Bytes of an index that are read at once: fewer than the processor's caches have.
-const CHUNK_BYTES: u64 = 128 * 1024;
+const CHUNK_BYTES: usize = 128 * 1024;
 /// Longest entry of an index in bytes: no system has longer paths.
 const ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// Flag of an entry that has more flags.
@@ -108,11 +108,13 @@ pub struct EntryPaths<R> {
     /// Part of the index that is not read yet.
     source: R,
     /// Bytes to read at once.
-    chunk_bytes: u64,
-    /// Bytes that were read.
+    chunk_bytes: usize,
+    /// Room for bytes.
     bytes: Vec<u8>,
-    /// Offset of the next entry in them.
+    /// Offset of the next entry in it.
     at: usize,
+    /// End of the bytes that were read.
+    end: usize,
     /// Number of entries that are left.
     left: u32,
     /// Bytes of an entry before its flags.
@@ -122,7 +124,7 @@ pub struct EntryPaths<R> {
 impl<R: Read> EntryPaths<R> {
     /// Begins with the first entry, in an index with object ids of `id_bytes` bytes; `None` for the versions that do not
     /// have whole paths.
-    pub fn of(mut source: R, id_bytes: usize, chunk_bytes: u64) -> Option<Self> {
+    pub fn of(mut source: R, id_bytes: usize, chunk_bytes: usize) -> Option<Self> {
         let mut header = [0; 12];
         source.read_exact(&mut header).ok()?;
         let number = |at: usize| {
@@ -130,7 +132,7 @@ impl<R: Read> EntryPaths<R> {
         };
         let is_whole = header.starts_with(b"DIRC") && matches!(number(4), Some(2 | 3));
         let (left, head) = (number(8)?, STAT_BYTES + id_bytes);
-        is_whole.then_some(Self { source, chunk_bytes, bytes: Vec::new(), at: 0, left, head })
+        is_whole.then_some(Self { source, chunk_bytes, bytes: Vec::new(), at: 0, end: 0, left, head })
     }
 
     /// Returns the next path.
@@ -150,7 +152,7 @@ impl<R: Read> EntryPaths<R> {
     /// Returns the range of the path in the next entry, and the length of the entry; `None` if it is not read to its
     /// end.
     fn entry(&self) -> Option<(Range<usize>, usize)> {
-        let entry = self.bytes.get(self.at..)?;
+        let entry = self.bytes.get(self.at..self.end)?;
         let flags = u16::from_be_bytes(*entry.get(self.head..)?.first_chunk()?);
         let begin = self.head + if flags & EXTENDED == 0 { 2 } else { 4 };
         let length = match flags & LENGTH {
@@ -164,12 +166,22 @@ impl<R: Read> EntryPaths<R> {
 
     /// Reads more bytes of the next entry; `None` if there are none, or it would be too long.
     fn read_more(&mut self) -> Option<()> {
-        self.bytes.drain(..self.at);
-        self.at = 0;
-        let is_short = self.bytes.len() <= ENTRY_BYTES_MAX;
-        let more = self.source.by_ref().take(self.chunk_bytes);
-        let mut more = is_short.then_some(more)?;
-        more.read_to_end(&mut self.bytes).ok().filter(|count| *count > 0).map(drop)
+        self.bytes.copy_within(self.at..self.end, 0);
+        (self.at, self.end) = (0, self.end - self.at);
+        if self.end > ENTRY_BYTES_MAX {
+            return None;
+        }
+        // The room is kept, so that no byte is cleared before each read.
+        self.bytes.resize(self.bytes.len().max(self.end + self.chunk_bytes), 0);
+        let count = loop {
+            let room = self.bytes.get_mut(self.end..self.end + self.chunk_bytes)?;
+            match self.source.read(room) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read.ok()?,
+            }
+        };
+        self.end += count;
+        (count > 0).then_some(())
     }
 }
 
