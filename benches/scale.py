@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Times calls after many reads and many changes of one session, beside the same calls after few, as ratios in one run.
+"""Times calls after many reads and many changes of one session, and in a tree of many files, beside the same calls after
+few, as ratios in one run.
 
-usage: benches/scale.py [LBX] [CHANGES] [READS]
+usage: benches/scale.py [LBX] [CHANGES] [READS] [FILES]
 
 Makes the histories with a server in a folder in memory (TMPDIR, else /dev/shm), undurable. Each row runs interleaved in
 two workspaces; it shows the median of each in milliseconds, the median of their ratios, and the most memory that a call
@@ -178,6 +179,23 @@ def after_changes(lbx, top, home, changes):
     shutil.rmtree(large)
 
 
+def in_a_tree(lbx, top, home, files):
+    """Prints the rows about names and texts that are not there, in a tree of many files."""
+    small, large = (os.path.join(top, name) for name in ("little", "big"))
+    for folder, count in ((small, FEW), (large, files)):
+        os.makedirs(folder)
+        make(folder, home, count)
+        common.call([lbx, "read", path_of(3), "--session", SESSION], folder, home)
+    own = [lbx, "--session", SESSION]
+    rows(f"{files} files", small, large, home, [
+        ("read", [*own, "read", path_of(3)], None),
+        ("read, no such file", [*own, "read", "d3/nothing.like"], None),
+        ("edit, no match", [*own, "edit", path_of(3), "--old-string", "nowhere", "--new-string", "x"], None),
+    ])
+    shutil.rmtree(small)
+    shutil.rmtree(large)
+
+
 def after_changes_of_many_files(lbx, top, home, changes):
     """Prints the rows about a session that changed many files."""
     small, large = (os.path.join(top, name) for name in ("once", "again"))
@@ -195,13 +213,15 @@ def after_changes_of_many_files(lbx, top, home, changes):
 def main():
     """Prints the tables."""
     lbx = os.path.realpath(shutil.which(sys.argv[1] if len(sys.argv) > 1 else "lbx"))
-    changes, reads = (int(word) for word in (sys.argv[2:] + ["10000", "10000"][len(sys.argv[2:]):])[:2])
+    given = sys.argv[2:]
+    changes, reads, files = (int(word) for word in (given + ["10000", "10000", "80000"][len(given):])[:3])
     with tempfile.TemporaryDirectory(prefix="lbx-scale-", dir=os.environ.get("TMPDIR", "/dev/shm")) as top:
         home = os.path.join(top, "home")
         os.makedirs(home)
         with open(os.path.join(home, ".gitconfig"), "w", encoding="utf-8") as file:
             file.write("[user]\n\tname = bench\n\temail = bench@localhost\n")
         after_reads(lbx, top, home, reads)
+        in_a_tree(lbx, top, home, files)
         after_changes(lbx, top, home, changes)
         after_changes_of_many_files(lbx, top, home, changes)
 
