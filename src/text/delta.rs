@@ -46,7 +46,7 @@ pub fn size_after(delta: &[u8]) -> Option<usize> {
 struct Blocks<'s> {
     /// The source.
     source: &'s [u8],
-    /// Position of a block and one; 0 if there is none.
+    /// Position of a block, plus one; 0 for no block.
     table: Vec<u32>,
 }
 

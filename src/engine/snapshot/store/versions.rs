@@ -57,7 +57,7 @@ pub struct Versions<'r> {
     deflater: Deflater,
     /// Objects of this pack, each with the length of its chain of deltas.
     chains: HashMap<ObjectId, u8>,
-    /// The same objects in the form of a pack.
+    /// These objects in the form of a pack.
     entries: Vec<PackedObject>,
     /// Number of bytes in them.
     bytes: usize,
