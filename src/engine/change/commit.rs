@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::executor::{Executor, Seen, changed_meanwhile};
 use super::folders::Ways;
+use super::locks::Turn;
 use super::moves::AboutToMove;
 use super::open::Current;
 use super::plan::{Intent, NewFile, Planned, plan};
@@ -18,13 +19,14 @@ use super::staging::Stage;
 use super::{Change, recover, without_rename};
 use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
-use crate::engine::journal::{HELD_FOLDER, Version};
+use crate::engine::journal::{FileEntry, HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{AtHand, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform::other_cpu::OtherCpu;
@@ -58,6 +60,9 @@ impl Change<'_> {
         self.entry.subject = subject;
         self.entry.why = why;
         self.join_names();
+        if !self.is_apart() {
+            self.wait_for_turn(&state)?;
+        }
         if !self.described.is_empty() {
             // lbx's own folder, which is not a step of the change.
             state.folder(trash::FOLDER)?;
@@ -86,6 +91,42 @@ impl Change<'_> {
         // If this fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
         self.finish(&state, marks, published, &prepared)
+    }
+
+    /// Returns true if neither this change nor the one before it, if that is not closed yet, looks at what the other
+    /// changes. Both change only bytes, and of different files, by their inodes too: a file may be mounted twice.
+    fn is_apart(&self) -> bool {
+        /// Most files of the change before that are compared.
+        const FILES_MAX: usize = 16;
+        let Some(Turn::After(before)) = &self.turn else { return true };
+        let is_put = |step: &Step| matches!(step, Step::Put { .. });
+        let are_small = before.files.len() <= FILES_MAX && before.steps.iter().all(is_put);
+        // A first change of a session moves the branch before it is prepared.
+        let are_of_files = self.session.seq > 0
+            && self.moves.is_empty()
+            && !self.has_folders()
+            && self.described.is_empty()
+            && self.entry.modes.is_empty()
+            && self.files.iter().all(|file| file.after.is_some() && file.origin.is_none());
+        let is_other = |entry: &FileEntry| {
+            let place = self.engine.workspace.place_of(&entry.path);
+            let Some(now) = place.as_ref().ok().and_then(ResolvedPath::stat) else { return false };
+            self.files.iter().map(|file| &file.seen.current).all(|mine| {
+                let path = mine.place.path();
+                let is_same = mine.original.as_ref().is_some_and(|it| fs::is_same_file(&it.stat, now));
+                !is_same && !path.is_within(&entry.path) && !entry.path.is_within(path)
+            })
+        };
+        are_small && are_of_files && before.files.iter().all(is_other)
+    }
+
+    /// Waits until every earlier change is closed, and finishes one whose call was killed meanwhile.
+    fn wait_for_turn(&mut self, state: &State) -> Result<(), Error> {
+        if matches!(self.turn, Some(Turn::After(_))) {
+            self.turn = Some(Turn::Now(state.lock_steps()?));
+            recover::recover(self.engine, state, Some(&self.entry.id))?;
+        }
+        Ok(())
     }
 
     /// Takes the steps; if one fails, takes back those before it.
@@ -269,12 +310,14 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Makes everything prepared durable in one wave of syncs, then publishes the journal entry.
-    fn put_in_force(&self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
+    /// Makes everything prepared durable in one wave of syncs, then publishes the journal entry, once every earlier
+    /// change is closed.
+    fn put_in_force(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let is_small = !self.files.iter().any(is_large);
         if self.engine.policy().is_durable() {
             prepared.sync(state, is_small)?;
         }
+        self.wait_for_turn(state)?;
         self.must_be_unchanged()?;
         if !AboutToMove::is_as_read(&self.engine.workspace, &prepared.about_to_move) {
             // The moved file has other bytes now: its snapshot is made after the move.

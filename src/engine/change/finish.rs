@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::commit::snapshot_files;
 use super::executor::{ChangedFolders, Executor};
 use super::folders::not_closed;
+use super::locks::Turn;
 use super::moves::ForSnapshot;
 use super::plan::{After, CallerKnowledge, Planned};
 use super::prepared::Prepared;
@@ -12,6 +13,7 @@ use super::record::{self, StandingChange};
 use super::shown_lines::{EarlierBytes, body_of, carried_over, numbers_in, still_known};
 use super::{Change, without_rename};
 use crate::engine::history::replay::{Direction, Pieces};
+use crate::engine::journal::steps::Step;
 use crate::engine::journal::{self, MoveEntry};
 use crate::engine::snapshot::Published;
 use crate::engine::store::audit;
@@ -61,7 +63,12 @@ impl Change<'_> {
         // Before the entry is closed: a later call that finds it open checks for the record.
         let audit = self.engine.begin_audit(state, &self.entry.tool, outcome.as_ref().err());
         match published {
-            Some(published) => self.sync_names_and_audit(state, prepared, &published, audit)?,
+            Some(published) => {
+                if audit.is_some() && !published.is_private() {
+                    self.let_next_begin();
+                }
+                self.sync_names_and_audit(state, prepared, &published, audit)?;
+            }
             None => {
                 self.engine.end_audit(state, audit);
             }
@@ -84,6 +91,22 @@ impl Change<'_> {
             }
         }
         outcome
+    }
+
+    /// Lets the next change begin while this one is synced and closed, for which the lock of the steps is enough. What is
+    /// left to do for a change of other things than bytes needs the workspace's lock as well.
+    fn let_next_begin(&mut self) {
+        let is_locked = matches!(&self.turn, Some(Turn::Now(steps)) if steps.is_held());
+        let is_of_files = self.entry.steps.iter().all(|step| matches!(step, Step::Put { .. }));
+        let updates_accounts = self.entry.seq.is_multiple_of(ACCOUNTS_EVERY);
+        if is_locked
+            && is_of_files
+            && self.entry.modes.is_empty()
+            && !updates_accounts
+            && self.engine.policy().is_durable()
+        {
+            self.lock = None;
+        }
     }
 
     /// Makes the renames of the steps and of the snapshot durable, with the audit record. If the file system allows it,

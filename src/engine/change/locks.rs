@@ -1,9 +1,31 @@
-//! The lock that every change holds, and the recovery that comes first.
+//! The two locks of a change, and the recovery that comes first.
+//!
+//! The workspace's lock is held from before a change reads anything until its last step is taken. The lock of the steps
+//! is held from before its first step until everything is on disk and its entry is closed. So while one change is
+//! synced, the next one is prepared:
+//!
+//! ```text
+//! A   reads, prepares, syncs | steps | syncs, closes |
+//! B                                  | reads, prepares, syncs | steps | syncs, closes |
+//!     workspace: A                   | B                              |
+//!                      steps: A                      |        B                       |
+//! ```
+//! B takes its first step when A is closed: at every moment the steps of at most one change are open, as if one lock
+//! were held all the time. Until then B has written only what a recovery removes. If A is killed while it syncs, its
+//! lock is free, its entry is open, and B finishes it before its own first step.
+//!
+//! B may begin before A is closed only if nothing that B looks at can depend on that, which [`Turn::After`] requires: B
+//! is another session's, looks at no history, and touches no file of A's. If A is killed after B, which changed the same
+//! file, A could neither be completed nor rolled back. A's snapshot is on the branch by then, so B's follows it.
+//!
+//! A power failure may take a part of A's steps, and B's entry, which has no final name, is left. The next call settles
+//! A; B's files have their old bytes, so that it did not begin.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::recover;
-use crate::engine::store::state::{Lock, STATE_FOLDER, State};
+use crate::engine::journal::{JournalEntry, Unfinished};
+use crate::engine::store::state::{Lock, STATE_FOLDER, State, StepsLock};
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, journal};
 use crate::error::{Error, ErrorKind};
@@ -15,12 +37,22 @@ const LOCK_NAP: Duration = Duration::from_millis(50);
 /// Age of the root's last change from which nobody can just be replacing a folder in it.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
-/// State with the lock that every change holds.
+/// State with the locks that every change holds.
 pub struct Locked {
     /// State.
     pub state: State,
-    /// Lock; released on drop.
+    /// Lock of the workspace; released on drop.
     pub(super) lock: Lock,
+    /// Turn of the call.
+    pub(super) turn: Turn,
+}
+
+/// Turn of a call that holds the workspace's lock.
+pub(super) enum Turn {
+    /// Every earlier change is closed; the call holds the lock of the steps.
+    Now(StepsLock),
+    /// The steps of this change are taken, but perhaps not on disk yet. Its call has the lock of the steps.
+    After(Box<JournalEntry>),
 }
 
 /// Opens the state and takes its lock; tries again if others remove or replace the state's folder meanwhile, since a
@@ -29,14 +61,14 @@ pub struct Locked {
 /// Identifies the folder by its inode. Some file systems report another inode for the same folder each time; then the
 /// times of the root decide, which a replaced folder would change. If these are recent, someone may be replacing it,
 /// and no lock is taken.
-fn lock_in_place(workspace: &Workspace) -> Result<Locked, Error> {
+fn lock_in_place(workspace: &Workspace) -> Result<(State, Lock), Error> {
     let asked = Instant::now();
     for tries in 0_usize.. {
         let state = State::open(workspace)?;
         let lock = state.lock_workspace();
         let is_doubted = tries >= LOCK_TRIES;
         if state.is_in_place(workspace) || (is_doubted && is_settled(workspace, SystemTime::now())) {
-            return Ok(Locked { state, lock: lock? });
+            return Ok((state, lock?));
         }
         if is_doubted {
             if asked.elapsed() > workspace.lock_wait() {
@@ -58,17 +90,50 @@ fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
     u64::try_from(changed).unwrap_or(0) < settled.as_secs()
 }
 
+/// Returns the only change that is not closed; `None` if there is none, or anything else to recover.
+fn change_in_progress(state: &State) -> Result<Option<JournalEntry>, Error> {
+    let Unfinished { mut entries, unpublished, newer, damaged, strays, .. } =
+        journal::open_entries(state, None)?;
+    let others =
+        entries.len().saturating_sub(1) + unpublished.len() + newer.len() + damaged.len() + strays.len();
+    Ok(entries.pop().filter(|_| others == 0))
+}
+
 impl Engine {
-    /// Takes the lock that every change holds, and finishes changes of dead calls first.
+    /// Takes the locks that every change holds, and finishes changes of dead calls first.
     ///
     /// # Errors
     /// Returns `lock_timeout`, or the OS error if the state cannot be written.
     pub fn lock(&mut self) -> Result<Locked, Error> {
-        let Locked { state, lock } = lock_in_place(&self.workspace)?;
+        self.lock_for(false)
+    }
+
+    /// Takes these locks; if `is_of_files`, for a change of files that looks at the history of no other session, which
+    /// can begin while the change before it is synced.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub(super) fn lock_for(&mut self, is_of_files: bool) -> Result<Locked, Error> {
+        let (state, lock) = lock_in_place(&self.workspace)?;
         self.state_path = Some(state.path().clone());
         self.count_in(&state);
-        recover::recover(self, &state)?;
-        Ok(Locked { state, lock })
+        let turn = self.turn(&state, is_of_files)?;
+        if matches!(turn, Turn::Now(_)) {
+            recover::recover(self, &state, None)?;
+        }
+        Ok(Locked { state, lock, turn })
+    }
+
+    /// Returns the turn of the call; waits for it unless it can begin before.
+    fn turn(&self, state: &State, is_of_files: bool) -> Result<Turn, Error> {
+        if let Some(steps) = state.try_lock_steps()? {
+            return Ok(Turn::Now(steps));
+        }
+        let before = if is_of_files { change_in_progress(state)? } else { None };
+        match before.filter(|entry| entry.session != self.session().as_str()) {
+            Some(entry) => Ok(Turn::After(Box::new(entry))),
+            None => Ok(Turn::Now(state.lock_steps()?)),
+        }
     }
 
     /// Finishes changes of dead calls, so that a call that only reads finds every change whole. Does nothing if another
@@ -79,7 +144,8 @@ impl Engine {
         };
         if journal::has_open_entries(&state)
             && let Ok(Some(_lock)) = state.try_lock_workspace()
-            && let Err(error) = recover::recover(self, &state)
+            && let Ok(Some(_steps)) = state.try_lock_steps()
+            && let Err(error) = recover::recover(self, &state, None)
         {
             self.warn(format!(
                 "an earlier call was killed or failed half-way and is not settled: {}",

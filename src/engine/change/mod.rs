@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lock -> recover what a dead call left open -> resolve -> gate -> (the tool computes)
-//!      -> back up, write aside, plan the steps, journal; sync -> take the steps; sync -> mark, history, snapshot
+//!      -> back up, write aside, plan the steps, journal, snapshot; sync -> take the steps -> mark; unlock; sync -> history
 //! ```
 //! Nothing is visible until the journal entry is published; from then on the change is completed, or rolled back as a
 //! whole, by this call or by the next one.
@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use locks::Locked;
+use locks::{Locked, Turn};
 use moves::Sum;
 use plan::{After, Move, Origin, Planned};
 
@@ -61,14 +61,16 @@ use crate::text::replaced_lines::ReplacedLines;
 pub use open::{CheckedFile, Current};
 pub use plan::CallerKnowledge;
 
-/// A change in progress; holds the workspace's lock until dropped.
+/// A change in progress; holds the workspace's lock until its steps are taken or it is dropped.
 pub struct Change<'e> {
     /// Engine that makes it.
     engine: &'e mut Engine,
     /// State; `None` in a dry run of a workspace without state.
     state: Option<State>,
     /// Workspace lock, except in a dry run.
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
+    /// Turn among the changes, except in a dry run.
+    turn: Option<Turn>,
     /// Raised limit of open files.
     open_files: RefCell<Option<OpenFiles>>,
     /// Number of files read.
@@ -107,20 +109,21 @@ impl Engine {
     /// Begins a change by the tool `tool`: takes the lock, and finishes changes of dead calls first.
     ///
     /// `named` lists all paths in the request, each with its field. They are checked before the lock is taken, so that
-    /// no caller waits only to get an error about a path. A dry run takes no lock and changes nothing.
+    /// no caller waits only to get an error about a path. A change that names none may look at any history, so that it
+    /// begins when every earlier change is closed. A dry run takes no lock and changes nothing.
     ///
     /// # Errors
     /// Returns `invalid_request` for an invalid path, `lock_timeout`, or the OS error if the state cannot be written.
     pub fn begin(&mut self, tool: &str, named: &[(&str, &Path)], dry_run: bool) -> Result<Change<'_>, Error> {
         named.iter().try_for_each(|(field, path)| must_be_a_path(path, field))?;
         self.set_dry_run(dry_run);
-        let (state, lock) = if dry_run {
+        let (state, lock, turn) = if dry_run {
             self.settle();
             let found = self.found.take();
-            (found.map_or_else(|| State::find(&self.workspace), |state| Ok(Some(state)))?, None)
+            (found.map_or_else(|| State::find(&self.workspace), |state| Ok(Some(state)))?, None, None)
         } else {
-            let Locked { state, lock } = self.lock()?;
-            (Some(state), Some(lock))
+            let Locked { state, lock, turn } = self.lock_for(!named.is_empty())?;
+            (Some(state), Some(lock), Some(turn))
         };
         let session = match &state {
             Some(state) => {
@@ -147,7 +150,8 @@ impl Engine {
             engine: self,
             state,
             state_path,
-            _lock: lock,
+            lock,
+            turn,
             open_files: RefCell::default(),
             files_read: Cell::default(),
             blobs: BlobPrefetch::default(),

@@ -31,13 +31,13 @@ use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped::short_path;
 
-/// Settles every open entry, oldest first, and removes staged files that belong to none. The caller holds the lock, so
-/// nobody is still working on them.
+/// Settles every open entry, oldest first, and removes staged files that belong to none. The caller holds both locks, so
+/// nobody is still working on them, except itself on the change `own`.
 ///
 /// # Errors
 /// Fails only for a full disk, a disk error or a signal.
-pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
-    let mut open = journal::open_entries(state)?;
+pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<(), Error> {
+    let mut open = journal::open_entries(state, own)?;
     for entry in &open.entries {
         settle(engine, state, entry)?;
     }
@@ -65,7 +65,7 @@ pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
     if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
         open.strays.iter().for_each(|name| journal::remove(&folder, name));
     }
-    let left: Vec<&str> = open.newer.iter().map(|name| id_of(name)).collect();
+    let left: Vec<&str> = open.newer.iter().map(|name| id_of(name)).chain(own).collect();
     sweep(&engine.workspace, state, &left)
 }
 

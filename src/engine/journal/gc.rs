@@ -94,7 +94,7 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     let with_history = BTreeSet::new();
     let mut collector = Collector { state, before, dry_run, needed, with_history, leaving, done };
     collector.history()?;
-    let open = journal::open_entries(state)?;
+    let open = journal::open_entries(state, None)?;
     if let Some(name) = open.newer.first() {
         return Err(Error::new(
             ErrorKind::IoError,

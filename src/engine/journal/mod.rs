@@ -38,6 +38,8 @@ pub use steps::{
     Version, remove,
 };
 
+/// Suffix of the files of entries.
+const SUFFIX: &str = ".lbx";
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
 /// Folder of what is derived from the histories and kept, below the state folder.
@@ -156,11 +158,11 @@ pub fn has_open_entries(state: &State) -> bool {
     names.is_some_and(|names| !names.is_empty())
 }
 
-/// Lists the folder of open entries.
+/// Lists the folder of open entries, without that of the change `own`.
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
+pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Error> {
     let mut open = Unfinished::default();
     let Some(folder) = state.find_folder(OPEN_FOLDER)? else {
         return Ok(open);
@@ -170,9 +172,13 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
             open.layers.push(layer.to_owned());
             continue;
         }
-        let (own, is_published) = name.strip_prefix('.').map_or((name.as_str(), true), |own| (own, false));
+        let (final_name, is_published) =
+            name.strip_prefix('.').map_or((name.as_str(), true), |final_name| (final_name, false));
+        if own.is_some() && final_name.strip_suffix(SUFFIX) == own {
+            continue;
+        }
         match read(state, &folder, &name)? {
-            JournalFile::Entry(entry) if entry.is_well_formed(own) => {
+            JournalFile::Entry(entry) if entry.is_well_formed(final_name) => {
                 if is_published { &mut open.entries } else { &mut open.unpublished }.push(*entry);
             }
             JournalFile::Newer => open.newer.push(name),

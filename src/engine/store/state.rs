@@ -382,6 +382,43 @@ impl State {
             .map_err(|source| Error::io("lock", shown(WORKSPACE_LOCK), source))
     }
 
+    /// Takes the lock of the change whose steps are being taken, or are not on disk yet; `None` if another call has it.
+    ///
+    /// It is on `.lbx/` itself, so that it serves all accounts. The caller holds the workspace's lock.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn try_lock_steps(&self) -> Result<Option<StepsLock>, Error> {
+        self.steps_lock(None)
+    }
+
+    /// Takes that lock; waits until it is free.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_steps(&self) -> Result<StepsLock, Error> {
+        self.steps_lock(Some(self.lock_wait))?.ok_or_else(|| self.kept_too_long("the workspace"))
+    }
+
+    /// Takes the lock of the steps, perhaps after a wait.
+    fn steps_lock(&self, patience: Option<Duration>) -> Result<Option<StepsLock>, Error> {
+        match lock::take_folder(self.shared.as_fd(), patience) {
+            Ok(lock) => Ok(lock.map(|lock| StepsLock { lock: Some(lock) })),
+            Err(source) if NO_FOLDER_LOCKS.iter().any(|errno| is_errno(&source, *errno)) => {
+                Ok(Some(StepsLock { lock: None }))
+            }
+            Err(source) => Err(Error::io("lock", STATE_FOLDER, source)),
+        }
+    }
+
+    /// Returns the error for a lock of `what` that one holder keeps for too long.
+    fn kept_too_long(&self, what: &str) -> Error {
+        Error::new(
+            ErrorKind::LockTimeout,
+            format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
+        )
+    }
+
     /// Returns true if the opened `.lbx/` is still the one at the workspace root.
     pub fn is_in_place(&self, workspace: &Workspace) -> bool {
         let opened = rustix::fs::fstat(&self.shared);
@@ -399,23 +436,45 @@ impl State {
     fn wait_for(&self, (folder, name): (BorrowedFd<'_>, &str), mode: u32, what: &str) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(self.lock_wait)) {
             Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(Error::new(
-                ErrorKind::LockTimeout,
-                format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
-            )),
+            Ok(None) => Err(self.kept_too_long(what)),
             Err(source) if source.kind() == io::ErrorKind::WouldBlock => Err(Error::new(
                 ErrorKind::LockTimeout,
                 format!("another program keeps removing or replacing the lock of {what} in {STATE_FOLDER}"),
             )),
             Err(source) => {
-                let has_none = [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
-                let has_none =
-                    has_none.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error()));
+                let has_none = NO_LOCKS_ERRNOS.iter().any(|errno| is_errno(&source, *errno));
                 let error = Error::io(&format!("take the lock of {what} in"), STATE_FOLDER, source);
                 Err(if has_none { error.suggest(NO_LOCKS) } else { error })
             }
         }
     }
+}
+
+/// Lock of the change whose steps are being taken, or are not on disk yet; released on drop.
+#[derive(Debug)]
+#[must_use = "the lock is free as soon as this is dropped"]
+pub struct StepsLock {
+    /// Lock; `None` if the file system locks no folders.
+    lock: Option<Lock>,
+}
+
+impl StepsLock {
+    /// Returns true if it keeps others from their steps. Otherwise only the workspace's lock does.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        self.lock.is_some()
+    }
+}
+
+/// Errors of a file system without locks.
+const NO_LOCKS_ERRNOS: [Errno; 4] = [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
+/// Errors of a file system that locks no folders; NFS wants a lock's file opened for writing.
+const NO_FOLDER_LOCKS: [Errno; 7] =
+    [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL, Errno::BADF, Errno::ISDIR, Errno::ACCESS];
+
+/// Returns true if an error is that of the OS.
+fn is_errno(source: &io::Error, errno: Errno) -> bool {
+    source.raw_os_error() == Some(errno.raw_os_error())
 }
 
 /// Advice for a file system without locks.

@@ -252,6 +252,12 @@ impl Published {
         self.ready.is_on(file_system) && self.branch.as_ref().is_none_or(|branch| file_system.holds(branch))
     }
 
+    /// Returns true if it is in lbx's own repository.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.ready.store.is_private()
+    }
+
     /// Packs objects if there are many, once the names are durable.
     pub fn tidy(&self) {
         if self.branch.is_some() {
