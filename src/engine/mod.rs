@@ -14,12 +14,14 @@ pub mod snapshot;
 pub mod store;
 pub mod workspace;
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use journal::bundle::Bundles;
 use policy::Policy;
 use rustix::fs::Stat;
+use snapshot::Store;
 use store::audit::{self, AuditFile, Durable};
 use store::calls::{CallKey, CallSum, CallTally};
 use store::session::{self, Lines, ReadRecord, SessionId, SessionState};
@@ -79,6 +81,8 @@ pub struct Engine {
     counted_in: Option<WorkspacePath>,
     /// State as the call found it when it began to read; read marks go into it.
     found: Option<State>,
+    /// Repository that the call has opened while it waited for the lock.
+    early_store: RefCell<Option<Box<Store>>>,
     /// Bundles of old bytes that the call has opened.
     bundles: Mutex<Bundles>,
     /// Read marks of this call that are not in the state file yet.
@@ -134,6 +138,7 @@ impl Engine {
             begun: Instant::now(),
             counted_in: None,
             found: None,
+            early_store: RefCell::default(),
             bundles: Mutex::default(),
             seen: Vec::new(),
             warnings: Vec::new(),

@@ -27,6 +27,11 @@ pub struct Point {
 
 /// Makes a call under strace, with arguments for strace.
 pub fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
+    traced_command(ws, strace, call).output().unwrap()
+}
+
+/// Returns the command for a call under strace.
+pub fn traced_command(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Command {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(strace).arg(LBX).args(call);
     command
@@ -36,7 +41,7 @@ pub fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
         .stdin(Stdio::null());
     command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home")).env("TZ", "UTC");
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8");
-    command.output().unwrap()
+    command
 }
 
 /// Returns the points of a call at which one of the system calls `names` begins.

@@ -33,3 +33,4 @@ mod pruned;
 mod scenarios;
 mod shared;
 mod told;
+mod writers;

@@ -23,7 +23,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::recover;
+use super::{record, recover};
 use crate::engine::journal::{JournalEntry, Unfinished};
 use crate::engine::store::state::{Lock, STATE_FOLDER, State, StepsLock};
 use crate::engine::workspace::Workspace;
@@ -53,32 +53,6 @@ pub(super) enum Turn {
     Now(StepsLock),
     /// The steps of this change are taken, but perhaps not on disk yet. Its call has the lock of the steps.
     After(Box<JournalEntry>),
-}
-
-/// Opens the state and takes its lock; tries again if others remove or replace the state's folder meanwhile, since a
-/// lock in an unlinked folder excludes nobody.
-///
-/// Identifies the folder by its inode. Some file systems report another inode for the same folder each time; then the
-/// times of the root decide, which a replaced folder would change. If these are recent, someone may be replacing it,
-/// and no lock is taken.
-fn lock_in_place(workspace: &Workspace) -> Result<(State, Lock), Error> {
-    let asked = Instant::now();
-    for tries in 0_usize.. {
-        let state = State::open(workspace)?;
-        let lock = state.lock_workspace();
-        let is_doubted = tries >= LOCK_TRIES;
-        if state.is_in_place(workspace) || (is_doubted && is_settled(workspace, SystemTime::now())) {
-            return Ok((state, lock?));
-        }
-        if is_doubted {
-            if asked.elapsed() > workspace.lock_wait() {
-                break;
-            }
-            drop(lock);
-            std::thread::sleep(LOCK_NAP);
-        }
-    }
-    Err(Error::new(ErrorKind::LockTimeout, format!("another program keeps replacing {STATE_FOLDER}")))
 }
 
 /// Returns true if the root's entries have not changed for a while before `now`.
@@ -114,14 +88,53 @@ impl Engine {
     /// # Errors
     /// As [`Self::lock`].
     pub(super) fn lock_for(&mut self, is_of_files: bool) -> Result<Locked, Error> {
-        let (state, lock) = lock_in_place(&self.workspace)?;
-        self.state_path = Some(state.path().clone());
+        let (state, lock) = self.lock_in_place()?;
         self.count_in(&state);
         let turn = self.turn(&state, is_of_files)?;
         if matches!(turn, Turn::Now(_)) {
             recover::recover(self, &state, None)?;
         }
         Ok(Locked { state, lock, turn })
+    }
+
+    /// Opens the state and takes its lock; tries again if others remove or replace the state's folder meanwhile, since a
+    /// lock in an unlinked folder excludes nobody.
+    ///
+    /// Identifies the folder by its inode. Some file systems report another inode for the same folder each time; then the
+    /// times of the root decide, which a replaced folder would change. If these are recent, someone may be replacing it,
+    /// and no lock is taken.
+    fn lock_in_place(&mut self) -> Result<(State, Lock), Error> {
+        let asked = Instant::now();
+        for tries in 0_usize.. {
+            let state = State::open(&self.workspace)?;
+            self.state_path = Some(state.path().clone());
+            let lock = self.lock_workspace(&state);
+            let is_doubted = tries >= LOCK_TRIES;
+            let is_right = state.is_in_place(&self.workspace)
+                || (is_doubted && is_settled(&self.workspace, SystemTime::now()));
+            if is_right {
+                return Ok((state, lock?));
+            }
+            if is_doubted {
+                if asked.elapsed() > self.workspace.lock_wait() {
+                    break;
+                }
+                drop(lock);
+                std::thread::sleep(LOCK_NAP);
+            }
+        }
+        Err(Error::new(ErrorKind::LockTimeout, format!("another program keeps replacing {STATE_FOLDER}")))
+    }
+
+    /// Takes the lock of the workspace. A call that has to wait does some of its work before.
+    fn lock_workspace(&self, state: &State) -> Result<Lock, Error> {
+        match state.try_lock_workspace() {
+            Ok(Some(lock)) => return Ok(lock),
+            Ok(None) => record::open_early(self),
+            // The same error, with advice.
+            Err(_) => {}
+        }
+        state.lock_workspace()
     }
 
     /// Returns the turn of the call; waits for it unless it can begin before.

@@ -106,13 +106,15 @@ impl ToWrite<'_> {
     fn write_to(&self, aside: &mut StagedFiles) -> Result<(), Error> {
         aside.file_system = Some(Stage::new(self.workspace, self.state, self.id)?.file_system());
         let mine = if self.is_many() { self.files.len() / 2 } else { self.files.len() };
-        let apart = OtherCpu::from_here();
         let (done, old) = thread::scope(|scope| {
-            let others = || {
+            let others = |apart: OtherCpu| {
                 apart.go();
                 self.write_new(mine..self.files.len())
             };
-            let thread = self.is_many().then(|| thread::Builder::new().spawn_scoped(scope, others));
+            let thread = self.is_many().then(|| {
+                let apart = OtherCpu::from_here();
+                thread::Builder::new().spawn_scoped(scope, move || others(apart))
+            });
             let old = self.write_old(aside);
             let mut done = vec![self.write_new(0..mine)];
             match thread {

@@ -468,7 +468,10 @@ fn in_store<T>(
     work: impl Fn(Store) -> Result<T, SnapshotError>,
 ) -> Result<T, SnapshotError> {
     uninterrupted(|| {
-        let store = open(engine, Store::open)?;
+        let store = match engine.early_store.take() {
+            Some(store) => within_limits(engine, *store),
+            None => open(engine, Store::open)?,
+        };
         let is_private = store.is_private();
         let failed = match work(store) {
             Err(error) if !is_private && !error.is_passing() && !error.is_timeout() => error,
@@ -485,13 +488,30 @@ fn open(
     how: impl FnOnce(&RepositoryPaths<'_>, &str) -> Result<Store, SnapshotError>,
 ) -> Result<Store, SnapshotError> {
     let store = with_place(engine, |place| how(place, engine.policy().branch()))?;
+    Ok(within_limits(engine, store))
+}
+
+/// Sets the limits of the snapshots.
+fn within_limits(engine: &Engine, store: Store) -> Store {
     let session = Arc::clone(&engine.session_state);
-    Ok(store.within(Limits {
+    store.within(Limits {
         file_bytes_max: engine.policy().number(Key::SnapshotFileBytes),
         excluded: engine.policy().snapshot_excluded(),
         withheld: Arc::new(move || known_to(&session)),
         harness: engine.harness.clone(),
-    }))
+    })
+}
+
+/// Opens the repository of the workspace, if it is usable, while the call waits for the lock: that reads settings, but no
+/// reference. If it fails, it is tried again when the first snapshot is made.
+pub fn open_early(engine: &Engine) {
+    if engine.policy().has_snapshots() {
+        let found = uninterrupted(|| {
+            with_place(engine, |place| Store::find_damaged(place, engine.policy().branch()))
+        });
+        let usable = found.ok().flatten().filter(|store| !store.is_private());
+        *engine.early_store.borrow_mut() = usable.map(Box::new);
+    }
 }
 
 /// Returns what a session knows about bytes that stay out of snapshots.

@@ -250,18 +250,23 @@ impl<'a> Preparer<'_, 'a> {
     /// Returns the reason why a path stays out: it is ignored or excluded now, and neither HEAD nor the index has it.
     /// An entry in a snapshot does not count.
     pub fn stays_out(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
-        if self.is_in_head(path)? {
-            return Ok(None);
-        }
-        let reason = if self.rules.ignores(path)? {
+        // Most paths are neither: then HEAD's trees are not read.
+        let ignored = self.rules.ignores(path);
+        let reason = if matches!(ignored, Ok(true)) {
             Reason::Ignored
         } else if is_secret(path) {
             Reason::Secret
         } else if self.limits.excluded.names(path) {
             Reason::Excluded
-        } else {
+        } else if ignored.is_ok() {
             return Ok(None);
+        } else {
+            Reason::Ignored
         };
+        if self.is_in_head(path)? {
+            return Ok(None);
+        }
+        ignored?;
         Ok(Some(reason).filter(|_| !self.is_in_index(path)))
     }
 
