@@ -48,9 +48,10 @@ impl Change<'_> {
         published: Option<Published>,
         prepared: &Prepared,
     ) -> Result<(), Error> {
-        if published.is_none() {
+        match &published {
             // The snapshot must not refer to files that a power failure may undo.
-            self.sync_names(state, prepared, None)?;
+            None => self.sync_names(state, prepared, None)?,
+            Some(published) => self.let_next_begin(published),
         }
         self.set_marks(state, marks);
         let (outcome, published) = match published {
@@ -63,12 +64,7 @@ impl Change<'_> {
         // Before the entry is closed: a later call that finds it open checks for the record.
         let audit = self.engine.begin_audit(state, &self.entry.tool, outcome.as_ref().err());
         match published {
-            Some(published) => {
-                if audit.is_some() && !published.is_private() {
-                    self.let_next_begin();
-                }
-                self.sync_names_and_audit(state, prepared, &published, audit)?;
-            }
+            Some(published) => self.sync_names_and_audit(state, prepared, &published, audit)?,
             None => {
                 self.engine.end_audit(state, audit);
             }
@@ -93,9 +89,10 @@ impl Change<'_> {
         outcome
     }
 
-    /// Lets the next change begin while this one is synced and closed, for which the lock of the steps is enough. What is
-    /// left to do for a change of other things than bytes needs the workspace's lock as well.
-    fn let_next_begin(&mut self) {
+    /// Lets the next change begin while this one is recorded, synced and closed, for which the lock of the steps is
+    /// enough. What is left to do for a change of other things than bytes, or in a private repository, needs the lock of
+    /// the workspace as well.
+    fn let_next_begin(&mut self, published: &Published) {
         let is_locked = matches!(&self.turn, Some(Turn::Now(steps)) if steps.is_held());
         let is_of_files = self.entry.steps.iter().all(|step| matches!(step, Step::Put { .. }));
         let updates_accounts = self.entry.seq.is_multiple_of(ACCOUNTS_EVERY);
@@ -103,6 +100,7 @@ impl Change<'_> {
             && is_of_files
             && self.entry.modes.is_empty()
             && !updates_accounts
+            && !published.is_private()
             && self.engine.policy().is_durable()
         {
             self.lock = None;
