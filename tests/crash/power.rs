@@ -81,7 +81,7 @@ impl Disk {
     }
 
     /// Lets the power fail, and restores it.
-    fn lose_power(&self, mode: &str) {
+    pub fn lose_power(&self, mode: &str) {
         let mounted = self.mounted.to_str().unwrap();
         assert!(succeeds("python3", &["-c", SHUT_DOWN, mounted, mode]), "no shutdown");
         // A mount namespace that another program created in the meantime holds the mount too: then the second mount is
@@ -185,7 +185,7 @@ fn acknowledged_change_survives_a_power_failure() {
 }
 
 /// Checks that no file is empty by accident, and that git finds no problem.
-fn must_be_whole(ws: &Workspace, what: &str) {
+pub fn must_be_whole(ws: &Workspace, what: &str) {
     let folders = [".git/objects", ".git/refs", &state("journal")].map(|name| ws.path(name));
     for file in folders.iter().filter(|folder| folder.is_dir()).flat_map(|folder| files_below(folder)) {
         let is_empty = std::fs::metadata(&file).unwrap().len() == 0;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -16,6 +17,7 @@ use crate::common::skip::can_trace;
 use crate::common::{Workspace, kill, state};
 use crate::inject::{is_thorough, traced_command};
 use crate::judge::{must_be_tidy, must_equal_tip};
+use crate::power::{Disk, must_be_whole};
 
 /// Longest wait for something that must happen.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -161,9 +163,10 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Returns a workspace in which two sessions have changed something.
-fn with_two_sessions() -> Workspace {
-    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n"), ("d/e.txt", "e\n")]);
+/// Returns a workspace in a folder in which two sessions have changed something.
+fn with_two_sessions(parent: &Path) -> Workspace {
+    let files = [("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n"), ("d/e.txt", "e\n")];
+    let ws = Workspace::within(parent, &files);
     for session in ["one", "two"] {
         ws.lbx(&["append", "c.txt", "--content", "more\n", "--session", session]).ok();
         ws.lbx(&["read", "b.txt", "--session", session]).ok();
@@ -173,18 +176,23 @@ fn with_two_sessions() -> Workspace {
 
 /// Change that is stopped in these tests.
 const FIRST: [&str; 6] = ["append", "a.txt", "--content", "first\n", "--session", "one"];
+/// Change of another file by another session.
+const SECOND: [&str; 8] =
+    ["edit", "b.txt", "--old-string", "b", "--new-string", "second", "--session", "two"];
 
 #[test]
 fn change_is_prepared_while_another_is_synced_and_follows_it() {
     if !can_trace() {
         return;
     }
-    let second = ["edit", "b.txt", "--old-string", "b", "--new-string", "second", "--session", "two"];
     for is_killed in [false, true] {
-        let ws = with_two_sessions();
+        let ws = with_two_sessions(&std::env::temp_dir());
         let first = Stopped::begin(&ws, &FIRST, "a.txt");
+        // A reading call takes it for a call that is running, though the workspace is free.
+        ws.lbx(&["read", "d/e.txt", "--session", "three"]).ok();
+        assert_eq!(entries(&ws, "change-").len(), 1);
         thread::scope(|scope| {
-            let running = scope.spawn(|| ws.lbx(&second).success());
+            let running = scope.spawn(|| ws.lbx(&SECOND).success());
             wait_until("the second change is prepared", || !entries(&ws, ".change-").is_empty());
             thread::sleep(WAIT_MIN);
             assert!(!running.is_finished(), "it follows a change that is not on disk");
@@ -226,7 +234,7 @@ fn change_that_may_depend_on_another_waits_until_that_is_closed() {
         &["move", "d", "f", "--session", "two"],
     ];
     for second in seconds {
-        let ws = with_two_sessions();
+        let ws = with_two_sessions(&std::env::temp_dir());
         let before = ws.tree();
         let first = Stopped::begin(&ws, &FIRST, "a.txt");
         thread::scope(|scope| {
@@ -241,5 +249,38 @@ fn change_that_may_depend_on_another_waits_until_that_is_closed() {
         assert!(text.starts_with("a\nfirst\n"), "{second:?}: {text}");
         must_equal_tip(&ws).unwrap();
         must_be_tidy(&ws).unwrap();
+    }
+}
+
+#[test]
+fn power_failure_while_one_change_is_synced_and_another_prepared_keeps_both_whole() {
+    let Some(disk) = Disk::new("ext4", 64).filter(|_| can_trace()) else { return };
+    for mode in ["2", "1"] {
+        let ws = with_two_sessions(&disk.mounted);
+        disk.sync();
+        let first = Stopped::begin(&ws, &FIRST, "a.txt");
+        let second = ws.call(&SECOND).spawn();
+        wait_until("the second change is prepared", || !entries(&ws, ".change-").is_empty());
+        thread::sleep(WAIT_MIN);
+        // It holds the workspace, and must not see the other's end.
+        kill(second.id());
+        let answer = second.wait_with_output().unwrap();
+        assert!(answer.stdout.is_empty(), "it was acknowledged before its first step");
+        first.kill();
+        disk.lose_power(mode);
+        ws.holds("b.txt", "b\n");
+        let _ = ws.lbx(&["read", "c.txt", "--session", "next"]).envelope();
+        let next = ws.lbx(&["append", "c.txt", "--content", "next\n", "--session", "next"]).success();
+        assert_eq!(next.get("warnings"), None, "mode {mode}");
+        ws.holds("b.txt", "b\n");
+        let text = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
+        assert!(["a\n", "a\nfirst\n"].contains(&&*text), "mode {mode}: {text}");
+        must_be_whole(&ws, mode);
+        must_equal_tip(&ws).unwrap();
+        must_be_tidy(&ws).unwrap();
+        let audit = ws.lbx(&["audit", "--verify", "--limit", "0"]).ok();
+        let applied = 3 + usize::from(text != "a\n");
+        assert_eq!((&audit["verified"], &audit["total"]), (&Value::from(true), &Value::from(applied)));
+        fs::remove_dir_all(&ws.outside).unwrap();
     }
 }

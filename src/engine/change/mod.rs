@@ -103,14 +103,17 @@ pub struct Change<'e> {
     protected_links: OnceCell<ProtectedLinks>,
 }
 
+/// Tools that change the bytes of files and look at the history of no other session: they begin while the change before
+/// is synced.
+const OF_FILES: [&str; 8] =
+    ["append", "apply_patch", "edit", "insert", "patch", "prepend", "section", "write"];
 /// Most files without old bytes that the journal names.
 const LOST_NAMED_MAX: usize = 100;
 impl Engine {
     /// Begins a change by the tool `tool`: takes the lock, and finishes changes of dead calls first.
     ///
     /// `named` lists all paths in the request, each with its field. They are checked before the lock is taken, so that
-    /// no caller waits only to get an error about a path. A change that names none may look at any history, so that it
-    /// begins when every earlier change is closed. A dry run takes no lock and changes nothing.
+    /// no caller waits only to get an error about a path. A dry run takes no lock and changes nothing.
     ///
     /// # Errors
     /// Returns `invalid_request` for an invalid path, `lock_timeout`, or the OS error if the state cannot be written.
@@ -122,7 +125,7 @@ impl Engine {
             let found = self.found.take();
             (found.map_or_else(|| State::find(&self.workspace), |state| Ok(Some(state)))?, None, None)
         } else {
-            let Locked { state, lock, turn } = self.lock_for(!named.is_empty())?;
+            let Locked { state, lock, turn } = self.lock_for(OF_FILES.contains(&tool))?;
             (Some(state), Some(lock), Some(turn))
         };
         let session = match &state {

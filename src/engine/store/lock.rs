@@ -277,4 +277,19 @@ mod tests {
         drop(take());
         assert_eq!(path.metadata().unwrap().modified().unwrap(), time);
     }
+
+    #[test]
+    fn folder_lock_excludes_others_until_it_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = File::open(folder.path()).unwrap();
+        let take = |patience| take_folder(opened.as_fd(), patience).unwrap();
+        let held = take(None).expect("nobody holds it");
+        assert!(take(None).is_none() && take(Some(Duration::from_millis(10))).is_none());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| take(Some(Duration::from_secs(60))));
+            drop(held);
+            assert!(waiting.join().unwrap().is_some());
+        });
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+    }
 }
