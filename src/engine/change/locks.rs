@@ -64,7 +64,7 @@ fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
     u64::try_from(changed).unwrap_or(0) < settled.as_secs()
 }
 
-/// Returns the only change that is not closed; `None` if there is none, or anything else to recover.
+/// Returns the change that is not closed; `None` unless there is one, and nothing else to recover.
 fn change_in_progress(state: &State) -> Result<Option<JournalEntry>, Error> {
     let Unfinished { mut entries, unpublished, newer, damaged, strays, .. } =
         journal::open_entries(state, None)?;
