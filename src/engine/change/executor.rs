@@ -20,6 +20,7 @@ use super::staging::{New, Original, Stage};
 use crate::engine::journal::progress::Observed;
 use crate::engine::journal::steps::{Folder, Location, Step, Thing, is_waiting};
 use crate::engine::journal::{Version, backup};
+use crate::engine::store::id::AccountLock;
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::fs::{self, FILE_BYTES_MAX, LastFolder, rename_new};
@@ -152,11 +153,44 @@ impl Executor<'_> {
         if matches!(staged, Location::State(_)) {
             // Its folder is open.
             let (from, old) = self.folder_of(staged)?;
-            return replace_in((from.as_fd(), old), (to, new), over);
+            return self.replace((from.as_fd(), old), (to, new), over, &mut folders.account);
         }
         let old = staged.path().name().ok_or(Errno::INVAL)?;
         let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
-        replace_in((from, old), (to, new), over)
+        self.replace((from, old), (to, new), over, &mut folders.account)
+    }
+
+    /// Renames a staged file to its target. To replace a file, exchanges the two and checks the old one: an editor may
+    /// have saved a file of its own there since the read. If so, exchanges them back.
+    fn replace(
+        &self,
+        (from, old): (BorrowedFd<'_>, &OsStr),
+        (to, new): (BorrowedFd<'_>, &OsStr),
+        over: Over<'_>,
+        account: &mut AccountLock,
+    ) -> Result<(), Errno> {
+        let Over::Read(read) = over else {
+            return rename_in(from, old, to, new, matches!(over, Over::Anything));
+        };
+        let looks = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        let is_read = |stat: Stat| looks(&stat) == looks(read);
+        match fs::exchange(from, old, to, new) {
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                // A rename does not show what it replaces, so two calls must not be between look and rename at once,
+                // through whichever root: two roots of one folder have no lock in common but that of the account.
+                account.take(self.workspace.lock_wait())?;
+                if !is_read(fs::stat_at(to, new)?) {
+                    return Err(OTHERS_FILE);
+                }
+                return rename_in(from, old, to, new, true);
+            }
+            exchanged => exchanged?,
+        }
+        if is_read(fs::stat_at(from, old)?) {
+            return fs::unlink_at(from, old, AtFlags::empty());
+        }
+        fs::exchange(from, old, to, new)?;
+        Err(OTHERS_FILE)
     }
 
     /// Removes staged bytes that are no longer needed.
@@ -414,13 +448,15 @@ impl Executor<'_> {
 /// Folders in which steps changed a name, if they are open.
 pub struct ChangedFolders(Option<Vec<OwnedFd>>);
 
-/// Folders of the last file that was put in place.
+/// Folders of the last file that was put in place, and the lock that it needed.
 #[derive(Default)]
 struct LastFolders {
     /// Folder of the staged file.
     staged: LastFolder<Location>,
     /// Folder of the target.
     target: LastFolder<Location>,
+    /// Lock for a file system that cannot exchange names.
+    account: AccountLock,
 }
 
 /// Stats of the files of a change when they were read, and the progress of the change.
@@ -458,29 +494,6 @@ pub fn changed_meanwhile(shown: &str) -> Error {
 /// Returns true for the error of [`changed_meanwhile`]: a retry may succeed at once.
 pub fn is_changed_meanwhile(error: &Error) -> bool {
     error.details().contains_key(DURING_CALL)
-}
-
-/// Renames a staged file to its target. To replace a file, exchanges the two and checks the old one: an editor may have
-/// saved a file of its own there since the read. If so, exchanges them back.
-fn replace_in(
-    (from, old): (BorrowedFd<'_>, &OsStr),
-    (to, new): (BorrowedFd<'_>, &OsStr),
-    over: Over<'_>,
-) -> Result<(), Errno> {
-    let Over::Read(read) = over else {
-        return rename_in(from, old, to, new, matches!(over, Over::Anything));
-    };
-    match fs::exchange(from, old, to, new) {
-        Err(Errno::INVAL | Errno::NOSYS) => return rename_in(from, old, to, new, true),
-        exchanged => exchanged?,
-    }
-    let came_out = fs::stat_at(from, old)?;
-    let looks = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-    if looks(&came_out) == looks(read) {
-        return fs::unlink_at(from, old, AtFlags::empty());
-    }
-    fs::exchange(from, old, to, new)?;
-    Err(OTHERS_FILE)
 }
 
 /// Renames to a name that must be free, unless the new file is to replace another (`over`).

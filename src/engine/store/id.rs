@@ -10,11 +10,12 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::lock::unique_name;
+use super::lock::{self, Lock, unique_name};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::platform;
@@ -214,6 +215,36 @@ fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
 /// Returns lbx's folder in the user's state folder.
 pub fn user_folder() -> Option<PathBuf> {
     Some(state_home()?.0.join(FOLDER))
+}
+
+/// Lock that all calls of this account share, whatever their workspaces: that of the id's file, which no command sees.
+/// Nothing is locked if the account keeps no such file, or on a file system without locks.
+#[derive(Debug, Default)]
+pub struct AccountLock {
+    /// True if it was taken.
+    is_taken: bool,
+    /// Lock; released on drop.
+    lock: Option<Lock>,
+}
+
+impl AccountLock {
+    /// Takes the lock, if this has not been done.
+    ///
+    /// # Errors
+    /// Returns `EAGAIN` if another call keeps it for longer than `patience`.
+    pub fn take(&mut self, patience: Duration) -> Result<(), Errno> {
+        let Some(path) = user_folder().filter(|_| !self.is_taken) else { return Ok(()) };
+        self.is_taken = true;
+        // On NFS, only a file that could be written can be locked.
+        let flags = fs::READ.union(OFlags::RDWR);
+        let open = || rustix::fs::openat(CWD, path.join(NAME), flags, Mode::empty());
+        let Ok(file) = rustix::io::retry_on_intr(open) else { return Ok(()) };
+        match lock::take_opened(file.into(), Some(patience)) {
+            Ok(None) => return Err(Errno::AGAIN),
+            outcome => self.lock = outcome.ok().flatten(),
+        }
+        Ok(())
+    }
 }
 
 /// Returns the files in that folder that change the behavior of lbx.

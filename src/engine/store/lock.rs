@@ -61,14 +61,21 @@ pub fn take(
     Err(Errno::AGAIN.into())
 }
 
-/// Takes an exclusive lock on a folder, which needs no file: at once, or after waiting for one holder no longer than
-/// `patience`. `None` if someone else keeps it.
+/// Takes an exclusive lock on a folder, which needs no file, as [`take_opened`] does.
 ///
 /// # Errors
 /// Returns the OS error; not every file system locks folders.
 pub fn take_folder(folder: BorrowedFd<'_>, patience: Option<Duration>) -> std::io::Result<Option<Lock>> {
     // A descriptor of its own, so that the lock lasts as long as the value.
-    let file = File::from(fs::open_at(folder, OsStr::new("."), fs::FOLDER)?);
+    take_opened(File::from(fs::open_at(folder, OsStr::new("."), fs::FOLDER)?), patience)
+}
+
+/// Takes the exclusive lock of an open file or folder, and leaves its times alone: at once, or after waiting for one
+/// holder no longer than `patience`. `None` if someone else keeps it.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn take_opened(file: File, patience: Option<Duration>) -> std::io::Result<Option<Lock>> {
     let is_free = is_taken(&file)?;
     if !is_free && patience.map_or(Ok(None), |patience| wait_for(&file, patience))?.is_none() {
         return Ok(None);
