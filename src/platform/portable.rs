@@ -57,7 +57,8 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<
 /// Opens a folder below another one, on the same mount.
 pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let opened = retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))?;
-    if mount_of(folder)? == mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
+    // On Linux a file system can be mounted twice, and its device alone would not tell.
+    if super::mount_of(folder)? == super::mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Returns `None`: no portable call rejects every link on the way.
