@@ -16,5 +16,6 @@ mod id;
 mod removal;
 mod repository;
 mod shipped;
+mod swaps;
 mod tampered;
 mod workspaces;
