@@ -15,8 +15,13 @@ use crate::common::{Answer, Workspace, state};
 
 /// Returns the workspace of the first release.
 fn first_release_workspace() -> Workspace {
+    workspace_of("0.1.0")
+}
+
+/// Returns the workspace of a release.
+fn workspace_of(version: &str) -> Workspace {
     let ws = Workspace::bare(&[]);
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/state-0.1.0");
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cases/state-{version}"));
     fs::create_dir(ws.path(".lbx")).unwrap();
     for (from, to) in [("files/.", "."), ("state", &state(""))] {
         let copied = Command::new("cp").arg("-r").arg(fixture.join(from)).arg(ws.path(to)).status().unwrap();
@@ -28,6 +33,20 @@ fn first_release_workspace() -> Workspace {
 /// Makes a call without a snapshot, so that the answer has no id that differs.
 fn call(ws: &Workspace, arguments: &[&str]) -> Answer {
     ws.call(arguments).arguments(&["--set", "snapshot.enabled=false"]).run()
+}
+
+/// A release without a kept state would be one that later versions need not read.
+#[test]
+fn state_of_every_release_is_kept_and_healthy() {
+    let changelog = include_str!("../../CHANGELOG.md");
+    let headings = changelog.lines().filter_map(|line| line.strip_prefix("## [")?.split_once(']'));
+    let releases: Vec<&str> =
+        headings.map(|(version, _)| version).filter(|version| *version != "Unreleased").collect();
+    assert!(releases.contains(&"0.1.0"), "{releases:?}");
+    for version in releases {
+        let doctor = call(&workspace_of(version), &["doctor"]).ok();
+        assert_eq!(doctor["healthy"], true, "{version}: {doctor}");
+    }
 }
 
 #[test]
