@@ -148,7 +148,7 @@ put() {
     make_folder "${2%/*}"
     [ ! -d "$prefix/$2" ] || fail "$prefix/$2 is a folder"
     staged=$prefix/${2%/*}/.lbx.$$
-    { dd if="$1" of="$staged" bs=4194304 status=none && chmod "$3" "$staged" && mv -f -- "$staged" "$prefix/$2"; } 2>"$scratch/said" || {
+    { dd if="$1" of="$staged" bs=4194304 && chmod "$3" "$staged" && mv -f -- "$staged" "$prefix/$2"; } 2>"$scratch/said" || {
         rm -f -- "$staged"
         cat "$scratch/said" >&2
         fail "cannot write $prefix/$2; choose a folder of yours with --prefix, such as \"\$HOME/.local\""
@@ -193,11 +193,21 @@ fi
 
 # --- the tools it needs ----------------------------------------------------------------------------
 
-[ "$(uname -s)" = Linux ] ||
-    fail "lbx runs on Linux only, not on $(uname -s). A Linux container, a virtual machine or WSL 2 can run it."
+system=$(uname -s)
+case $system in
+Linux | Darwin) ;;
+CYGWIN* | MINGW* | MSYS* | Windows*)
+    fail "lbx needs Linux or macOS. On Windows run it in WSL 2: 'wsl --install', then install lbx in it, and keep your projects on its disk."
+    ;;
+*) fail "lbx runs on Linux and macOS, not on $system. A Linux container or a virtual machine can run it." ;;
+esac
 
-# How to get the packages named for Debian, Fedora, Arch and Alpine, in this order.
+# How to get the packages named for Debian, Fedora, Arch, Alpine and macOS, in this order.
 how_to_get() {
+    if [ "$system" = Darwin ]; then
+        say "  $5"
+        return
+    fi
     say "  Debian, Ubuntu:  apt-get install $1"
     say "  Fedora:          dnf install $2"
     say "  Arch:            pacman -S $3"
@@ -219,7 +229,7 @@ check_build_tools() {
     if ! command -v cargo >/dev/null 2>&1; then
         missing=yes
         say "cargo is missing: Rust $rust_wanted or newer is needed. Install rustup and run 'rustup default stable', or:"
-        how_to_get "rustup && rustup default stable" "rustup" "rustup" "rustup"
+        how_to_get "rustup && rustup default stable" "rustup" "rustup" "rustup" "brew install rustup"
     else
         rust_found=$(cd "$here" && cargo --version | sed 's/^cargo \([0-9.]*\).*/\1/')
         if ! at_least "$rust_found" "$rust_wanted"; then
@@ -230,7 +240,7 @@ check_build_tools() {
     if ! command -v cc >/dev/null 2>&1; then
         missing=yes
         say "cc is missing: Rust needs a linker and the C library's headers."
-        how_to_get "gcc libc6-dev" "gcc glibc-static" "gcc" "build-base"
+        how_to_get "gcc libc6-dev" "gcc glibc-static" "gcc" "build-base" "xcode-select --install"
     fi
 }
 
@@ -241,6 +251,12 @@ order=-Clink-arg=-Wl,-T,.cargo/order.ld
 # Builds lbx. cargo says where it put the binary, whatever the environment or its configuration are.
 build() {
     say "Building lbx (a few minutes the first time) ..."
+    # `lbx --version` names the commit; + if files of it have been changed.
+    if [ -e "$here/.git" ] && commit=$(git -C "$here" rev-parse --short=12 HEAD 2>/dev/null); then
+        git -C "$here" diff --quiet HEAD || commit=$commit+
+        LBX_VERSION="$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/Cargo.toml" | head -n 1) ($commit)"
+        export LBX_VERSION
+    fi
     set -- --release --locked --bin lbx --message-format=json-render-diagnostics
     if echo 'fn main() {}' | (cd "$here" && rustc "$order" -o "$scratch/tried" -) >/dev/null 2>&1; then
         (cd "$here" && cargo rustc "$@" -- "$order") >"$scratch/messages" || {
@@ -261,7 +277,7 @@ fi
 if [ "$demo" = yes ] && ! command -v git >/dev/null 2>&1; then
     missing=yes
     say "git is missing: the demo shows with it what lbx has recorded."
-    how_to_get git git git git
+    how_to_get git git git git "xcode-select --install"
 fi
 [ "$missing" = no ] || fail "install what is missing and run this script again"
 [ -n "$binary" ] || build

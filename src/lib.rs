@@ -34,3 +34,9 @@ pub mod sha256;
 mod skip;
 pub mod text;
 pub mod tools;
+
+/// Version, with the commit that it was built from if `.ci/release` or `install.sh` built it.
+pub const VERSION: &str = match option_env!("LBX_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};

@@ -6,6 +6,7 @@ mod skip;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -55,6 +56,20 @@ impl Place {
         let output = self.run(&Path::new(PACKAGE).join("install.sh"), arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// Runs this package's script as if on another system.
+    fn install_on(&self, system: &str) -> Output {
+        let programs = self.folder.path().join("programs");
+        let uname = programs.join("uname");
+        fs::create_dir_all(&programs).unwrap();
+        fs::write(&uname, format!("#!/bin/sh\necho {system}\n")).unwrap();
+        fs::set_permissions(&uname, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        let script = Path::new(PACKAGE).join("install.sh");
+        let mut command = Command::new("sh");
+        command.arg(script).arg("--prefix").arg(&self.prefix).args(["--binary", LBX]);
+        command.env("PATH", path).output().unwrap()
     }
 
     /// Returns every path below the prefix.
@@ -121,6 +136,22 @@ fn uninstall_removes_everything_that_was_installed() {
     assert!(!place.prefix.exists(), "{:?}", place.paths());
     let prefix = place.prefix.to_str().unwrap();
     assert!(place.error(&["--prefix", prefix, "--uninstall"]).contains("nothing is installed"));
+}
+
+#[test]
+fn install_works_on_macos_and_names_wsl_on_windows() {
+    let place = Place::new();
+    for (system, wanted) in
+        [("MINGW64_NT-10.0-22631", "in WSL 2: 'wsl --install'"), ("Haiku", "not on Haiku")]
+    {
+        let output = place.install_on(system);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(wanted), "{error}");
+        assert!(!place.prefix.exists());
+    }
+    said(&place.install_on("Darwin"));
+    assert!(place.paths().contains("bin/lbx"));
 }
 
 #[test]

@@ -109,17 +109,11 @@ pub fn tree() -> Command {
     root.subcommands(tools).subcommand(batch()).subcommand(mcp())
 }
 
-/// Version, with the commit that it was built from if `.ci/release` built it.
-const VERSION: &str = match option_env!("LBX_VERSION") {
-    Some(version) => version,
-    None => env!("CARGO_PKG_VERSION"),
-};
-
 /// Returns the `lbx` command itself.
 fn root() -> Command {
     // The flags come first: the doc comment of their type must not replace the description of lbx.
     Options::augment_args(Command::new("lbx"))
-        .version(VERSION)
+        .version(crate::VERSION)
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
         .long_about(
             "The file tools that coding agents work with: gated, atomic, undoable, visible\n\nOnly a caller that \

@@ -104,7 +104,7 @@ fn versions() -> Finding {
     let system = rustix::system::uname();
     let (name, release) = (system.sysname().to_string_lossy(), system.release().to_string_lossy());
     let machine = system.machine().to_string_lossy();
-    Finding::ok("version", format!("lbx {} on {name} {release} ({machine})", env!("CARGO_PKG_VERSION")))
+    Finding::ok("version", format!("lbx {} on {name} {release} ({machine})", crate::VERSION))
 }
 
 /// Returns the path of the root, and a problem if it is not writable.
