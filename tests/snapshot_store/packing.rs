@@ -197,9 +197,9 @@ fn object_bytes(place: &Place) -> u64 {
         for entry in fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_dir() {
-                folders.push(entry.path())
+                folders.push(entry.path());
             } else {
-                bytes += entry.metadata().unwrap().len()
+                bytes += entry.metadata().unwrap().len();
             }
         }
     }
