@@ -199,9 +199,9 @@ fn change_is_prepared_while_another_is_synced_and_follows_it() {
             ws.holds("b.txt", "b\n");
             assert_eq!(entries(&ws, "change-").len(), 1);
             if is_killed {
-                first.kill()
+                first.kill();
             } else {
-                first.go_on()
+                first.go_on();
             }
             let answer = running.join().unwrap();
             assert_eq!(answer.get("warnings"), None);
