@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::limits::ERROR_TEXT_BYTES_MAX;
+
 pub(crate) use crate::message::text;
 pub use crate::message::{Message, Vocabulary};
 
@@ -145,23 +147,20 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Longest message, and longest path next to it, in bytes: the longest path that Linux opens.
-const TEXT_BYTES_MAX: usize = 4096;
-
 /// Returns a text of an error; if it is very long, only its start and its end. So an error is never longer than a shell
 /// shows, whatever the request holds.
 pub fn bounded(text: String) -> String {
-    if text.len() <= TEXT_BYTES_MAX {
+    if text.len() <= ERROR_TEXT_BYTES_MAX {
         return text;
     }
-    let start = text.floor_char_boundary(TEXT_BYTES_MAX / 2);
-    let end = text.ceil_char_boundary(text.len().saturating_sub(TEXT_BYTES_MAX / 4));
+    let start = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX / 2);
+    let end = text.ceil_char_boundary(text.len().saturating_sub(ERROR_TEXT_BYTES_MAX / 4));
     format!("{}…{}", text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default())
 }
 
 /// Returns the text, or its start and its end if it is very long.
 fn bounded_text(text: Message) -> Message {
-    if text.as_str().len() > TEXT_BYTES_MAX { bounded(text.into_plain()).into() } else { text }
+    if text.as_str().len() > ERROR_TEXT_BYTES_MAX { bounded(text.into_plain()).into() } else { text }
 }
 
 /// An error: kind, message, path and suggested action.

@@ -21,6 +21,7 @@ pub mod dialect;
 pub mod engine;
 pub mod envelope;
 pub mod error;
+pub mod limits;
 pub mod mcp;
 pub mod message;
 pub mod platform;

@@ -147,7 +147,10 @@ fn replaced(body: &[u8], places: &[Range<usize>], new: &[u8]) {
 fn tier(body: &[u8], old: &[u8], new: &[u8]) {
     let (flat, wanted) = (replace::Flat::of(body), replace::flat_needle(old, body));
     let Some(found) = flexible::find(&flat.text, &wanted, new, &(0..flat.text.len())) else { return };
-    assert!(!found.ranges.is_empty() && found.ranges.len() <= flexible::PLACES_MAX, "no place, or too many");
+    assert!(
+        !found.ranges.is_empty() && found.ranges.len() <= lbx::limits::FLEXIBLE_PLACES_MAX,
+        "no place, or too many"
+    );
     for place in &found.ranges {
         assert!(place.start <= place.end && place.end <= flat.text.len(), "a place outside the text");
         assert!(flat.original(place.end) <= body.len(), "a place outside the file");

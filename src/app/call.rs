@@ -10,6 +10,7 @@ use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
 use crate::error::without_panic;
 use crate::error::{Error, ErrorKind};
+use crate::limits::QUESTION_BYTES_MAX;
 use crate::request;
 use crate::text::checked::str_or_empty;
 use crate::text::escaped;
@@ -103,8 +104,6 @@ impl Call {
 /// Function that asks the person about a change, which the text describes; an error means no.
 pub type Ask<'a> = dyn Fn(&str) -> Result<(), Error> + Send + Sync + 'a;
 
-/// Bytes of a description that the person sees.
-const SHOWN_BYTES_MAX: usize = 16_000;
 /// Bytes of the end to show of a longer description.
 const END_BYTES: usize = 6_000;
 /// Largest response of a trial run, in bytes, so that its end can be shown.
@@ -233,10 +232,10 @@ fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
     let seen = |text: &str| text.split_inclusive('\n').map(escaped::visible_controls).collect::<String>();
     let change = seen(change);
     let why = request.get(WHY).and_then(Value::as_str).map(|why| format!("Why: {}\n\n", seen(why)));
-    let shown = if change.len() <= SHOWN_BYTES_MAX {
+    let shown = if change.len() <= QUESTION_BYTES_MAX {
         change
     } else {
-        let (start, end) = (SHOWN_BYTES_MAX - END_BYTES, change.len() - END_BYTES);
+        let (start, end) = (QUESTION_BYTES_MAX - END_BYTES, change.len() - END_BYTES);
         let start = (0..=start).rev().find(|at| change.is_char_boundary(*at)).unwrap_or(0);
         let end = (end..=change.len()).find(|at| change.is_char_boundary(*at)).unwrap_or(change.len());
         let left_out = plural(end - start, "byte");

@@ -17,6 +17,7 @@ use crate::engine::store::session::SessionId;
 use crate::engine::workspace::stat_cache::StatCache;
 use crate::engine::workspace::{Workspace, nearest_root};
 use crate::error::{Error, ErrorKind, Vocabulary};
+use crate::limits::CLIENT_DEPTH_MAX;
 use crate::platform::process::Process;
 use crate::request;
 use crate::sha256::Sha256;
@@ -370,8 +371,6 @@ const MARK: &str = "@parent";
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox"];
 /// Hexadecimal digits that identify a process.
 const DIGITS: usize = 8;
-/// Largest number of processes between a client and lbx.
-const DEPTH_MAX: usize = 16;
 
 /// Returns the session for a text: in `NAME@parent`, digits for the client's process replace the suffix.
 pub fn resolved(session: String) -> String {
@@ -390,7 +389,8 @@ pub fn is_of_client(session: &str) -> bool {
 fn client() -> (u32, String) {
     let parent = std::os::unix::process::parent_id();
     let above = std::iter::successors(Process::of(parent), |process| Process::of(process.parent));
-    let mut programs = above.take(DEPTH_MAX).filter(|process| !SHELLS.contains(&process.name.as_str()));
+    let mut programs =
+        above.take(CLIENT_DEPTH_MAX).filter(|process| !SHELLS.contains(&process.name.as_str()));
     programs.next().map_or_else(
         || (parent, Process::of(parent).map(|process| process.start).unwrap_or_default()),
         |process| (process.id, process.start),

@@ -20,6 +20,7 @@ use crate::engine::store::sandboxes::{self, Container, Sandbox};
 use crate::engine::workspace::programs;
 use crate::envelope::{self, Frame};
 use crate::error::{Error, ErrorKind};
+use crate::limits::{ARGUMENT_BYTES_MAX, REMOTE_END_TIME_MAX};
 use crate::tools::bash::Bash;
 use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
@@ -29,10 +30,6 @@ const OF_THIS_SIDE: &str = "--sandbox";
 const SET: &str = "--set";
 /// Time between two checks for cancellation.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest time that a cancelled call in a container has to end by itself.
-const END_TIME_MAX: Duration = Duration::from_secs(5);
-/// Largest request that is passed as an argument, in bytes.
-const INLINE_BYTES_MAX: usize = 100_000;
 /// Smallest exit status that does not come from lbx: 125 to 127 come from container engines, larger ones from signals.
 const ENGINE_STATUS_MIN: i32 = 125;
 /// Arguments that make a tool read its request from stdin.
@@ -187,7 +184,7 @@ impl Remote {
         control: &Control,
     ) -> Result<(Option<i32>, Vec<u8>, String), Error> {
         let text = request.to_string();
-        let is_tied = tool.name == Bash::NAME && text.len() <= INLINE_BYTES_MAX;
+        let is_tied = tool.name == Bash::NAME && text.len() <= ARGUMENT_BYTES_MAX;
         let words = self.words_of(tool, &text, options, is_tied);
         let unreachable = |source: std::io::Error| self.unreachable(&source.to_string());
         let mut command = container::command(&self.container, &words).map_err(unreachable)?;
@@ -252,7 +249,7 @@ fn ended(
         if control.should_stop() {
             // This ends a tied call; any other call ends with its client.
             if stdin.take().is_some() {
-                let _ = done.recv_timeout(END_TIME_MAX);
+                let _ = done.recv_timeout(REMOTE_END_TIME_MAX);
             }
             let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
             if let Some(pid) = pid {

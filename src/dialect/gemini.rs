@@ -16,6 +16,7 @@ use super::client::{
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
+use crate::limits::MANY_FILES_MAX;
 use crate::search::globs;
 use crate::text::escaped;
 use crate::tools::{edit, glob, grep, ls, read, write};
@@ -73,8 +74,6 @@ pub const GEMINI: Dialect = Dialect {
 
 /// Default number of matches that `grep_search` returns.
 const MATCHES_MAX: u64 = 100;
-/// Largest number of files that `read_many_files` reads.
-const FILES_MAX: usize = 100;
 /// Smallest number of bytes to show of each of these files.
 const FILE_BYTES_MIN: usize = 1024;
 /// Divisor of the content size to estimate the bytes that escapes add to a native response.
@@ -201,7 +200,7 @@ fn read_many_files(lbx: &mut LbxClient<'_>, request: ReadManyRequest) -> Result<
 fn with_room<'p>(lbx: &LbxClient<'_>, paths: &'p [String]) -> Result<(&'p [String], usize), Error> {
     let bytes_max = lbx.max_bytes()?;
     let (mut count, mut shown_bytes, mut headings, mut said) = (0, 0, 0, 0);
-    for path in paths.iter().take(FILES_MAX) {
+    for path in paths.iter().take(MANY_FILES_MAX) {
         // The call itself reports files that cannot be read.
         let size = lbx.size_of(path).ok().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
         let heading = path.len() + HEADING_BYTES;

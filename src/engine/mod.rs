@@ -31,6 +31,7 @@ use workspace::{Workspace, fs};
 
 use crate::control::Control;
 use crate::error::{Error, ErrorKind, Message, Vocabulary};
+use crate::limits::AUDIT_PATHS_MAX;
 use crate::sha256::Sha256;
 
 /// One call's view of a workspace: synchronous, cancellable, silent.
@@ -305,7 +306,7 @@ impl Engine {
         {
             files.push(AuditFile { path: path.to_owned(), old_sha256: None, new_sha256: None });
         }
-        files.truncate(audit::PATHS_MAX);
+        files.truncate(AUDIT_PATHS_MAX);
         let now = jiff::Timestamp::now();
         Some(audit::AuditRecord {
             time: audit::time_text(now),

@@ -22,6 +22,7 @@ use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind, without_panic};
+use crate::limits::RESULT_TEXT_BYTES_MAX;
 use crate::request;
 use crate::text::escaped;
 use crate::tools::read::Read;
@@ -30,8 +31,6 @@ use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 /// Largest payload in bytes, also for requests that want more. A structured result holds its payload twice, once
 /// escaped twice; with this limit, source code still fits into a message.
 const STRUCTURED_BYTES_MAX: u64 = 1_700_000;
-/// Largest payload of a text result, in bytes.
-const TEXT_BYTES_MAX: u64 = 3_400_000;
 
 /// Time between two notifications of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -170,7 +169,7 @@ fn bound_payload(request: &mut Value, results: Results) {
     let wants_image = request.get("binary").is_some_and(|form| !form.is_null());
     let most = match results {
         Results::Json if !wants_image => STRUCTURED_BYTES_MAX,
-        Results::Json | Results::Text => TEXT_BYTES_MAX,
+        Results::Json | Results::Text => RESULT_TEXT_BYTES_MAX,
     };
     for (name, value) in request.as_object_mut().into_iter().flatten() {
         let asked = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());

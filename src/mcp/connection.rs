@@ -18,10 +18,9 @@ use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Ref
 use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
 use crate::control::Control;
 use crate::error::without_panic;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::platform::HANGUP;
 
-/// Largest message from the client, in bytes: fits 10 MB of text even if most of it is escaped.
-const LINE_BYTES_MAX: usize = 64 << 20;
 /// Bytes per read of stdin: the size of a pipe.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of messages that the client has not read: beyond it, no further call begins, and no message is read.
@@ -247,7 +246,7 @@ pub fn serve<S: Service>(service: Arc<S>, calls_max: usize) -> io::Result<()> {
     let (reader, writer) = (Arc::clone(&serving), Arc::clone(&serving));
     let stdin = Stream::of(io::stdin())?;
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
-        reader.read(Lines::new(BufReader::with_capacity(BUFFER_BYTES, stdin), LINE_BYTES_MAX));
+        reader.read(Lines::new(BufReader::with_capacity(BUFFER_BYTES, stdin), MESSAGE_BYTES_MAX));
         reader.connection.close();
     })?;
     let stdout = Stream::of(io::stdout())?;
@@ -325,7 +324,7 @@ impl<S: Service> Serving<S> {
                 Line::Whole(line) if line.trim_ascii().is_empty() => continue,
                 Line::Whole(line) => (message::parse(&line), line.len()),
                 Line::TooLong(id) => {
-                    (Err(Refusal::new(id, format!("the message has more than {LINE_BYTES_MAX} bytes"))), 0)
+                    (Err(Refusal::new(id, format!("the message has more than {MESSAGE_BYTES_MAX} bytes"))), 0)
                 }
                 Line::End => break,
             };

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RESULT_BYTES_MAX, RpcError};
 use crate::dialect::client::LbxClient;
 use crate::error::{Error, ErrorKind};
+use crate::limits::RESOURCE_BYTES_MAX;
 use crate::request::quoted;
 use crate::tools::{diff, log, ls, read, session};
 
@@ -25,8 +26,6 @@ const FILE: &str = "lbx://file/";
 const SNAPSHOT: &str = "lbx://snapshot/";
 /// MIME type of a text.
 const TEXT: &str = "text/plain";
-/// Largest file, in bytes: twice that, escaped, still fits a message.
-const FILE_BYTES_MAX: usize = 1_700_000;
 
 /// Returns the resources without arguments.
 pub fn resources() -> Value {
@@ -81,7 +80,7 @@ pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<Value, RpcError> {
 
 /// Reads a file of the workspace.
 fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<Value, Error> {
-    let read = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": FILE_BYTES_MAX }));
+    let read = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": RESOURCE_BYTES_MAX }));
     match read {
         Ok(data) if data.get("truncated") == Some(&Value::Bool(true)) => Err(too_large(name)),
         Ok(data) => {
@@ -105,7 +104,7 @@ fn in_snapshot(lbx: &mut LbxClient<'_>, name: &str, rest: &str) -> Result<Value,
     let (id, path) = rest.split_once('/').ok_or_else(missing)?;
     let (id, path) = (decoded(id), decoded(path));
     let bytes = lbx.file_in_snapshot(&id, Path::new(&path))?;
-    if bytes.len() > FILE_BYTES_MAX {
+    if bytes.len() > RESOURCE_BYTES_MAX {
         return Err(too_large(name));
     }
     Ok(match String::from_utf8(bytes) {

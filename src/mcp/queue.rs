@@ -18,11 +18,10 @@ use serde_json::{Map, Value};
 
 use super::message::{Id, Request};
 use crate::control::Control;
+use crate::limits::QUEUED_CALLS_MAX;
 
 /// Total bytes of the running calls' messages. A single call may have more.
 const RUNNING_BYTES_MAX: usize = 32 << 20;
-/// Largest number of calls queued behind these.
-const HELD_MAX: usize = 64;
 /// Total bytes of their messages.
 const HELD_BYTES_MAX: usize = 8 << 20;
 /// Largest number of messages in a batch.
@@ -111,7 +110,7 @@ impl Queue {
     /// Returns true if another message may be read.
     pub fn has_room(&self) -> bool {
         let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
-        self.held.len() < HELD_MAX && bytes < HELD_BYTES_MAX
+        self.held.len() < QUEUED_CALLS_MAX && bytes < HELD_BYTES_MAX
     }
 
     /// Returns true if calls are queued.

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::control::Progress;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
+use crate::limits::SEARCH_THREADS_MAX;
 use crate::platform::other_cpu::OtherCpu;
 use crate::search::collect::{Gathered, MatchDetail};
 use crate::search::entry::{SearchWarnings, WalkEntry};
@@ -209,8 +210,6 @@ impl Running<'_, '_> {
 
 /// Most finished batches that wait for an earlier one.
 const AHEAD_MAX: usize = 64;
-/// Most threads: one thread feeds them all, so more do not help.
-const THREADS_MAX: usize = 12;
 /// Batches that the calling thread does before it starts others.
 const ALONE_BATCHES: u64 = 1;
 
@@ -242,7 +241,7 @@ pub fn run_in_order<W: Work>(
     commit: impl FnMut(W::Done) -> bool + Send,
 ) {
     let line = Line::new(Box::new(feed), Box::new(commit));
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(SEARCH_THREADS_MAX);
     let mut scratch = work.scratch();
     let mut alone = 0;
     while alone < ALONE_BATCHES || threads == 1 {

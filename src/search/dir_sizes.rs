@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::limits::SORTED_ENTRIES_MAX;
 use crate::search::entry::WalkEntry;
 use crate::search::walk::Walk;
 
@@ -145,9 +146,6 @@ impl Sums {
     }
 }
 
-/// Most entries that can be sorted: about 100 MB of paths.
-const ENTRIES_MAX: usize = 1_000_000;
-
 /// Sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -160,7 +158,7 @@ pub enum Order {
 /// Returns the first entries that `walk` finds, in this order, each with its `T`; ties are sorted by path.
 ///
 /// # Errors
-/// Returns `too_large` for more than [`ENTRIES_MAX`] entries.
+/// Returns `too_large` for more than [`SORTED_ENTRIES_MAX`] entries.
 pub fn first_in_order<T>(
     walk: &mut Walk<'_>,
     order: Order,
@@ -168,10 +166,10 @@ pub fn first_in_order<T>(
 ) -> Result<Vec<(WorkspacePath, T)>, Error> {
     let mut entries = Vec::new();
     for found in walk {
-        if entries.len() >= ENTRIES_MAX {
+        if entries.len() >= SORTED_ENTRIES_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("more than {ENTRIES_MAX} entries to be sorted"),
+                format!("more than {SORTED_ENTRIES_MAX} entries to be sorted"),
             )
             .suggest("Narrow the path or the pattern. Sorted by path (`sort`) there may be any number."));
         }

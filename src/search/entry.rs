@@ -15,6 +15,7 @@ use crate::control::Control;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::limits::LISTED_ENTRIES_MAX;
 
 /// An opened folder of the walk.
 #[derive(Debug)]
@@ -109,9 +110,6 @@ pub struct SkippedEntry {
     pub in_state: bool,
 }
 
-/// Most skipped entries that are listed.
-const LISTED_MAX: usize = 5_000;
-
 /// Entries that the walk skipped.
 #[derive(Debug, Default)]
 pub struct LeftOut {
@@ -130,7 +128,7 @@ impl LeftOut {
             Why::Ignored => self.ignored += 1,
             Why::Hidden => self.hidden += 1,
         }
-        if self.listed.len() < LISTED_MAX {
+        if self.listed.len() < LISTED_ENTRIES_MAX {
             self.listed.push(entry());
         }
     }

@@ -13,14 +13,13 @@ use rustix::fs::Stat;
 use crate::control::Control;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
+use crate::limits::SEARCH_LINE_BYTES_MAX;
 use crate::search::collect::{Collector, Gathered, LinesLeft, Style};
 use crate::search::page::Window;
 use crate::sha256::{Hasher, Sha256};
 
 /// Size up to which files are read at once; equals the searcher's own buffer, so that the same files count as binary.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Longest line, or file in a multi-line search, in bytes.
-const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Settings for searching a file.
 #[derive(Debug, Clone)]
@@ -102,7 +101,7 @@ impl<'m> FileSearcher<'m> {
     /// Searches an opened file; `None` if it is not a regular file.
     ///
     /// # Errors
-    /// Returns the OS error, or an error for a line of more than [`LINE_BYTES_MAX`] bytes.
+    /// Returns the OS error, or an error for a line of more than [`SEARCH_LINE_BYTES_MAX`] bytes.
     pub fn search(
         &mut self,
         fd: OwnedFd,
@@ -152,7 +151,7 @@ fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
         .multi_line(manner.multiline)
         .before_context(manner.before)
         .after_context(manner.after)
-        .heap_limit(Some(LINE_BYTES_MAX))
+        .heap_limit(Some(SEARCH_LINE_BYTES_MAX))
         .max_matches(manner.per_file_max.filter(|_| manner.counted_by_us().is_none()))
         .binary_detection(binary)
         .build()

@@ -13,6 +13,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::limits::SEARCH_PATHS_MAX;
 use crate::search::entry::Root;
 use crate::text::plural::plural;
 use crate::text::similarity;
@@ -279,9 +280,6 @@ fn fault_of(glob: &str) -> Option<usize> {
     open_class.or(open_braces.first().copied()).or(escaped).map(|index| index + 1)
 }
 
-/// Most paths in one request.
-const PATHS_MAX: usize = 10_000;
-
 /// Suggested action for a glob that was given as a path.
 const GLOB_AS_PATH: &str =
     "A path has no wildcards: give the folder as `path` and the glob as `include` or `pattern`.";
@@ -302,8 +300,11 @@ pub enum Beginning {
 /// # Errors
 /// Returns `not_found` with similar names, `outside_workspace`, or an error for a path of the wrong type.
 pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> Result<Vec<Root>, Error> {
-    if paths.len() > PATHS_MAX {
-        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", plural(paths.len(), "path"))));
+    if paths.len() > SEARCH_PATHS_MAX {
+        return Err(Error::invalid(format!(
+            "{}; the limit is {SEARCH_PATHS_MAX}",
+            plural(paths.len(), "path")
+        )));
     }
     if paths.is_empty() {
         return Ok(vec![root(workspace, Path::new("."), beginning)?]);

@@ -20,7 +20,7 @@ use crate::engine::workspace::git_files::{GIT_LINK_BYTES_MAX, git_folder, open_f
 use crate::search::entry::{RuleFiles, SearchWarnings};
 
 /// Largest rule file, in bytes; larger ones are not used.
-const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+const SEARCH_RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// Most patterns for one folder, including those of the folders above: about 4 kB and 15 µs each. A file with more is
 /// not used.
 const PATTERNS_MAX: usize = 10_000;
@@ -198,7 +198,7 @@ impl RuleFolder<'_> {
     ///
     /// As in git, a rule file that is a symlink does not count.
     fn load(&self, name: &str, patterns: &mut usize, notes: &mut SearchWarnings) -> Gitignore {
-        let text = read_regular(self.folder, Path::new(name), RULE_FILE_BYTES_MAX);
+        let text = read_regular(self.folder, Path::new(name), SEARCH_RULES_BYTES_MAX);
         self.compile(text, name, patterns, notes)
     }
 
@@ -257,5 +257,5 @@ fn read_exclude(place: &RuleFolder<'_>) -> Result<Option<Vec<u8>>, Errno> {
         Ok(Some(common)) => open_folder(git.as_fd(), Path::new(OsStr::from_bytes(common.trim_ascii())))?,
         _ => git,
     };
-    read_regular(common.as_fd(), Path::new("info/exclude"), RULE_FILE_BYTES_MAX)
+    read_regular(common.as_fd(), Path::new("info/exclude"), SEARCH_RULES_BYTES_MAX)
 }

@@ -14,12 +14,10 @@ use ignore::overrides::Override;
 use ignore::types::Types;
 
 use crate::engine::workspace::git_files;
+use crate::limits::WALK_DEPTH_MAX;
 use crate::search::entry::{Kind, SearchWarnings};
 use crate::search::globs::PathGlob;
 use crate::search::rules::{Rules, Verdict};
-
-/// Most levels below a path that are entered.
-const DEPTH_MAX: usize = 20_000;
 
 /// Entries that a search selects.
 #[derive(Debug, Clone)]
@@ -113,7 +111,7 @@ impl Selection {
 
     /// Returns true if the subfolders of a folder `depth` levels below the walked path are entered.
     pub fn goes_below(&self, depth: usize) -> bool {
-        depth < self.depth.map_or(DEPTH_MAX, |levels| levels.saturating_sub(1))
+        depth < self.depth.map_or(WALK_DEPTH_MAX, |levels| levels.saturating_sub(1))
     }
 
     /// Returns false if the glob matches neither this path, relative to the root of the walk, nor anything below it.

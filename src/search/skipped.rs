@@ -5,15 +5,11 @@
 
 use crate::control::Control;
 use crate::engine::workspace::{Workspace, fs};
+use crate::limits::{SKIPPED_ENTRIES_MAX, SKIPPED_FILE_BYTES_MAX};
 use crate::search::entry::{LeftOut, Root, WalkEntry, Why};
 use crate::search::selection::Selection;
 use crate::search::walk::Walk;
 use crate::text::plural::plural;
-
-/// Most entries of the second walk.
-const ENTRIES_MAX: u64 = 5_000;
-/// Largest file that it searches, in bytes.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A search that found nothing.
 pub struct Empty<'w> {
@@ -68,7 +64,7 @@ impl Empty<'_> {
     ) -> Explained {
         let skipped = self.left_out.listed.iter().filter(|entry| entry.why == why).rev().cloned().collect();
         let (selection, control) = (self.selection.clone(), self.control.clone());
-        let mut walk = Walk::of_skipped(self.workspace, skipped, selection, control, ENTRIES_MAX);
+        let mut walk = Walk::of_skipped(self.workspace, skipped, selection, control, SKIPPED_ENTRIES_MAX);
         let mut is_whole = self.left_out.is_listed_whole();
         let mut looked_at = std::iter::from_fn(|| {
             if self.control.should_stop() {
@@ -95,5 +91,5 @@ enum Explained {
 
 /// Returns true if a file is small enough for the second search.
 pub fn is_small(found: &WalkEntry) -> bool {
-    found.stat().is_ok_and(|stat| fs::size_of(&stat) <= FILE_BYTES_MAX)
+    found.stat().is_ok_and(|stat| fs::size_of(&stat) <= SKIPPED_FILE_BYTES_MAX)
 }

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use similar::{DiffOp, DiffTag, group_diff_ops};
 
+use crate::limits::{DIFFED_BYTES_MAX, DIFFED_LINES_MAX};
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::slice_or_empty;
-use crate::text::line_diff::LINES_MAX;
 use crate::text::patch::binary;
 use crate::text::{escaped, line_diff, lines};
 
@@ -32,7 +32,7 @@ pub struct Counts {
 pub fn counts(old: &[u8], new: &[u8]) -> Counts {
     let (old, new) = middle(old, new);
     let (old_lines, new_lines) = (lines::count(old), lines::count(new));
-    if old_lines + new_lines > LINES_MAX as u64 {
+    if old_lines + new_lines > DIFFED_LINES_MAX as u64 {
         return Counts { added: new_lines, removed: old_lines };
     }
     let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines::all(old), lines::all(new));
@@ -64,7 +64,7 @@ fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 /// reading only.
 pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max: usize) -> String {
     let mut text = format!("--- {}\n+++ {}\n", escaped::name(old_name), escaped::name(new_name));
-    if [old, new].iter().map(|side| lines::count(side)).sum::<u64>() > 2 * LINES_MAX as u64 {
+    if [old, new].iter().map(|side| lines::count(side)).sum::<u64>() > 2 * DIFFED_LINES_MAX as u64 {
         text.push_str("... too many lines for a diff\n");
         return text;
     }
@@ -154,8 +154,6 @@ impl Bounded {
 const ID_DIGITS: usize = 10;
 /// A NUL within this many bytes makes a file binary, as in git.
 const BINARY_PROBE_BYTES: usize = 8000;
-/// Largest file whose lines are compared, in bytes.
-const BYTES_MAX: usize = 16 << 20;
 
 /// A file on one side of a diff.
 #[derive(Debug, Clone, Copy)]
@@ -196,7 +194,7 @@ impl FileDiff<'_> {
     /// Adds the diff of this file to `out`.
     pub fn write(&self, out: &mut Vec<u8>) -> Amount {
         let (old, new) = (bytes_of(self.old), bytes_of(self.new));
-        let is_large = old.len().max(new.len()) > BYTES_MAX;
+        let is_large = old.len().max(new.len()) > DIFFED_BYTES_MAX;
         let is_text = old == new || !(is_large || is_binary(old) || is_binary(new));
         // Git accepts binary content only with complete ids.
         let header = self.header(if self.binary && !is_text { usize::MAX } else { ID_DIGITS });
@@ -290,7 +288,7 @@ fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
 
 /// Returns true if a diff of two contents has hunks, and not only a note that they differ.
 pub fn has_hunks(old: &[u8], new: &[u8]) -> bool {
-    old.len().max(new.len()) <= BYTES_MAX && !is_binary(old) && !is_binary(new)
+    old.len().max(new.len()) <= DIFFED_BYTES_MAX && !is_binary(old) && !is_binary(new)
 }
 
 /// Returns `new` without the change of one hunk, given by its number in the diff from `old`, from 1.

@@ -7,11 +7,10 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::checked::{slice_or_empty, str_or_empty};
+use crate::limits::JSONC_DEPTH_MAX;
 
 /// Blanks of JSON (RFC 8259, section 2); any other blank belongs to the text next to it.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
-/// Deepest nesting that is read.
-const DEPTH_MAX: usize = 128;
 
 /// Reason why a text could not be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -392,7 +391,7 @@ impl Scanner<'_> {
         if self.peek() != Some(open) {
             return Err(self.fault(&format!("{what} was expected")));
         }
-        if depth > DEPTH_MAX {
+        if depth > JSONC_DEPTH_MAX {
             return Err(self.fault("the nesting is too deep"));
         }
         let start = self.at;

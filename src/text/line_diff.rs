@@ -11,10 +11,9 @@ use std::ops::Range;
 use similar::DiffOp;
 use similar::algorithms::{Capture, Compact, DiffHook, Replace, myers};
 
+use crate::limits::DIFFED_LINES_MAX;
 use crate::text::checked::slice_or_empty;
 
-/// Lines of two texts that are compared; beyond this, all between the common ends counts as replaced.
-pub const LINES_MAX: usize = 1 << 20;
 /// Lines of a block that are compared though no line cuts it. Beyond this, the block counts as replaced: two texts of
 /// 400,000 random lines of two kinds would take two seconds.
 const BLOCK_LINES_MAX: usize = 1 << 18;
@@ -40,7 +39,7 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     let new_middle = slice_or_empty(new_rest, ..new_rest.len() - tail);
     let mut found = Found { ops: Replace::new(Capture::new()), old: 0, new: 0 };
     found.keep(head);
-    let mut is_coarse = old_middle.len() + new_middle.len() > LINES_MAX;
+    let mut is_coarse = old_middle.len() + new_middle.len() > DIFFED_LINES_MAX;
     if is_coarse || old_middle.is_empty() || new_middle.is_empty() {
         found.replace(old_middle.len(), new_middle.len());
     } else {
@@ -314,7 +313,7 @@ mod tests {
 
     #[test]
     fn oversized_diff_is_coarse() {
-        let old = vec![&b"a"[..]; LINES_MAX];
+        let old = vec![&b"a"[..]; DIFFED_LINES_MAX];
         let mut new = old.clone();
         new.insert(3, b"b");
         new.push(b"c");

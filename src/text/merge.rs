@@ -5,6 +5,7 @@ use std::ops::Range;
 use similar::DiffOp;
 
 use crate::error::{Error, ErrorKind};
+use crate::limits::DIFFED_LINES_MAX;
 use crate::text::checked::{Fault, items};
 use crate::text::{line_diff, lines};
 
@@ -160,8 +161,7 @@ fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
 /// # Errors
 /// Fails with a [`Conflict`] if the changes touch, or if the texts are too large.
 pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<u8>, Conflict> {
-    if [base, one, other].iter().map(|text| lines::count(text)).sum::<u64>() > 2 * line_diff::LINES_MAX as u64
-    {
+    if [base, one, other].iter().map(|text| lines::count(text)).sum::<u64>() > 2 * DIFFED_LINES_MAX as u64 {
         return Err(Conflict::TooMuch);
     }
     let texts = Texts::of(base, one, other);

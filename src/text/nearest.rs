@@ -9,12 +9,11 @@ use std::ops::Range;
 
 use similar::{DiffOp, group_diff_ops};
 
+use crate::limits::{BYTE_PAIRS_MAX, NEAREST_STARTS_MAX};
 use crate::text::checked::{slice_or_empty, str_or_empty};
 use crate::text::lines::common_start;
 use crate::text::{escaped, line_diff, lines, omission, similarity};
 
-/// Pairs of bytes in the candidates that are compared by characters; the first candidate is always compared.
-const PAIRS_MAX: usize = 100_000_000;
 /// Lines of a region that are compared by characters.
 const REGION_LINES_MAX: usize = 30;
 /// Lines by which a region may begin or end before or after the expected place.
@@ -116,8 +115,6 @@ const VOTES_MAX: usize = 500_000;
 const WEIGHT: usize = 1 << 20;
 /// Number of the longest lines of the old text whose most similar lines are searched.
 const LONGEST_LINES: usize = 3;
-/// Places with equal votes that are compared by characters.
-const STARTS_MAX: usize = 50;
 /// Minimum similarity of a region that is shown, 0 to 1.
 const RATIO_MIN: f32 = 0.5;
 
@@ -135,7 +132,7 @@ pub(super) fn best_start(file: &[&[u8]], wanted: &[&[u8]], around: usize) -> Opt
         return Some(*only);
     }
     let wanted_text = visible_lines(slice_or_empty(wanted, ..wanted.len().min(REGION_LINES_MAX)));
-    let mut left = PAIRS_MAX;
+    let mut left = BYTE_PAIRS_MAX;
     let alike = |(number, start): (usize, usize)| {
         let end = (start + wanted.len().min(REGION_LINES_MAX)).min(file.len());
         let there = visible_lines(slice_or_empty(file, start..end));
@@ -233,7 +230,7 @@ fn heaviest(votes: &[(usize, Votes)], slack: usize, around: usize) -> Vec<usize>
     pooled.sort_unstable_by_key(|&(sum, own, start)| {
         (std::cmp::Reverse((sum, own)), start.abs_diff(around), start)
     });
-    pooled.truncate(STARTS_MAX);
+    pooled.truncate(NEAREST_STARTS_MAX);
     pooled.into_iter().map(|(.., start)| start).collect()
 }
 
@@ -412,7 +409,7 @@ pub(super) fn elided(body: &[u8], wanted: &[u8], file: &[&[u8]]) -> Option<Range
 /// Lines of a difference that are shown.
 const LINES_SHOWN_MAX: usize = 12;
 /// Bytes of a line that are read to show its first characters.
-const LINE_BYTES_MAX: usize = 8 * LINE_CHARACTERS_MAX;
+const NEAREST_LINE_BYTES_MAX: usize = 8 * LINE_CHARACTERS_MAX;
 
 /// Returns the first characters of a line, to compare them.
 pub(super) fn text_of(line: &[u8]) -> String {
@@ -421,7 +418,7 @@ pub(super) fn text_of(line: &[u8]) -> String {
 
 /// Returns as much of a line as is shown at most.
 pub(super) fn shortened(line: &[u8]) -> &[u8] {
-    line.get(..LINE_BYTES_MAX).unwrap_or(line)
+    line.get(..NEAREST_LINE_BYTES_MAX).unwrap_or(line)
 }
 
 /// Returns lines as a reader sees them, one after the other.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::checked::slice_or_empty;
 use super::line_diff;
 use super::lines::{self, Common};
+use crate::limits::DIFFED_LINES_MAX;
 
 /// Lines that a change replaced: `old_lines` lines from `first` on, counted from 1, became `new_lines` lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub fn compared(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
     if old_lines == 0 && new_lines == 0 {
         return Vec::new();
     }
-    let is_much = old_lines.saturating_add(new_lines) > line_diff::LINES_MAX as u64;
+    let is_much = old_lines.saturating_add(new_lines) > DIFFED_LINES_MAX as u64;
     if old_lines == 0 || new_lines == 0 || is_much {
         return vec![all];
     }

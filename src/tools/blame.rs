@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,13 +19,10 @@ use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::limits::{BLAME_TIME_MAX, BLAMED_BYTES_MAX};
 use crate::text::content::looks_binary;
 use crate::text::{escaped, lines};
 
-/// Largest file that is traced, in bytes.
-const BYTES_MAX: u64 = 16 << 20;
-/// Time limit of the trace.
-const TIME_MAX: Duration = Duration::from_secs(20);
 /// Bytes of a range in the response, besides its texts.
 const RANGE_BYTES: usize = 120;
 /// Number of digits of an ID in the text form.
@@ -166,11 +163,11 @@ impl Tool for Blame {
         let shown = place.shown().to_owned();
         let (file, stat) = engine.workspace.open_file(&place)?;
         let size = fs::size_of(&stat);
-        if size > BYTES_MAX {
+        if size > BLAMED_BYTES_MAX {
             return Err(Error::new(ErrorKind::TooLarge, format!("{shown} has {size} bytes")).at(&shown));
         }
-        let bytes =
-            fs::read_to_end(file, size, BYTES_MAX).map_err(|error| Error::io("read", &shown, error))?;
+        let bytes = fs::read_to_end(file, size, BLAMED_BYTES_MAX)
+            .map_err(|error| Error::io("read", &shown, error))?;
         if looks_binary(&bytes) {
             return Err(Error::new(
                 ErrorKind::BinaryFile,
@@ -179,7 +176,7 @@ impl Tool for Blame {
             .at(&shown));
         }
         let found = match record::find(engine)? {
-            Some(store) => store.blame(place.path().as_bytes(), &bytes, Instant::now() + TIME_MAX)?,
+            Some(store) => store.blame(place.path().as_bytes(), &bytes, Instant::now() + BLAME_TIME_MAX)?,
             None => Found { lines: vec![None; lines::lines(&bytes).count()], ..Found::default() },
         };
         if found.truncated {

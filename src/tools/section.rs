@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::engine::change::gate::LONG_AGO;
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind};
+use crate::limits::OUTLINE_PARTS_MAX;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
@@ -247,14 +248,14 @@ impl Planned {
 /// Rejects a Markdown text whose tree would take too much memory.
 fn must_be_outlined(text: &[u8], shown: &str) -> Result<(), Error> {
     let parts = outline::parts(text);
-    if parts <= outline::PARTS_MAX {
+    if parts <= OUTLINE_PARTS_MAX {
         return Ok(());
     }
     let message = format!("{shown} has too many lines, headers and marks to be parsed as Markdown");
     Err(Error::new(ErrorKind::TooLarge, message)
         .at(shown)
         .detail("parts", parts)
-        .detail("limit", outline::PARTS_MAX)
+        .detail("limit", OUTLINE_PARTS_MAX)
         .suggest("Use edit or insert, which do not parse the file."))
 }
 

@@ -12,6 +12,7 @@ use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind, text};
+use crate::limits::NAMED_SESSIONS_MAX;
 use crate::text::similarity;
 
 /// Detail of an error with the new path of a moved file.
@@ -189,8 +190,6 @@ pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
         .detail("near", near)
 }
 
-/// Largest number of sessions that an error names.
-const NAMED_MAX: usize = 10;
 /// Number of names to suggest for an unknown one: the most similar, or the newest.
 const NEAR_NAMED: usize = 3;
 
@@ -311,7 +310,7 @@ pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(),
 fn has_changed_nothing(store: &Store, session: &str) -> Result<Error, Error> {
     let mut others = all_sessions(store)?;
     others.retain(|other| other != session);
-    others.truncate(NAMED_MAX);
+    others.truncate(NAMED_SESSIONS_MAX);
     let error = Error::new(ErrorKind::NotFound, format!("session {session} has changed nothing"));
     if others.is_empty() {
         return Ok(error.suggest("No session has a snapshot here."));

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The parts of the crate, each of which uses only those before it.
-const PARTS: [&str; 17] = [
-    "platform", "buffer", "sha256", "message", "error", "control", "text", "engine", "request", "envelope",
-    "search", "tools", "app", "dialect", "catalog", "cli", "mcp",
+const PARTS: [&str; 18] = [
+    "limits", "platform", "buffer", "sha256", "message", "error", "control", "text", "engine", "request",
+    "envelope", "search", "tools", "app", "dialect", "catalog", "cli", "mcp",
 ];
 
 /// Layers of the engine; each uses only those before it.

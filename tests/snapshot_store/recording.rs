@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use lbx::engine::snapshot::{FILE_BYTES_MAX, FileChange, FileState, Reason};
+use lbx::engine::snapshot::{FileChange, FileState, Reason};
+use lbx::limits::SNAPSHOT_FILE_BYTES_MAX;
 
 use crate::place::{Place, record};
 
@@ -171,12 +172,15 @@ fn names_that_git_rejects_are_skipped() {
 #[test]
 fn oversized_file_is_skipped_and_reported() {
     let place = Place::with(&[("big", "small\n"), ("other", "x\n")]);
-    let size = FILE_BYTES_MAX + 1;
+    let size = SNAPSHOT_FILE_BYTES_MAX + 1;
     let recorded = place.change(&["big", "other"], || {
         fs::File::create(place.path("big")).unwrap().set_len(size).unwrap();
         place.write("other", "y\n");
     });
-    assert_eq!(recorded.left_out[0].reason, Reason::TooLarge { size_bytes: size, bytes_max: FILE_BYTES_MAX });
+    assert_eq!(
+        recorded.left_out[0].reason,
+        Reason::TooLarge { size_bytes: size, bytes_max: SNAPSHOT_FILE_BYTES_MAX }
+    );
     assert_eq!((place.shown("big"), place.shown("other")), ("small".into(), "y".into()));
 }
 

@@ -23,6 +23,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{HEAD, HEAD_BYTES_READ, Head, PARTS, head_at, is_repository_with};
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::limits::ATTRIBUTES_BYTES_MAX;
 use crate::text::content::{Content, Start, looks_binary};
 use crate::text::escaped;
 use crate::text::lines::LineEnding;
@@ -222,8 +223,6 @@ fn is_link(file: &Planned) -> bool {
     file.after.as_ref().and_then(|after| after.mode).or_else(kept).is_some_and(fs::is_symlink_mode)
 }
 
-/// Largest `.gitattributes` or `.editorconfig` that is read, in bytes.
-const RULES_BYTES_MAX: u64 = 64 << 10;
 /// Most odd characters that a warning names.
 const CHARACTERS_NAMED: usize = 4;
 
@@ -296,7 +295,8 @@ impl Change<'_> {
     fn rules_at(&self, path: &WorkspacePath) -> Option<String> {
         let opened = fs::open_beneath(self.engine.workspace.root_fd(), path, fs::READ).ok()?;
         let stat = rustix::fs::fstat(&opened).ok().filter(fs::is_regular)?;
-        let bytes = fs::read_to_end(std::fs::File::from(opened), fs::size_of(&stat), RULES_BYTES_MAX).ok()?;
+        let bytes =
+            fs::read_to_end(std::fs::File::from(opened), fs::size_of(&stat), ATTRIBUTES_BYTES_MAX).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

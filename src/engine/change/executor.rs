@@ -23,11 +23,12 @@ use crate::engine::journal::{Version, backup};
 use crate::engine::store::id::AccountLock;
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::store::trash::{self, TrashEntry};
-use crate::engine::workspace::fs::{self, FILE_BYTES_MAX, LastFolder, rename_new};
+use crate::engine::workspace::fs::{self, LastFolder, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{FileSystem, sync_many};
 use crate::engine::workspace::{Workspace, digest, metadata};
 use crate::error::{Error, ErrorKind};
+use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::platform;
 use crate::sha256::Sha256;
 
@@ -365,7 +366,7 @@ impl Executor<'_> {
             let target = entry.target().map_err(|errno| Error::io("read", self.shown(at), errno))?;
             return Ok(Some(Sha256::of(&target)));
         }
-        if !fs::is_regular(stat) || fs::size_of(stat) > FILE_BYTES_MAX {
+        if !fs::is_regular(stat) || fs::size_of(stat) > CHANGED_FILE_BYTES_MAX {
             return Ok(None);
         }
         match self.open(at, fs::READ) {

@@ -12,10 +12,11 @@ use crate::engine::policy::settings::Key;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
 use crate::engine::workspace::digest;
-use crate::engine::workspace::fs::{self, FILE_BYTES_MAX, OpenFiles};
+use crate::engine::workspace::fs::{self, OpenFiles};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::{ResolvedPath, must_be_short, names_a_folder};
 use crate::error::{Error, ErrorKind};
+use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::sha256::Sha256;
 
 /// A file under the lock.
@@ -299,7 +300,7 @@ impl Change<'_> {
 
     /// Returns the size of the largest file that may be changed, in bytes.
     pub fn file_bytes_max(&self) -> u64 {
-        self.engine.policy().number(Key::FileBytes).min(FILE_BYTES_MAX)
+        self.engine.policy().number(Key::FileBytes).min(CHANGED_FILE_BYTES_MAX)
     }
 
     /// Returns the SHA-256 of the file at a path; `None` for anything else.

@@ -22,6 +22,7 @@ use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
+use crate::limits::INLINE_BACKUP_BYTES_MAX;
 use crate::platform::other_cpu::OtherCpu;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
@@ -54,7 +55,7 @@ impl StagedFiles {
         if self.kept.iter().any(|kept| kept.sha256 == sha256) {
             return Ok(());
         }
-        if bytes.len() <= backup::INLINE_BYTES_MAX
+        if bytes.len() <= INLINE_BACKUP_BYTES_MAX
             && self.kept_bytes + bytes.len() <= backup::INLINE_TOTAL_BYTES_MAX
         {
             self.kept_bytes += bytes.len();

@@ -29,6 +29,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
+use crate::limits::{AUDIT_PATHS_MAX, CHANGED_FILE_BYTES_MAX};
 use crate::text::escaped::short_path;
 
 /// Settles every open entry, oldest first, and removes staged files that belong to none. The caller holds both locks, so
@@ -367,7 +368,7 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Op
 fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot: Option<String>) {
     let now = jiff::Timestamp::now();
     let mut files = entry.audit_files();
-    files.truncate(audit::PATHS_MAX);
+    files.truncate(AUDIT_PATHS_MAX);
     let record = audit::AuditRecord {
         time: audit::time_text(now),
         session: entry.session.clone(),
@@ -417,7 +418,7 @@ fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Resul
         return fs::link_beneath(workspace.root_fd(), path).map(Some).map_err(|errno| io(errno.into()));
     }
     let (file, stat) = workspace.open_regular(path, &shown)?;
-    fs::read_to_end(file, fs::size_of(&stat), fs::FILE_BYTES_MAX).map(Some).map_err(io)
+    fs::read_to_end(file, fs::size_of(&stat), CHANGED_FILE_BYTES_MAX).map(Some).map_err(io)
 }
 
 /// A change that can be neither completed nor taken back.

@@ -11,15 +11,11 @@ use super::plan::{After, CallerKnowledge, Planned};
 use crate::engine::store::session::{self, Lines, Numbers, ReadRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::limits::{COMPARED_LINES_MAX, DIFFED_LINES_MAX, FORMER_FILES_MAX, MARK_RANGES_MAX};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Start};
 use crate::text::lines::{self, Common};
 use crate::text::{line_diff, replaced_lines};
-
-/// Most lines on both sides together for a full comparison; above that only lines with equal numbers are compared.
-const COMPARED_MAX: u64 = 10_000;
-/// Most ranges of lines in a mark; further lines count as not shown.
-const RANGES_MAX: usize = 4096;
 
 /// Returns the shown lines of `after`: unchanged shown lines of `before`, at their new numbers, and lines that the
 /// caller has written. A partly changed line counts as shown if the old one was.
@@ -49,7 +45,7 @@ pub(super) fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8
     let between = Between::of(common);
     let mut known: Vec<(u64, u64)> = moved(shown, (0, 0, common.head)).collect();
     known.extend(moved(shown, (common.one - common.tail, common.other - common.tail, common.tail)));
-    if between.old_lines.saturating_add(between.new_lines) <= line_diff::LINES_MAX as u64 {
+    if between.old_lines.saturating_add(between.new_lines) <= DIFFED_LINES_MAX as u64 {
         let [old, new] = between.parts(seen, before);
         for op in line_diff::diff(&old.lines, &new.lines).ops {
             if let DiffOp::Equal { old_index, new_index, len } = op {
@@ -114,7 +110,7 @@ impl<'t> Part<'t> {
 /// Returns the known lines of the new text among those that differ. For many lines, only those that are equal at equal
 /// numbers.
 fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), between: &Between) -> Vec<(u64, u64)> {
-    if between.old_lines.saturating_add(between.new_lines) > COMPARED_MAX {
+    if between.old_lines.saturating_add(between.new_lines) > COMPARED_LINES_MAX {
         let is_aligned = between.old_lines == between.new_lines;
         return if is_aligned { unchanged_in_place(shown, before, after, between) } else { Vec::new() };
     }
@@ -138,7 +134,7 @@ fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), between: &Betwe
     known
 }
 
-/// Returns the shown lines that are equal at equal numbers in both texts; the first [`RANGES_MAX`] runs of them. The
+/// Returns the shown lines that are equal at equal numbers in both texts; the first [`MARK_RANGES_MAX`] runs of them. The
 /// others are unknown: an equal line at another number may be one that nobody has read.
 fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], between: &Between) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -151,7 +147,7 @@ fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], between: &Betw
         if number < *first || old != new {
             continue;
         }
-        let is_full = runs.len() == RANGES_MAX;
+        let is_full = runs.len() == MARK_RANGES_MAX;
         match runs.last_mut() {
             Some((_, last)) if *last + 1 == number => *last = number,
             _ if is_full => break,
@@ -200,7 +196,7 @@ fn moved(shown: &Lines, (old, new, len): (u64, u64, u64)) -> impl Iterator<Item 
 
 /// Returns unsorted ranges as lines.
 fn gathered(ranges: Vec<(u64, u64)>) -> Lines {
-    Lines::from_ranges(ranges, RANGES_MAX)
+    Lines::from_ranges(ranges, MARK_RANGES_MAX)
 }
 
 /// Converts a number of lines, which is never more than memory has bytes.
@@ -234,9 +230,6 @@ pub(in crate::engine) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
         start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
     }
 }
-
-/// Most files of one change whose earlier versions are looked up.
-const FILES_MAX: usize = 64;
 
 /// Reason why lines are not found by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -379,7 +372,7 @@ impl Change<'_> {
             CallerKnowledge::Everything | CallerKnowledge::Nothing => false,
         };
         let files = self.files.iter().filter(|file| file.after.as_ref().is_some_and(keeps_lines));
-        for Planned { seen, .. } in files.take(FILES_MAX) {
+        for Planned { seen, .. } in files.take(FORMER_FILES_MAX) {
             if let Some(mark) = self.mark(seen.current.place.path()) {
                 self.look_up(state, &mark, &seen.current, &mut earlier);
             }
@@ -449,7 +442,7 @@ mod tests {
         let (before, after) = (text("old", 100_000), text("new", 100_000));
         let known = carried_over(&shown(&[(3, 100_000)]), before.as_bytes(), after.as_bytes());
         // The common last lines are shown like the first ones: there are none.
-        assert_eq!((known.ranges().len(), known.ranges()[0]), (RANGES_MAX, (3, 3)));
+        assert_eq!((known.ranges().len(), known.ranges()[0]), (MARK_RANGES_MAX, (3, 3)));
         // Few enough to be compared in time on any machine.
         let (before, after) = (text("old", 500), text("new", 500));
         let known = still_known(&shown(&[(3, 4)]), before.as_bytes(), after.as_bytes(), after.as_bytes());

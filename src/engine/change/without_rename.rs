@@ -26,10 +26,11 @@ use super::staging::{Original, Stage};
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::{Location, Step, Thing};
 use crate::engine::store::state::State;
-use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
+use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, metadata, removal};
 use crate::error::{Error, ErrorKind};
+use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::platform;
 use crate::sha256::Hasher;
 
@@ -418,7 +419,7 @@ fn copy_file(
         let count = source.read(&mut part)?;
         let Some(read) = part.get(..count).filter(|read| !read.is_empty()) else { break };
         bytes += read.len() as u64;
-        if bytes > FILE_BYTES_MAX {
+        if bytes > CHANGED_FILE_BYTES_MAX {
             return Err(Errno::FBIG.into());
         }
         hasher.update(read);

@@ -18,14 +18,13 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
+use crate::limits::SESSION_ACCOUNT_BYTES_MAX;
 use crate::sha256::{seal_of, split_seal};
 
 /// End of the name of an account.
 const SUFFIX: &str = ".changes";
 /// Version of an account that this code reads and writes.
 const VERSION: u32 = 1;
-/// Largest account, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Number of changes after which an account is written again.
 const SAVED_EVERY: usize = 64;
 
@@ -110,7 +109,7 @@ impl ChangesAccount {
     fn load(state: &State, session: &str, from: u64) -> Result<Option<Self>, Error> {
         let Some(folder) = state.find_folder(ACCOUNTS_FOLDER)? else { return Ok(None) };
         let name = format!("{session}{SUFFIX}");
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), SESSION_ACCOUNT_BYTES_MAX).ok().flatten();
         let account = bytes.and_then(|bytes| {
             let (json, seal) = split_seal(&bytes);
             let account: Self = serde_json::from_slice(json).ok()?;
@@ -132,7 +131,7 @@ impl ChangesAccount {
         let folder = state.folder(ACCOUNTS_FOLDER)?;
         let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
         bytes.extend(seal_of(&bytes).into_bytes());
-        if bytes.len() as u64 <= FILE_BYTES_MAX {
+        if bytes.len() as u64 <= SESSION_ACCOUNT_BYTES_MAX {
             let name = format!("{}{SUFFIX}", self.session);
             state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &unique_name("account"))?;
         }

@@ -18,9 +18,8 @@ use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
+use crate::limits::CLIENT_CALLS_BYTES_MAX;
 
-/// Largest file, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Age at which a call of a file tool counts as ended: these tools take milliseconds.
 const FILE_CALL_MAX: Duration = Duration::from_secs(60);
 /// Age at which commands count as ended: a client that lives says when they end.
@@ -116,7 +115,7 @@ impl ClientCall {
     /// Reads a call; `None` if the file is missing or damaged.
     fn read(state: &State, name: &str) -> Result<Option<Self>, Error> {
         let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(None) };
-        match fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX) {
+        match fs::read_at(folder.as_fd(), OsStr::new(name), CLIENT_CALLS_BYTES_MAX) {
             Ok(bytes) => Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())),
             Err(source) if fs::is_unfit(&source) => Ok(None),
             Err(source) => Err(Error::io("read", state.shown(CLIENT_CALLS_FOLDER), source)),

@@ -15,11 +15,10 @@ use crate::engine::store::session::TURNS_FOLDER;
 use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::limits::TURNS_BYTES_MAX;
 
 /// Most turns that are kept of a session; the changes of older ones become turns of their own.
 const TURNS_MAX: usize = 500;
-/// Largest file, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Longest title, in characters.
 const TITLE_MAX: usize = 200;
 
@@ -72,7 +71,7 @@ impl Turns {
     /// Returns the OS error.
     pub fn load(state: &State, session: &str) -> Result<Self, Error> {
         let Some(folder) = state.find_folder(TURNS_FOLDER)? else { return Ok(Self::default()) };
-        let bytes = match fs::read_at(folder.as_fd(), OsStr::new(session), FILE_BYTES_MAX) {
+        let bytes = match fs::read_at(folder.as_fd(), OsStr::new(session), TURNS_BYTES_MAX) {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(source) if fs::is_unfit(&source) => Vec::new(),
             Err(source) => return Err(Error::io("read", state.shown(TURNS_FOLDER), source)),

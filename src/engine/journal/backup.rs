@@ -21,13 +21,14 @@ use super::bundle::{Bundles, PendingFile};
 use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
-use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
+use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::platform;
 use crate::sha256::{Hasher, Sha256, split_seal};
 
 /// Largest backup read back: lbx changes no larger file.
-const BYTES_MAX: u64 = FILE_BYTES_MAX;
+const BACKUP_BYTES_MAX: u64 = CHANGED_FILE_BYTES_MAX;
 /// A larger backup is hashed before it is read into memory: a sparse file may claim any size.
 const HASHED_FIRST_BYTES: u64 = 16 << 20;
 /// Size in bytes from which a backup shares the blocks of the old file, where it can.
@@ -185,10 +186,10 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
         Err(errno) => return Err(io(errno.into())),
     };
     let size = fs::size_of(&stat);
-    if size > BYTES_MAX || (size > HASHED_FIRST_BYTES && hash(&file).map_err(io)? != sha256) {
+    if size > BACKUP_BYTES_MAX || (size > HASHED_FIRST_BYTES && hash(&file).map_err(io)? != sha256) {
         return Ok(None);
     }
-    match fs::read_to_end(file, size, BYTES_MAX) {
+    match fs::read_to_end(file, size, BACKUP_BYTES_MAX) {
         Ok(bytes) => Ok(Some(bytes).filter(|bytes| Sha256::of(bytes) == sha256)),
         Err(source) if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) => Ok(None),
         Err(source) => Err(io(source)),
@@ -275,8 +276,6 @@ fn place_of(sha256: Sha256) -> (String, String) {
     (format!("{BACKUPS_FOLDER}/{first}"), rest.to_owned())
 }
 
-/// Most old bytes of one file in an entry; larger files have backups.
-pub const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Most old bytes in an entry.
 pub const INLINE_TOTAL_BYTES_MAX: usize = 64 << 10;
 

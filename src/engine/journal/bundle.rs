@@ -21,6 +21,7 @@ use super::steps::BACKUPS_FOLDER;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::limits::OPEN_BUNDLES_MAX;
 use crate::sha256::Sha256;
 
 /// Folder of bundles, below that of the backups.
@@ -37,8 +38,6 @@ const DIGEST_BYTES: usize = 32;
 const ROWS_MAX: u64 = 1 << 20;
 /// Largest part in bytes: larger files have backups of their own.
 const PART_BYTES_MAX: u64 = 16 << 20;
-/// Most bundles that a call keeps open.
-const OPENED_MAX: usize = 8;
 /// Largest table that is kept in memory, in bytes: some 80,000 files.
 const LOADED_BYTES_MAX: u64 = 4 << 20;
 /// Bytes written at once.
@@ -131,7 +130,7 @@ impl Bundles {
             }
             let io = |source| unreadable(state, source);
             let Some(mut table) = Table::open(&folder, &name).map_err(io)? else { continue };
-            if self.opened.len() < OPENED_MAX {
+            if self.opened.len() < OPEN_BUNDLES_MAX {
                 table.load().map_err(io)?;
             }
             let found = table.find(sha256).map_err(io)?;

@@ -33,6 +33,7 @@ use crate::engine::store::id;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::{WorkspacePath, first_matching};
 use crate::engine::workspace::{Workspace, fs, git_files};
+use crate::limits::LINK_NAMES_MAX;
 use crate::platform::{self, ROOM_BYTES};
 
 /// Reason if there are too many globs, or too large ones.
@@ -265,9 +266,6 @@ fn canonical(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Most names of one folder that are searched for links.
-const NAMES_MAX: usize = 10_000;
-
 /// Files and folders to which protected names lead.
 #[derive(Debug, Default)]
 pub struct ProtectedLinks {
@@ -389,7 +387,7 @@ impl ProtectedLinks {
         let Some(Ok(Some(opened))) = folder.map(|folder| workspace.find_folder(&folder)) else { return };
         let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
         let Ok(listing) = Listing::read(opened.as_fd(), room.spare_capacity_mut(), || false) else { return };
-        for entry in listing.iter().take(NAMES_MAX).filter(|entry| entry.kind.is_symlink()) {
+        for entry in listing.iter().take(LINK_NAMES_MAX).filter(|entry| entry.kind.is_symlink()) {
             self.add(policy, workspace, &name.join(OsStr::from_bytes(entry.name)));
         }
     }

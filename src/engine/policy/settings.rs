@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use ByWorkspace::{Freely, MoreStrictly, MoreStrictlyUpTo, Never, UpTo, UserOnly};
 use Form::{Branch, Choice, Folders, Globs, Items, Settings, Switch};
 
-use crate::engine::snapshot::{BRANCH_DEFAULT, Bounds, FILE_BYTES_MAX};
+use crate::engine::snapshot::{BRANCH_DEFAULT, Bounds};
+use crate::limits::SNAPSHOT_FILE_BYTES_MAX;
 
 /// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,7 +286,7 @@ settings! {
     SnapshotRequire "snapshot.require", MoreStrictly, Switch, Value::Switch(false),
         "Whether a change without a snapshot counts as failed, as with --require-snapshot.";
     SnapshotFileBytes "snapshot.file_bytes", MoreStrictlyUpTo(256 << 20), number(1, 1 << 30, "bytes"),
-        Value::Number(FILE_BYTES_MAX),
+        Value::Number(SNAPSHOT_FILE_BYTES_MAX),
         "Largest file that enters a snapshot; the response names files left out.";
     SnapshotExclude "snapshot.exclude", MoreStrictly, Globs, NONE,
         "Untracked files that stay out of the snapshots, in addition to those with names that secrets have \

@@ -23,6 +23,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::stat_cache::Fingerprint;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
+use crate::limits::{PARENT_LEVELS_MAX, POLICY_FILE_BYTES_MAX};
 
 /// Prefix of lbx's environment variables.
 pub const VARIABLE_PREFIX: &str = "LBX_";
@@ -297,8 +298,6 @@ fn is_link(workspace: &Workspace, name: &str) -> bool {
 
 /// Name of a policy file, below `.lbx/` and below `lbx/` in the configuration folder.
 pub const NAME: &str = "config.toml";
-/// Largest policy file, in bytes.
-const FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// Returns the error of every call while a policy file is invalid: its intended restrictions are unknown.
 pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
@@ -332,9 +331,9 @@ pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
             if fs::is_folder(&stat) { "a folder" } else { "no regular file" },
         ));
     }
-    fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX).map_err(|source| {
+    fs::read_to_end(file, fs::size_of(&stat), POLICY_FILE_BYTES_MAX).map_err(|source| {
         if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) {
-            let message = format!("it has {} bytes, more than {FILE_BYTES_MAX}", fs::size_of(&stat));
+            let message = format!("it has {} bytes, more than {POLICY_FILE_BYTES_MAX}", fs::size_of(&stat));
             return bad_file(shown, &Fault { place: None, key: None, message });
         }
         unreadable(shown, source)
@@ -352,9 +351,6 @@ pub(super) fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Erro
         "Have {shown} made readable by whoever keeps it: no tool works before, since the policy that was meant is not known."
     ))
 }
-
-/// Most folders above the root that are searched.
-const LEVELS_MAX: usize = 64;
 
 /// Paths that an enclosing workspace protects.
 #[derive(Debug)]
@@ -398,7 +394,7 @@ impl Outer {
 /// Returns `invalid_request` if one of their files is invalid: its intended protection is unknown.
 pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
     let mut outer = Vec::new();
-    for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
+    for root in workspace.root().ancestors().skip(1).take(PARENT_LEVELS_MAX) {
         let Some(folder) = state_folder(workspace, root) else {
             continue;
         };
@@ -415,7 +411,7 @@ pub fn load_outer(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
 pub fn look(workspace: &Workspace, looks: &mut Fingerprint) {
     // The owner of the root decides which files count.
     looks.in_folder(workspace.root_fd(), ".");
-    for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
+    for root in workspace.root().ancestors().skip(1).take(PARENT_LEVELS_MAX) {
         let folder = root.join(STATE_FOLDER);
         if looks.at_folder(&folder) {
             looks.at_plain_file(&folder.join(NAME));

@@ -12,6 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::settings::{Form, Key, Permission, SETTINGS, Setting, Value, find};
 use crate::engine::sandbox::caches;
 use crate::engine::sandbox::proxy::hosts;
+use crate::limits::VALUE_CHARACTERS_MAX;
 use crate::text::similarity;
 
 /// Position in a file; line and column count from 1, the column in bytes.
@@ -217,8 +218,6 @@ const GLOBS_MAX: usize = 1000;
 const GLOB_BYTES_MAX: usize = 4096;
 /// Longest name of a branch, in bytes: a file of that name must be possible.
 const BRANCH_BYTES_MAX: usize = 200;
-/// Most characters of a value that a message repeats.
-const SHOWN_CHARACTERS_MAX: usize = 60;
 /// Smallest similarity of a suggested key, 0 to 1.
 const LIKENESS_MIN: f32 = 0.6;
 
@@ -400,7 +399,7 @@ fn branch_fault(name: &str) -> Option<String> {
 /// Returns the beginning of a text, on one line.
 pub(super) fn clipped(text: &str) -> String {
     let mut characters = text.chars().map(|character| if character.is_control() { ' ' } else { character });
-    let mut shown: String = characters.by_ref().take(SHOWN_CHARACTERS_MAX).collect();
+    let mut shown: String = characters.by_ref().take(VALUE_CHARACTERS_MAX).collect();
     if characters.next().is_some() {
         shown.push('…');
     }

@@ -29,6 +29,7 @@ use crate::engine::store::state::{State, make_folder};
 use crate::engine::workspace::path::Follower;
 use crate::engine::workspace::{Workspace, fs, removal};
 use crate::error::Error;
+use crate::limits::CACHE_TRIES_MAX;
 use crate::platform;
 
 /// Policy value for no views.
@@ -197,8 +198,6 @@ const KEPT_SECONDS: u64 = 86_400;
 const OWN_MODE: u32 = 0o700;
 /// Mode of `/tmp`.
 const SHARED_MODE: u32 = 0o1777;
-/// Number of tries to open a folder that other calls remove.
-const TRIES_MAX: usize = 20;
 
 /// The `/tmp` of a session, in use until drop.
 #[derive(Debug)]
@@ -271,7 +270,7 @@ fn free_slot(folder: &OwnedFd) -> Option<(OwnedFd, usize)> {
 
 /// Opens the folder of a session with a shared lock, and updates the time of its last use.
 fn in_use(all: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    for _ in 0..TRIES_MAX {
+    for _ in 0..CACHE_TRIES_MAX {
         make_folder(all.as_fd(), name, OWN_MODE)?;
         let folder = match fs::open_at(all.as_fd(), name, fs::FOLDER) {
             Err(Errno::NOENT) => continue,

@@ -6,11 +6,10 @@ use std::io::Write;
 use std::mem;
 
 use crate::control::Control;
+use crate::limits::{OUTPUT_BYTES_MAX, PROGRESS_LINE_BYTES_MAX};
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::slice_or_empty;
 
-/// Bytes that are kept in memory for a response without a limit.
-const KEPT_BYTES_MAX: usize = 16 << 20;
 /// Part of a response that is reserved for the list of changed files: one sixteenth.
 const CHANGES_PART: usize = 16;
 /// Factor by which the tail may exceed its size before it is cut.
@@ -20,8 +19,6 @@ const TAIL_SLACK: usize = 2;
 /// there is no file, for a reader.
 pub type Log<'a> = &'a mut dyn FnMut() -> Result<(File, String), String>;
 
-/// Longest line that is reported, in bytes; longer ones are cut.
-const LINE_BYTES_MAX: usize = 500;
 /// Bytes that are kept of the end of both streams together.
 const TAIL_BYTES: usize = 16 << 10;
 
@@ -73,7 +70,7 @@ impl<'a> Capture<'a> {
     /// Captures output for a response of `shown_max` bytes (0: as much as memory allows), and all of it in a file of at
     /// most `file_max` bytes. Reports each line to `control`.
     pub fn new(shown_max: usize, file_max: u64, log: Log<'a>, control: &'a Control) -> Self {
-        let shown_max = if shown_max == 0 { KEPT_BYTES_MAX } else { shown_max.min(KEPT_BYTES_MAX) };
+        let shown_max = if shown_max == 0 { OUTPUT_BYTES_MAX } else { shown_max.min(OUTPUT_BYTES_MAX) };
         let whole = Whole::Memory { bytes: Vec::new(), bytes_max: shown_max, file_max, log };
         Self::of(shown_max, whole, control)
     }
@@ -99,7 +96,7 @@ impl<'a> Capture<'a> {
         kept.add(bytes);
         for piece in bytes.split_inclusive(|byte| *byte == b'\n').filter(|_| self.control.is_reported()) {
             let line = piece.strip_suffix(b"\n");
-            let room = LINE_BYTES_MAX.saturating_sub(begun.len());
+            let room = PROGRESS_LINE_BYTES_MAX.saturating_sub(begun.len());
             let text = line.unwrap_or(piece);
             begun.extend_from_slice(text.get(..room.min(text.len())).unwrap_or_default());
             if line.is_some() {

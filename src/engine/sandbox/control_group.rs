@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use crate::engine::store::lock::{is_unique, unique_name};
 use crate::engine::workspace::fs;
+use crate::limits::{CONTROL_GROUP_FILE_BYTES_MAX, KILL_PASSES_MAX, REMOVAL_TRIES_MAX};
 use crate::platform::process::descendants;
 
 /// Folders at which the groups are mounted: alone, or next to those of version 1.
@@ -30,12 +31,6 @@ const OWN_PREFIX: &str = "0::";
 const MEMORY: &str = "memory";
 /// Prefix of a group's name.
 const PREFIX: &str = "lbx";
-/// Largest file of a group, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 10;
-/// Number of passes over the processes of a command: meanwhile they start others.
-const PASSES_MAX: usize = 10;
-/// Number of tries to remove a group whose last process is about to end.
-const TRIES_MAX: usize = 50;
 /// Time between two tries.
 const NAP: Duration = Duration::from_millis(2);
 /// Mode of the folder of a group.
@@ -61,7 +56,7 @@ impl ControlGroup {
         let group = Self::make(bytes)?;
         let process = i32::try_from(process).unwrap_or_default();
         let mut moved: Vec<i32> = Vec::new();
-        for _ in 0..PASSES_MAX {
+        for _ in 0..KILL_PASSES_MAX {
             let new: Vec<i32> =
                 descendants(Some(process)).into_iter().filter(|process| !moved.contains(process)).collect();
             if new.is_empty() {
@@ -125,7 +120,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        for _ in 0..TRIES_MAX {
+        for _ in 0..REMOVAL_TRIES_MAX {
             match fs::unlink_at(&self.above, &self.name, AtFlags::REMOVEDIR) {
                 Err(Errno::BUSY) => std::thread::sleep(NAP),
                 // A later call removes what is left.
@@ -179,7 +174,10 @@ fn is_name(name: &OsStr) -> bool {
 
 /// Returns the text of a file of the kernel; empty if it cannot be read.
 fn read(folder: BorrowedFd<'_>, file: &str) -> String {
-    let bytes = fs::read_at(folder, OsStr::new(file), FILE_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let bytes = fs::read_at(folder, OsStr::new(file), CONTROL_GROUP_FILE_BYTES_MAX)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

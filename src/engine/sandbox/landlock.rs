@@ -20,6 +20,7 @@ use super::outside::Network;
 use super::plan::{Hidden, Reach, SandboxPlan};
 use super::privileges;
 use crate::engine::workspace::programs;
+use crate::limits::{HIDDEN_DEPTH_MAX, LANDLOCK_FOLDERS_MAX};
 use crate::platform::process::own_program;
 
 /// Oldest version that will do: it handles truncation and moves between folders.
@@ -34,10 +35,6 @@ const TASK_FILE: &str = ".task";
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 /// Folder of processes.
 const PROCESSES: &str = "/proc";
-/// Largest number of folders whose entries are allowed one by one.
-const FOLDERS_MAX: usize = 10_000;
-/// Largest number of folders above a hidden path.
-const DEPTH_MAX: usize = 64;
 
 /// Returns the first process of the sandbox.
 ///
@@ -193,7 +190,7 @@ fn readable(shown: impl Iterator<Item = PathBuf>, hidden: &[&Path]) -> SetupResu
             continue;
         }
         looked_at += 1;
-        if looked_at > FOLDERS_MAX || depth > DEPTH_MAX {
+        if looked_at > LANDLOCK_FOLDERS_MAX || depth > HIDDEN_DEPTH_MAX {
             return Err("there are too many folders on the way to what is hidden".to_owned());
         }
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();

@@ -269,7 +269,7 @@ pub struct Ended {
 }
 
 /// Largest message, in bytes: a plan holds an environment and many paths.
-const MESSAGE_BYTES_MAX: usize = 16 << 20;
+const ORDER_BYTES_MAX: usize = 16 << 20;
 /// Bytes per read.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -366,7 +366,7 @@ impl Link {
                 line.pop();
                 return Ok(Some(line));
             }
-            if self.pending.len() > MESSAGE_BYTES_MAX {
+            if self.pending.len() > ORDER_BYTES_MAX {
                 return Err(io::Error::other("a message is too long"));
             }
             if self.is_closed {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::fs::{CWD, FileType, Stat};
 use rustix::io::Errno;
@@ -23,14 +23,11 @@ use crate::engine::workspace::protect::{HEAD, is_repository};
 use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
 use crate::engine::workspace::{Workspace, fs, protect};
 use crate::error::{Error, ErrorKind};
+use crate::limits::{REPOSITORY_SEARCH_TIME_MAX, REPOSITORY_THREADS_MAX};
 use crate::platform::other_cpu::OtherCpu;
 
-/// Longest time of a search: a command whose workspace was not searched does not run.
-const TIME_MAX: Duration = Duration::from_secs(60);
 /// Number of names that one thread reads before others help: below it, starting them costs more than it saves.
 const NAMES_ALONE: usize = 2_000;
-/// Largest number of threads that search at once; beyond it, the kernel's locks are the limit.
-const THREADS_MAX: usize = 8;
 /// Mode bits with which an owner can list a folder and rename in it.
 const OWNER_MAY_ALL: u32 = 0o700;
 /// Largest file that names a git folder, in bytes.
@@ -253,13 +250,13 @@ impl<'a> Search<'a> {
             earlier: None,
             queue: WorkQueue::new(vec![WorkspacePath::root()]),
             names: AtomicUsize::new(0),
-            deadline: Instant::now() + TIME_MAX,
+            deadline: Instant::now() + REPOSITORY_SEARCH_TIME_MAX,
         }
     }
 
     /// Reads every folder: on this thread alone while there are few.
     fn run(&self) -> Result<Part, Error> {
-        let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        let cores = thread::available_parallelism().map_or(1, usize::from).min(REPOSITORY_THREADS_MAX);
         thread::scope(|scope| {
             let mut helpers = Vec::new();
             let mut part = Part::default();
@@ -323,7 +320,7 @@ impl<'a> Search<'a> {
     fn unfinished(&self, folder: &WorkspacePath, errno: Errno) -> Error {
         let shown = self.workspace.shown(folder);
         let why = match errno {
-            Errno::TIMEDOUT => format!("took more than {} s", TIME_MAX.as_secs()),
+            Errno::TIMEDOUT => format!("took more than {} s", REPOSITORY_SEARCH_TIME_MAX.as_secs()),
             errno => format!("failed in {shown}: {errno}"),
         };
         Error::new(

@@ -36,16 +36,13 @@ use crate::engine::workspace::protect::HELD;
 use crate::engine::workspace::protect::{COMMON, HEAD, PARTS, head_at, is_repository};
 use crate::engine::workspace::survey::names_of;
 use crate::engine::workspace::{Workspace, fs, protect};
+use crate::limits::{COMPARED_FILE_BYTES_MAX, SUBMODULE_DEPTH_MAX, WATCHED_FOLDERS_MAX};
 use crate::platform;
 use crate::platform::watch::{Watch, WatchEvent};
 use crate::sha256::{Hasher, Sha256};
 
 /// Number of names that are tried for a mark that is moved aside.
 const HELD_NAMES_MAX: u32 = 1_000;
-/// Largest file of a repository that is compared by content, in bytes; of a larger one, size and times are compared.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Largest depth of nested submodule repositories.
-const DEPTH_MAX: usize = 16;
 /// Files of a repository that make git run a program or lead it elsewhere.
 const FILES: [&str; 6] =
     ["config", "config.worktree", COMMON, "gitdir", "info/attributes", "objects/info/alternates"];
@@ -204,7 +201,7 @@ fn add_repository(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
 
 /// Adds the repositories in a folder of a repository: `modules/a/b` belongs to the submodule `a/b`.
 fn add_inner(hasher: &mut Hasher, folder: &OwnedFd, depth: usize) {
-    for name in sorted(folder).iter().filter(|_| depth < DEPTH_MAX) {
+    for name in sorted(folder).iter().filter(|_| depth < SUBMODULE_DEPTH_MAX) {
         let Ok(inner) = fs::open_at(folder.as_fd(), name, fs::FOLDER) else { continue };
         add_name(hasher, name);
         if fs::stat_at(inner.as_fd(), OsStr::new(HEAD)).is_ok() {
@@ -244,7 +241,7 @@ fn add_file(hasher: &mut Hasher, folder: BorrowedFd<'_>, name: &OsStr, stat: &St
     let bytes = if fs::is_symlink(stat) {
         fs::read_link_at(folder, name).ok()
     } else {
-        fs::read_at(folder, name, FILE_BYTES_MAX).ok().flatten()
+        fs::read_at(folder, name, COMPARED_FILE_BYTES_MAX).ok().flatten()
     };
     if let Some(bytes) = bytes {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
@@ -300,8 +297,6 @@ fn hold_in(workspace: &Workspace, folder: &WorkspacePath, name: &OsStr) -> Resul
     Err(Errno::EXIST)
 }
 
-/// Largest number of watched folders; the kernel's limit may be lower.
-const FOLDERS_MAX: usize = 200_000;
 /// Time between two checks if the job has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -384,7 +379,7 @@ impl Watcher {
         while let Some(path) = folders.pop() {
             let Ok(opened) = fs::open_beneath(self.root.as_fd(), &path, fs::FOLDER) else { continue };
             // Watch first, then list: a name that appears in between is found twice.
-            if self.folders.len() < FOLDERS_MAX {
+            if self.folders.len() < WATCHED_FOLDERS_MAX {
                 match self.watch.add(opened.as_fd()) {
                     Ok(watch) => {
                         self.folders.insert(watch, path.clone());

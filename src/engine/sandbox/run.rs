@@ -23,6 +23,7 @@ use super::proxy::hosts::Hosts;
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{fs, programs};
 use crate::error::{Error, ErrorKind};
+use crate::limits::SANDBOX_END_TIME_MAX;
 use crate::platform::other_cpu::OtherCpu;
 use crate::platform::process;
 
@@ -32,8 +33,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const GROUP_AFTER: Duration = Duration::from_millis(50);
 /// Time in which a sandbox must be ready.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
-/// Time that a sandbox has to end by itself, beyond the time of its processes.
-const END_TIME_MAX: Duration = Duration::from_secs(4);
 /// Time in which output must end after its last writer has ended.
 const DRAIN_TIME_MAX: Duration = Duration::from_millis(500);
 /// Time between two checks of a process that is about to end.
@@ -210,7 +209,7 @@ pub struct Departing {
 impl Drop for Departing {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
-        if !ends_within(child, END_TIME_MAX) {
+        if !ends_within(child, SANDBOX_END_TIME_MAX) {
             let _ = child.kill();
         }
         let _ = child.wait();
@@ -433,7 +432,7 @@ impl Running {
                 // If the sandbox is gone already, the next check of the link shows that.
                 let order = if is_killed { Order::Kill } else { Order::End };
                 let _ = self.link.as_mut().map(|link| link.send(&order, None));
-                Ok(Some((cause, now + plan.grace() + END_TIME_MAX)))
+                Ok(Some((cause, now + plan.grace() + SANDBOX_END_TIME_MAX)))
             }
             (Some((_, until)), _) if now >= until => {
                 Err(Error::new(ErrorKind::IoError, "the command could not be ended").into())

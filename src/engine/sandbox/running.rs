@@ -25,6 +25,7 @@ use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
+use crate::limits::{KNOWN_REPOSITORIES_BYTES_MAX, KNOWN_REPOSITORIES_MAX};
 
 /// Folder of the running commands, below the state folder: a lock each.
 const FOLDER: &str = "running";
@@ -157,10 +158,6 @@ fn all(state: &State) -> Vec<String> {
 
 /// Version of the file's format.
 const VERSION: u32 = 1;
-/// Largest file, in bytes.
-const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Largest number of folders in the list; with more, each transaction searches.
-const FOLDERS_MAX: usize = 10_000;
 
 /// Content of the file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,7 +180,7 @@ pub fn save_repositories(state: &State, folders: &[WorkspacePath]) {
     if known.as_ref().is_some_and(is_right) {
         return;
     }
-    if folders.len() > FOLDERS_MAX {
+    if folders.len() > KNOWN_REPOSITORIES_MAX {
         forget_repositories(state);
         return;
     }
@@ -204,6 +201,7 @@ pub fn forget_repositories(state: &State) {
 
 /// Reads the file.
 fn read(state: &State) -> Option<KnownRepositories> {
-    let bytes = fs::read_at(state.fd(), OsStr::new(KNOWN_REPOSITORIES), FILE_BYTES_MAX).ok()??;
+    let bytes =
+        fs::read_at(state.fd(), OsStr::new(KNOWN_REPOSITORIES), KNOWN_REPOSITORIES_BYTES_MAX).ok()??;
     serde_json::from_slice(&bytes).ok()
 }

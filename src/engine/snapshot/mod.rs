@@ -21,7 +21,7 @@ pub use store::error::SnapshotError;
 pub use store::objects::LARGE_BYTES;
 pub use store::open::{RepositoryPaths, git_folders};
 pub use store::tree::{RULE_FILES, TreeItem, Trees};
-pub use store::{FILE_BYTES_MAX, Limits, Store};
+pub use store::{Limits, Store};
 pub use view::account::{SessionAccount, StoryBy, StoryLine};
 pub use view::compare::{Changes, Delta, PathChange};
 pub use view::history::{Blame, FileStat, Log, Origin, Query, Snapshot};

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use super::state::{Lock, State, names_in};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
+use crate::limits::CALLS_FILE_BYTES_MAX;
 
 /// Folder of the counters, below the state folder.
 const FOLDER: &str = "calls";
@@ -34,8 +35,6 @@ const SUMS_ASIDE: &str = "sums.new";
 const LOCK: &str = "lock";
 /// Size of a full file, in bytes: some 4,000 calls.
 const FILE_BYTES: u64 = 128 << 10;
-/// Largest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Number of calls per check of the file's size.
 const LOOK_EVERY: u64 = 16;
 /// Most sessions listed in `sums`.
@@ -263,7 +262,7 @@ impl Sums {
 
 /// Returns the text of a file; empty if it is missing or unreadable.
 fn read(folder: &OwnedFd, name: &str) -> String {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX).ok().flatten();
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), CALLS_FILE_BYTES_MAX).ok().flatten();
     String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 

@@ -18,6 +18,7 @@ use super::sandboxes::Container;
 use super::state::STATE_FOLDER;
 use crate::engine::workspace::programs;
 use crate::error::{Error, ErrorKind};
+use crate::limits::ENGINE_MESSAGE_BYTES_MAX;
 use crate::platform::process::own_program;
 use crate::sha256::Sha256;
 
@@ -31,8 +32,6 @@ const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", ""];
 const DIGITS: usize = 16;
 /// Exit statuses of an engine for a program that is missing or not executable.
 pub const NOT_THERE: [i32; 2] = [126, 127];
-/// Most bytes of an engine's error message.
-const SAID_BYTES_MAX: usize = 400;
 /// Program whose arguments pass through a shell on the other side.
 const SSH: &str = "ssh";
 
@@ -311,7 +310,7 @@ fn program_of(container: &Container) -> &str {
 /// Returns the error output of a program.
 pub fn words_of(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
-    let said: String = said.trim().chars().take(SAID_BYTES_MAX).collect();
+    let said: String = said.trim().chars().take(ENGINE_MESSAGE_BYTES_MAX).collect();
     if said.is_empty() { output.status.to_string() } else { said }
 }
 

@@ -10,6 +10,7 @@ use super::lock::unique_name;
 use super::state::State;
 use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::limits::HOOK_LOG_BYTES_MAX;
 
 /// Name of the file, in the state folder.
 const NAME: &str = "hooks.jsonl";
@@ -17,8 +18,6 @@ const NAME: &str = "hooks.jsonl";
 const FAILURE: &str = "hooks-failed.";
 /// Size in bytes from which the older half is removed.
 const FULL_BYTES: usize = 64 << 10;
-/// Largest file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +56,7 @@ pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
     (&file).write_all(&line).map_err(io)?;
     let size = rustix::fs::fstat(&file).map(|stat| fs::size_of(&stat)).unwrap_or_default();
     if size > FULL_BYTES as u64 {
-        let bytes = fs::read_at(state.fd().as_fd(), OsStr::new(NAME), FILE_BYTES_MAX).ok().flatten();
+        let bytes = fs::read_at(state.fd().as_fd(), OsStr::new(NAME), HOOK_LOG_BYTES_MAX).ok().flatten();
         let bytes = bytes.unwrap_or_default();
         let newer = bytes.get(bytes.len() / 2..).unwrap_or_default();
         let start = newer.iter().position(|byte| *byte == b'\n').map_or(newer.len(), |at| at + 1);
@@ -80,7 +79,8 @@ pub fn is_failure(name: &str) -> bool {
 
 /// Returns the newest events, newest first, at most `count`.
 pub fn newest(state: &State, count: usize) -> Vec<HookRecord> {
-    let bytes = fs::read_at(state.fd(), OsStr::new(NAME), FILE_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let bytes =
+        fs::read_at(state.fd(), OsStr::new(NAME), HOOK_LOG_BYTES_MAX).ok().flatten().unwrap_or_default();
     let lines = bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     lines.take(count).collect()
 }

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::lock::{self, Lock, unique_name};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::limits::{ID_FILE_BYTES_MAX, STATE_DEPTH_MAX};
 use crate::platform;
 use crate::sha256::Sha256;
 
@@ -31,13 +32,9 @@ const FOLDER: &str = "lbx";
 const NAME: &str = "id";
 /// File next to it with the named sandboxes.
 pub(super) const SANDBOXES: &str = "sandboxes.json";
-/// Largest size of the id file, in bytes.
-const FILE_BYTES_MAX: usize = 64;
 /// Files that identify a machine, most permanent first: the last one changes at each boot.
 const MACHINE_FILES: [&str; 3] =
     ["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id"];
-/// Most folders between the user's state folder and the root of the file system.
-const DEPTH_MAX: usize = 1000;
 
 /// Name of a state: 32 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -312,7 +309,7 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
         return true;
     };
     let mut way = String::new();
-    for _ in 0..DEPTH_MAX {
+    for _ in 0..STATE_DEPTH_MAX {
         if fs::is_same_file(&stat, &root) {
             return true;
         }
@@ -332,7 +329,7 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
 fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     let file = path.join(NAME);
     let shown = file.display().to_string();
-    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX as u64) {
+    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(NAME), ID_FILE_BYTES_MAX as u64) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(None),
         Err(source) => {
@@ -443,9 +440,9 @@ fn machine_id(path: &Path) -> Option<String> {
     let open = || rustix::fs::openat(CWD, path, flags, Mode::empty());
     let file = rustix::io::retry_on_intr(open).ok()?;
     // One read returns the whole file, or one byte more than allowed.
-    let mut bytes = [0; FILE_BYTES_MAX + 1];
+    let mut bytes = [0; ID_FILE_BYTES_MAX + 1];
     let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut bytes)).ok()?;
-    let bytes = bytes.get(..count).filter(|bytes| bytes.len() <= FILE_BYTES_MAX)?;
+    let bytes = bytes.get(..count).filter(|bytes| bytes.len() <= ID_FILE_BYTES_MAX)?;
     let text = std::str::from_utf8(bytes).ok()?.trim();
     let digits = text.bytes().filter(u8::is_ascii_hexdigit);
     let is_id = digits.clone().count() >= DIGITS && digits.clone().any(|digit| digit != b'0');

@@ -13,13 +13,12 @@ use super::id;
 use super::lock::{self, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::limits::SANDBOXES_BYTES_MAX;
 use crate::text::escaped::short_path;
 use crate::text::similarity;
 
 /// Lock held while writing.
 const LOCK: &str = "sandboxes.lock";
-/// Largest size of the file, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Version of the format.
 const VERSION: u32 = 1;
 /// Longest time that one holder may keep the lock.
@@ -221,7 +220,7 @@ fn folder(make: bool) -> Result<Option<(OwnedFd, PathBuf)>, Error> {
 
 /// Reads the sandboxes in the file.
 fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, Sandbox>, Error> {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(id::SANDBOXES), FILE_BYTES_MAX)
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(id::SANDBOXES), SANDBOXES_BYTES_MAX)
         .map_err(|source| Error::io("read", shown(path), source))?;
     let Some(bytes) = bytes else { return Ok(BTreeMap::new()) };
     let damaged = |what: String| {

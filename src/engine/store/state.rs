@@ -25,12 +25,11 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::stat_cache::{Fingerprint, StatCache};
 use crate::error::{Error, ErrorKind};
+use crate::limits::OPEN_FOLDERS_MAX;
 use crate::platform;
 
 /// Name of the folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
-/// Most folders that are kept open.
-const OPENED_MAX: usize = 16;
 /// Prefixes of the folders that are kept open.
 const KEPT_OPEN: [&str; 4] = [STAGING_FOLDER, "journal/", "sessions", "audit"];
 /// Folder of staged bytes, below the state folder.
@@ -287,7 +286,7 @@ impl State {
                 let mut opened = locked(&self.opened);
                 // Folders that come and go are opened again each time.
                 let is_kept = name == "backups" || KEPT_OPEN.iter().any(|kept| name.starts_with(kept));
-                if is_kept && opened.len() < OPENED_MAX {
+                if is_kept && opened.len() < OPEN_FOLDERS_MAX {
                     opened.insert(name.to_owned(), Arc::clone(&folder));
                 }
                 Ok(Some(folder))

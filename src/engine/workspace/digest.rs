@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::fs;
 use super::path::WorkspacePath;
 use crate::buffer::Buffer;
+use crate::limits::{DIGESTED_BYTES_MAX, DIGESTED_FILES_MAX};
 use crate::platform;
 use crate::platform::other_cpu::OtherCpu;
 use crate::sha256::{Hasher, Sha256};
@@ -106,11 +107,6 @@ fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
     Ok((bytes, hasher))
 }
 
-/// Most bytes in all files for a digest of their bytes.
-const BYTES_MAX: u64 = 64 << 20;
-/// Most files for such a digest.
-const FILES_MAX: usize = 10_000;
-
 /// Digest of a file or folder with all its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,7 +150,12 @@ struct Thing {
 
 impl Default for Contents {
     fn default() -> Self {
-        Self { things: BTreeMap::new(), bytes: 0, bytes_max: BYTES_MAX, entries_max: FILES_MAX }
+        Self {
+            things: BTreeMap::new(),
+            bytes: 0,
+            bytes_max: DIGESTED_BYTES_MAX,
+            entries_max: DIGESTED_FILES_MAX,
+        }
     }
 }
 

@@ -18,9 +18,6 @@ use super::path::WorkspacePath;
 use crate::platform::{self, ROOM_BYTES};
 pub use crate::platform::{Entry, HANDLE, read_link_at};
 
-/// Largest file that the policy may allow to change, in bytes: recovery reads no larger ones.
-pub const FILE_BYTES_MAX: u64 = 4 << 30;
-
 /// Flags for reading a file that might turn out to be a FIFO or a terminal.
 pub const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use super::fs;
 use super::path::WorkspacePath;
+use crate::limits::{RULE_FILE_BYTES_MAX, RULE_LINES_MAX};
 use crate::platform;
 
 /// Largest configuration of a repository, in bytes.
@@ -33,7 +34,7 @@ const STAT_BYTES: usize = 40;
 /// Bytes of an index that are read at once: fewer than the processor's caches have.
 const CHUNK_BYTES: usize = 128 * 1024;
 /// Longest entry of an index in bytes: no system has longer paths.
-const ENTRY_BYTES_MAX: usize = 64 * 1024;
+const INDEX_ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// Flag of an entry that has more flags.
 const EXTENDED: u16 = 0x4000;
 /// Flags of an entry that are the length of its path; all set for a longer one.
@@ -168,7 +169,7 @@ impl<R: Read> EntryPaths<R> {
     fn read_more(&mut self) -> Option<()> {
         self.bytes.copy_within(self.at..self.end, 0);
         (self.at, self.end) = (0, self.end - self.at);
-        if self.end > ENTRY_BYTES_MAX {
+        if self.end > INDEX_ENTRY_BYTES_MAX {
             return None;
         }
         // The room is kept, so that no byte is cleared before each read.
@@ -270,27 +271,20 @@ pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Resu
         .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
 }
 
-/// Largest rule file that is read, in bytes.
-pub const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Most lines of a rule file.
-pub const LINES_MAX: usize = 10_000;
-/// Most bytes in all rule files for one path.
-pub const PATH_BYTES_MAX: u64 = 1024 * 1024;
-
 /// Returns the rule file `name` in a folder; `None` if it is missing, not a regular file, or too large.
 pub fn read(folder: impl AsFd, name: &[u8]) -> Option<Vec<u8>> {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::from_bytes(name), FILE_BYTES_MAX).ok().flatten()?;
+    let bytes = fs::read_at(folder.as_fd(), OsStr::from_bytes(name), RULE_FILE_BYTES_MAX).ok().flatten()?;
     is_few(&bytes).then_some(bytes)
 }
 
 /// Returns true if the regular rule file `name` of `size` bytes is within the limits.
 pub fn fits(folder: impl AsFd, name: &[u8], size: u64) -> bool {
     // There cannot be more lines than bytes.
-    let is_short = usize::try_from(size).is_ok_and(|size| size <= LINES_MAX);
-    is_short || (size <= FILE_BYTES_MAX && read(folder, name).is_some())
+    let is_short = usize::try_from(size).is_ok_and(|size| size <= RULE_LINES_MAX);
+    is_short || (size <= RULE_FILE_BYTES_MAX && read(folder, name).is_some())
 }
 
 /// Returns true if rules are within the limits.
 pub fn is_few(rules: &[u8]) -> bool {
-    rules.len() as u64 <= FILE_BYTES_MAX && memchr::memchr_iter(b'\n', rules).count() < LINES_MAX
+    rules.len() as u64 <= RULE_FILE_BYTES_MAX && memchr::memchr_iter(b'\n', rules).count() < RULE_LINES_MAX
 }

@@ -11,12 +11,11 @@ use rustix::fs::{AtFlags, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::fs;
+use crate::limits::REMOVAL_PASSES_MAX;
 use crate::platform;
 
 /// Most remaining names that a response lists.
 const LEFT_NAMED_MAX: usize = 3;
-/// Most passes over a folder that is not empty in the end: some file systems skip names while others are removed.
-const PASSES_MAX: usize = 3;
 
 /// Result of a removal.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -132,7 +131,7 @@ fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
         };
         let holder = parent.as_ref().map_or(top, AsFd::as_fd);
         match fs::unlink_at(holder, &name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY | Errno::EXIST) if passes < PASSES_MAX && !removed.is_partial => {
+            Err(Errno::NOTEMPTY | Errno::EXIST) if passes < REMOVAL_PASSES_MAX && !removed.is_partial => {
                 if let Some(level) = levels.last_mut() {
                     level.name = name;
                     empty(&at, level, removed);

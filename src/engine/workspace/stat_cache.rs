@@ -29,12 +29,9 @@ use rustix::io::Errno;
 
 use super::fs;
 use crate::control::seconds_now;
+use crate::limits::{CACHED_BYTES_MAX, CACHED_FILE_BYTES_MAX, CACHED_FILES_MAX, CACHED_VALUES_MAX};
 use crate::platform;
 
-/// Most values that are kept.
-const VALUES_MAX: usize = 64;
-/// Most bytes that they take, as their makers estimate them.
-const BYTES_MAX: usize = 768 << 10;
 /// A file that changed within so many seconds may change again without looking different: the coarsest time
 /// that a file system keeps.
 const YOUNG_SECONDS: i64 = 2;
@@ -112,7 +109,7 @@ impl StatCache {
         }
         let is_full = |values: &VecDeque<KeptValue>| {
             let held: usize = values.iter().map(|it| it.bytes).sum();
-            values.len() >= VALUES_MAX || held.saturating_add(bytes) > BYTES_MAX
+            values.len() >= CACHED_VALUES_MAX || held.saturating_add(bytes) > CACHED_BYTES_MAX
         };
         while self.is_lasting && is_full(&values) {
             values.pop_front();
@@ -141,7 +138,7 @@ impl StatCache {
 
     /// Returns true if there is room for a value of so many bytes: what goes with the call may have any size.
     pub const fn has_room_for(&self, bytes: usize) -> bool {
-        !self.is_lasting || bytes <= BYTES_MAX
+        !self.is_lasting || bytes <= CACHED_BYTES_MAX
     }
 
     /// Locks the values, even after a panic in another holder.
@@ -289,12 +286,8 @@ fn look_at(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<S
     fs::stat_at(folder.as_fd(), place)
 }
 
-/// Largest file that is kept, in bytes.
-const FILE_BYTES_MAX: usize = 32 << 10;
 /// Most bytes of all kept files.
 pub const CACHE_BYTES_MAX: usize = 128 << 10;
-/// Most files that are kept.
-const FILES_MAX: usize = 256;
 
 /// How a file is reached: what was read in one way is not known in the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -343,11 +336,11 @@ impl FileCache {
     /// Caches the bytes of a file that had this stat before it was read.
     pub fn note(&self, way: Way, then: &Stat, bytes: &[u8]) {
         let is_whole = fs::size_of(then) == bytes.len() as u64;
-        if bytes.len() > FILE_BYTES_MAX || !is_whole || is_young(then) {
+        if bytes.len() > CACHED_FILE_BYTES_MAX || !is_whole || is_young(then) {
             return;
         }
         let mut files = self.files();
-        if files.known.len() >= FILES_MAX || files.bytes + bytes.len() > CACHE_BYTES_MAX {
+        if files.known.len() >= CACHED_FILES_MAX || files.bytes + bytes.len() > CACHE_BYTES_MAX {
             *files = Files::default();
         }
         let file = KeptFile { then: *then, bytes: bytes.into() };
@@ -424,7 +417,7 @@ mod tests {
                 (folder.path(), &format!("{number}")),
                 Arc::new(number),
                 Fingerprint::default(),
-                BYTES_MAX / 8,
+                CACHED_BYTES_MAX / 8,
             );
         }
         let held =
@@ -433,7 +426,10 @@ mod tests {
             (0..200).filter(|number| held(*number)).collect::<Vec<_>>(),
             (192..200).collect::<Vec<_>>()
         );
-        assert!(!kept.has_room_for(BYTES_MAX + 1) && StatCache::default().has_room_for(BYTES_MAX + 1));
+        assert!(
+            !kept.has_room_for(CACHED_BYTES_MAX + 1)
+                && StatCache::default().has_room_for(CACHED_BYTES_MAX + 1)
+        );
     }
 
     /// Returns the stat of a file, as if it had not changed for a long time.
@@ -473,7 +469,7 @@ mod tests {
         let then = old_stat(&path);
         kept.note(Way::Beneath, &then, b"on");
         assert_eq!(kept.known(Way::Beneath, &then), None);
-        let large = vec![0; FILE_BYTES_MAX + 1];
+        let large = vec![0; CACHED_FILE_BYTES_MAX + 1];
         std::fs::write(&path, &large).unwrap();
         kept.note(Way::Beneath, &old_stat(&path), &large);
         assert_eq!(kept.known(Way::Beneath, &old_stat(&path)), None);
@@ -483,7 +479,7 @@ mod tests {
     fn file_cache_stays_within_its_size_limit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
-        let bytes = vec![0; FILE_BYTES_MAX];
+        let bytes = vec![0; CACHED_FILE_BYTES_MAX];
         std::fs::write(&path, &bytes).unwrap();
         let (kept, mut then) = (FileCache::default(), old_stat(&path));
         for _ in 0..20 {

@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 
 use super::Work;
-use super::place::{MatchedLines, PLACES_MAX, Unfit};
+use super::place::{MatchedLines, Unfit};
+use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::{items, slice_or_empty};
 
 /// How a text is escaped.
@@ -26,7 +27,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     };
     memchr::memmem::find_iter(text, &plain)
         .map(|start| MatchedLines::whole(start..start + plain.len()))
-        .take(PLACES_MAX)
+        .take(FLEXIBLE_PLACES_MAX)
         .collect()
 }
 
@@ -168,7 +169,7 @@ pub fn letter_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> 
         let mut meant = is_read.filter(|(escape, reading)| is_layout(*escape) && **reading == Reading::Meant);
         meant.next().map(|_| MatchedLines::whole(before..end))
     };
-    memchr::memmem::find_iter(text, &needle).filter_map(place).take(PLACES_MAX).collect()
+    memchr::memmem::find_iter(text, &needle).filter_map(place).take(FLEXIBLE_PLACES_MAX).collect()
 }
 
 /// Returns true if an escape means a line break or a tab.

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(in crate::text) use pasted::plain_typography;
-pub use place::{PLACES_MAX, Unfit};
+pub use place::Unfit;
 
 /// Work of one search at most, in bytes compared; more takes too long.
 const WORK_MAX: usize = 200_000_000;
@@ -115,7 +115,7 @@ impl Tier {
 pub struct TierMatch {
     /// The tier.
     pub tier: Tier,
-    /// The places, ascending; at most [`PLACES_MAX`].
+    /// The places, ascending; at most [`FLEXIBLE_PLACES_MAX`](crate::limits::FLEXIBLE_PLACES_MAX).
     pub ranges: Vec<Range<usize>>,
     /// Replacement for the only place; `Err` if the new text does not fit there.
     pub new_text: Result<Vec<u8>, Unfit>,

@@ -5,9 +5,8 @@
 //! follow the prefixes. A single line proves little, so its number must be right too.
 
 use super::Work;
-use super::place::{
-    Folded, MatchedLines, NewLine, PLACES_MAX, Unfit, compose, split, trimmed_end, whole_lines,
-};
+use super::place::{Folded, MatchedLines, NewLine, Unfit, compose, split, trimmed_end, whole_lines};
+use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::slice_or_empty;
 
 /// Separators that may follow a number.
@@ -116,7 +115,7 @@ pub fn typographic_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     }
     let folded = plain_typography(text);
     let places = folded.places(&needle).filter_map(|place| MatchedLines::in_range(text, &place));
-    places.take(PLACES_MAX).collect()
+    places.take(FLEXIBLE_PLACES_MAX).collect()
 }
 
 /// Returns a text with the keyboard characters for typographic ones.

@@ -6,14 +6,12 @@ use std::ops::Range;
 use similar::DiffOp;
 
 use super::Work;
+use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::{item, items, slice, slice_or_empty};
 use crate::text::find::Occurrences;
 use crate::text::line_diff;
 use crate::text::line_index::LineIndex;
 use crate::text::lines::at_line_feeds;
-
-/// Places that are collected at most; more would be just as ambiguous.
-pub const PLACES_MAX: usize = 1000;
 
 /// Place of a text in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +144,7 @@ pub fn runs(text: &[u8], lines: &[Range<usize>], wanted: &[&[u8]], key: Key, wor
         return Vec::new();
     };
     let mut budget = work.left() / needle.len().max(1);
-    let places = index.places(&needle, &(0..lines.len()), PLACES_MAX, &mut budget);
+    let places = index.places(&needle, &(0..lines.len()), FLEXIBLE_PLACES_MAX, &mut budget);
     work.set_left(if places.is_cut { 0 } else { budget.saturating_mul(needle.len()) });
     places.starts
 }

@@ -11,9 +11,10 @@ use std::ops::Range;
 
 use super::Work;
 use super::place::{
-    Folded, MatchedLines, PLACES_MAX, Unfit, as_given, at, line_end, lines_of, may_contain, runs, split,
-    trimmed, trimmed_end, with_ending,
+    Folded, MatchedLines, Unfit, as_given, at, line_end, lines_of, may_contain, runs, split, trimmed,
+    trimmed_end, with_ending,
 };
+use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::{items, slice, slice_or_empty};
 
 /// Returns the places of `old`, ignoring blank lines.
@@ -92,7 +93,7 @@ fn without_edges(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let ends_line = |end: usize| tail == 0 || text.get(end).is_none_or(|&next| next == b'\n');
     let found = memchr::memmem::find_iter(text, &core).map(|start| start..start + core.len());
     let whole = found.filter(|place| begins_line(place.start) && ends_line(place.end));
-    whole.filter_map(|range| place_of(text, &range, head, tail)).take(PLACES_MAX).collect()
+    whole.filter_map(|range| place_of(text, &range, head, tail)).take(FLEXIBLE_PLACES_MAX).collect()
 }
 
 /// Returns the place of the lines in `range`, with no lines for the edges.
@@ -272,7 +273,7 @@ pub fn trailing_places(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
         }
         Some(place)
     };
-    folded.places(&needle).filter_map(place).take(PLACES_MAX).collect()
+    folded.places(&needle).filter_map(place).take(FLEXIBLE_PLACES_MAX).collect()
 }
 
 #[cfg(test)]

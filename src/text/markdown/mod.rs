@@ -9,6 +9,7 @@ pub mod outline;
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::limits::COMPARED_HEADERS_MAX;
 use crate::text::checked::str_or_empty;
 use crate::text::lines::common_start;
 use crate::text::similarity;
@@ -18,8 +19,6 @@ use outline::{Heading, on_one_line, title_of};
 const SEPARATOR: char = '>';
 /// Characters of a title that are compared to find the nearest.
 const COMPARED_CHARACTERS: usize = 120;
-/// Headers that are compared to find the nearest.
-const COMPARED_MAX: usize = 2000;
 
 /// Name of a header, as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,7 +185,7 @@ pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     let wanted = comparable(&Name::of(last).source);
     let titles: Vec<String> = headings.iter().map(|heading| comparable(&heading.title)).collect();
     let mut similarity: Vec<(usize, f32)> = (0..titles.len()).map(|at| (at, 0.0)).collect();
-    if titles.len() > COMPARED_MAX {
+    if titles.len() > COMPARED_HEADERS_MAX {
         // Of very many headers, compare the first ones with the longest common start.
         let begins_alike = |at: usize| {
             let same = |title: &String| common_start(wanted.as_bytes(), title.as_bytes());
@@ -194,7 +193,7 @@ pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
         };
         similarity.sort_by_cached_key(|(at, _)| begins_alike(*at));
     }
-    for (at, ratio) in similarity.iter_mut().take(COMPARED_MAX) {
+    for (at, ratio) in similarity.iter_mut().take(COMPARED_HEADERS_MAX) {
         let title = titles.get(*at).map_or("", String::as_str);
         *ratio = similarity::ratio(&wanted, title);
     }

@@ -44,8 +44,6 @@ pub(super) fn options() -> Options {
         | Options::ENABLE_GFM
 }
 
-/// Most parts of a text that is parsed; more would take too much memory.
-pub const PARTS_MAX: usize = 1 << 20;
 /// Parts that a header counts for, since its titles are stored as well.
 const HEADER_PARTS: usize = 4;
 

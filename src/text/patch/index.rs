@@ -6,6 +6,7 @@ use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
 use super::model::{Ending, Line};
+use crate::limits::{ANCHOR_STARTS_MAX, HUNK_COMPARISONS_MAX, REPORTED_PLACES_MAX};
 use crate::text::flexible::plain_typography;
 use crate::text::line_index::{LineIndex, Places};
 
@@ -47,12 +48,6 @@ impl Tier {
         }
     }
 }
-
-/// Comparisons for one file, after which a search counts as ambiguous.
-const COMPARISONS_MAX: usize = 10_000_000;
-
-/// Number of equal places that are reported.
-const PLACES_MAX: usize = 8;
 
 /// Searches of a file that compare line by line: numbering all its lines takes longer than these.
 const SCANS_MAX: usize = 8;
@@ -102,7 +97,7 @@ impl<'f> Text<'f> {
     /// Creates the text of `lines`.
     pub fn new(lines: Vec<Line<'f>>) -> Self {
         let is_mixed = OnceCell::new();
-        let (budget, scans) = (Cell::new(COMPARISONS_MAX), Cell::new(SCANS_MAX));
+        let (budget, scans) = (Cell::new(HUNK_COMPARISONS_MAX), Cell::new(SCANS_MAX));
         Self { lines, indices: Default::default(), is_mixed, budget, scans }
     }
 
@@ -206,7 +201,7 @@ impl<'f> Text<'f> {
         let mut all = Places::default();
         let mut budget = self.budget.get();
         for window in windows {
-            let found = self.index(tier).places(needle, window, PLACES_MAX, &mut budget);
+            let found = self.index(tier).places(needle, window, REPORTED_PLACES_MAX, &mut budget);
             all.is_cut |= found.is_cut;
             all.starts.extend(found.starts);
         }
@@ -216,9 +211,6 @@ impl<'f> Text<'f> {
         all
     }
 }
-
-/// Places of the outermost anchor that are followed.
-const STARTS_MAX: usize = 64;
 
 /// Returns where a hunk may be: first in the blocks that its anchors open, else anywhere after.
 ///
@@ -239,7 +231,7 @@ pub fn windows<'a>(
     }
     let mut missing = *outermost;
     let mut starts = Vec::new();
-    for start in first.into_iter().take(STARTS_MAX) {
+    for start in first.into_iter().take(ANCHOR_STARTS_MAX) {
         match innermost(text, inner, start) {
             Ok(start) => starts.push(start),
             Err(anchor) => missing = anchor,
@@ -262,7 +254,7 @@ fn innermost<'a>(text: &Text<'_>, anchors: &[&'a [u8]], start: usize) -> Result<
 fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
     for tier in Tier::ALL {
         let places = text.index(tier).positions(&tier.key(anchor)).iter().copied();
-        let places: Vec<_> = places.filter(|at| *at >= from).take(STARTS_MAX).collect();
+        let places: Vec<_> = places.filter(|at| *at >= from).take(ANCHOR_STARTS_MAX).collect();
         if !places.is_empty() {
             return places;
         }
@@ -270,7 +262,7 @@ fn matching(text: &Text<'_>, anchor: &[u8], from: usize) -> Vec<usize> {
     let part = anchor.trim_ascii();
     let contains = |line: &Line<'_>| memchr::memmem::find(line.text, part).is_some();
     let lines = text.lines.iter().enumerate().skip(from);
-    lines.filter(|(_, line)| contains(line)).map(|(at, _)| at).take(STARTS_MAX).collect()
+    lines.filter(|(_, line)| contains(line)).map(|(at, _)| at).take(ANCHOR_STARTS_MAX).collect()
 }
 
 /// Returns the end of the block that the line at `start` opens, by indentation; closing brackets belong to it.

@@ -5,12 +5,11 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::{Refusal, Which};
+use crate::limits::SKETCH_COMPARISONS_MAX;
 use crate::text::checked::slice_or_empty;
 use crate::text::line_index::LineIndex;
 use crate::text::omission;
 
-/// Lines that are compared at most to place the parts; a sketch that needs more counts as ambiguous.
-const COMPARISONS_MAX: usize = 20_000_000;
 /// Lines named in a refusal.
 const LINES_NAMED: usize = 20;
 
@@ -37,7 +36,7 @@ impl<'a> Index<'a> {
     /// Creates the index of the lines of a file.
     pub fn new(file: &'a [&'a [u8]]) -> Self {
         let lines = LineIndex::new(file.iter().map(|line| Cow::Borrowed(key(line))));
-        Self { file, lines, budget: Cell::new(COMPARISONS_MAX) }
+        Self { file, lines, budget: Cell::new(SKETCH_COMPARISONS_MAX) }
     }
 
     /// Returns the indices of a line that is not blank within a range of lines of the file.

@@ -13,7 +13,7 @@ use super::command_diff::{self, Sides, Tree};
 use super::request::{body, subject};
 use super::response::{CommandDiff, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
-use super::{Bash, limits};
+use super::{Bash, confinement};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::concurrent_changes::{ConcurrentChanges, RepoHeads};
@@ -93,9 +93,9 @@ impl Before {
     fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
         let look = |engine: &mut Engine| {
             let watch =
-                limits::has_own_mounts(engine).then(|| FolderWatch::begin(&engine.workspace)).flatten();
+                confinement::has_own_mounts(engine).then(|| FolderWatch::begin(&engine.workspace)).flatten();
             let looking = watch.as_ref().map_or(Looking::AtAll, Looking::AndWatching);
-            limits::look(engine, looking).map(|(protected, survey)| (protected, survey, watch))
+            confinement::look(engine, looking).map(|(protected, survey)| (protected, survey, watch))
         };
         let (mut protected, mut survey, mut watch) = look(engine)?;
         if hold_left_behind(engine, state, &protected.marks) {

@@ -19,11 +19,9 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, ErrorKind};
+use crate::limits::LAYER_RULES_BYTES_MAX;
 use crate::sha256::Sha256;
 use crate::text::merge::{Alike, merge};
-
-/// Largest rule file that is read, in bytes.
-const RULES_BYTES_MAX: u64 = 1 << 20;
 
 /// The changed paths that git ignores, each with the outermost ignored folder that holds it.
 #[derive(Debug, Default)]
@@ -93,7 +91,7 @@ fn rules_of(layer: &OwnedFd, differing: &Differing) -> Option<Vec<u8>> {
     let name = differing.path.name()?.as_bytes();
     let stat = differing.upper.as_ref().filter(|stat| RULE_FILES.contains(&name) && fs::is_regular(stat))?;
     let file = overlay::open(layer, &differing.path).ok()?;
-    fs::read_to_end(std::fs::File::from(file), fs::size_of(stat), RULES_BYTES_MAX).ok()
+    fs::read_to_end(std::fs::File::from(file), fs::size_of(stat), LAYER_RULES_BYTES_MAX).ok()
 }
 
 /// Returns the files that a layer changes.

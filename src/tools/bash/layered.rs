@@ -31,14 +31,13 @@ use crate::engine::workspace::protect::HEAD;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
+use crate::limits::APPLY_TRIES_MAX;
 use crate::text::diff::unified;
 use crate::text::plural::plural;
 use crate::tools::Tool as _;
 
 /// Largest file whose diff is shown, in bytes.
-const DIFFED_BYTES_MAX: u64 = 8 << 20;
-/// Number of tries to apply a layer, each without the path that failed the last one.
-const TRIES_MAX: usize = 64;
+const LAYER_DIFF_BYTES_MAX: u64 = 8 << 20;
 
 /// A command whose changes are in a layer.
 pub struct LayeredCommand(LayerFolder);
@@ -136,7 +135,7 @@ impl LayeredCommand {
     pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
         let workspace = &engine.workspace;
         let found = overlay::read(workspace, &self.0.upper, &engine.control, &|_| false)?;
-        let file_bytes_max = engine.policy().number(Key::FileBytes).min(DIFFED_BYTES_MAX);
+        let file_bytes_max = engine.policy().number(Key::FileBytes).min(LAYER_DIFF_BYTES_MAX);
         let mut text = String::new();
         for differing in &found {
             if text.len() >= bytes_max {
@@ -178,7 +177,7 @@ impl LayeredCommand {
             return Ok(CommandDiff::none());
         }
         let mut excluded = Excluded::new();
-        for _ in 0..TRIES_MAX {
+        for _ in 0..APPLY_TRIES_MAX {
             let outcome = self.attempt(engine, manner, &mut excluded);
             let error = match outcome {
                 Ok(applied) => return Ok(applied),

@@ -2,12 +2,12 @@
 
 pub mod client_command;
 mod command_diff;
+mod confinement;
 mod direct;
 mod job;
 mod layer_changes;
 mod layer_plan;
 mod layered;
-mod limits;
 mod output;
 mod recording;
 mod request;
@@ -22,8 +22,8 @@ pub use job::run_internal;
 
 use recording::Recording;
 
+use confinement::{Planned, allowed, backend_word, is_allowed};
 use job::record::JobFolder;
-use limits::{Planned, allowed, backend_word, is_allowed};
 use request::Request;
 use response::{BackendShown, Backends, CommandDiff, Ran, Response, with_output};
 
@@ -40,12 +40,9 @@ use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::limits::{BASH_COMMAND_BYTES_MAX, BASH_TIME_MS_MAX};
 use crate::text::answer_size::AnswerRoom;
 
-/// Longest command: the OS takes no longer argument.
-const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
-/// Longest time limit.
-const TIME_MS_MAX: u64 = 86_400_000;
 /// Exit status of a command that ran out of time.
 const TIMED_OUT: i32 = 124;
 /// Number that is added to a signal to make an exit status.
@@ -156,7 +153,7 @@ impl Bash {
         let marks = recording::Marks::of_session(engine)?;
         let place = recording.for_plan(engine)?;
         let Planned { plan, placeholder, marks: marks_of_git, temporary: _in_use } =
-            limits::plan(engine, request, (program, early.as_ref()), place)?;
+            confinement::plan(engine, request, (program, early.as_ref()), place)?;
         recording.pass_a_moment();
         let kill = Control::default();
         let watch = output.watch(engine, &recording, marks_of_git, &kill);
@@ -398,7 +395,7 @@ fn run_confined(
 /// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
 fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
     allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
-    let network = limits::network(engine, request.network).ok()?;
+    let network = confinement::network(engine, request.network).ok()?;
     run::Early::start(network.is_shared(), JobFolder::peer(engine, &network))
 }
 
@@ -421,7 +418,7 @@ fn not_confined(read_only: bool, reasons: &str) -> Error {
 /// Probes the backends and lists them.
 fn list_backends(engine: &Engine) -> Backends {
     let word = backend_word(engine);
-    let reach = limits::reach_of_probe(engine);
+    let reach = confinement::reach_of_probe(engine);
     let bytes = engine.policy().number(Key::BashMemory);
     let group = Some(bytes).filter(|bytes| *bytes > 0).and_then(|bytes| ControlGroup::make(bytes).err());
     let of_memory = group.map(|reason| {
@@ -450,9 +447,9 @@ fn shell(command: &str) -> Result<Vec<OsString>, Error> {
     if command.contains('\0') {
         return refused("command holds a NUL".to_owned());
     }
-    if command.len() > COMMAND_BYTES_MAX {
+    if command.len() > BASH_COMMAND_BYTES_MAX {
         return refused(format!(
-            "command has {} bytes, more than {COMMAND_BYTES_MAX}: write it into a file and run that",
+            "command has {} bytes, more than {BASH_COMMAND_BYTES_MAX}: write it into a file and run that",
             command.len()
         ));
     }
@@ -465,9 +462,9 @@ fn shell(command: &str) -> Result<Vec<OsString>, Error> {
 /// Returns the time limit of a command.
 fn time_limit(engine: &Engine, request: &Request) -> Result<Duration, Error> {
     match request.timeout_ms.unwrap_or_else(|| engine.policy().number(Key::BashMs)) {
-        ms @ 1..=TIME_MS_MAX => Ok(Duration::from_millis(ms)),
+        ms @ 1..=BASH_TIME_MS_MAX => Ok(Duration::from_millis(ms)),
         ms => Err(Error::invalid(format!(
-            "timeout_ms is {ms}: expected a number of milliseconds from 1 to {TIME_MS_MAX}"
+            "timeout_ms is {ms}: expected a number of milliseconds from 1 to {BASH_TIME_MS_MAX}"
         ))
         .detail("field", "timeout_ms")),
     }

@@ -16,6 +16,7 @@ use crate::engine::sandbox::plan::Reach;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
+use crate::limits::OUTPUT_PATH_BYTES_MAX;
 
 /// Folder of the files.
 const FOLDER: &str = "outputs";
@@ -85,8 +86,6 @@ const NO_NETWORK: [&str; 21] = [
     "offline was specified",
     "cache mode is 'only-if-cached'",
 ];
-/// Longest path that is searched for, in bytes.
-const PATH_BYTES_MAX: usize = 4096;
 
 /// Returns a hint if the output of a failed command shows that lbx denied it something.
 pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
@@ -180,7 +179,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the absolute paths in a line.
 fn paths(line: &str) -> impl Iterator<Item = &Path> {
-    words(line).filter(|word| word.starts_with('/') && word.len() <= PATH_BYTES_MAX).map(Path::new)
+    words(line).filter(|word| word.starts_with('/') && word.len() <= OUTPUT_PATH_BYTES_MAX).map(Path::new)
 }
 
 /// Returns true if something exists at a path outside the sandbox.

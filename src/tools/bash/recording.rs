@@ -8,9 +8,9 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::Stat;
 
+use super::confinement;
 use super::direct::Before;
 use super::layered::{self, LayeredCommand, Manner};
-use super::limits;
 use super::request::{OnFailure, Request};
 use super::response::{CommandDiff, Layer};
 use crate::engine::Engine;
@@ -22,6 +22,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::limits::READ_AGAIN_BYTES_MAX;
 use crate::sha256::Sha256;
 use crate::text::answer_size::AnswerRoom;
 
@@ -103,9 +104,9 @@ impl Recording {
         Ok(match self {
             Self::Files(before, _) => (before.take_protected(), None, false),
             Self::Layer(layered, _) => {
-                (limits::protected_below_layer(engine)?, Some(layered.layer(engine)), false)
+                (confinement::protected_below_layer(engine)?, Some(layered.layer(engine)), false)
             }
-            Self::ReadOnly(_) => (limits::look(engine, Looking::ForRepositories)?.0, None, true),
+            Self::ReadOnly(_) => (confinement::look(engine, Looking::ForRepositories)?.0, None, true),
         })
     }
 
@@ -232,8 +233,6 @@ fn set_changed(response: &mut Layer, mut difference: CommandDiff, bytes_max: usi
 
 /// Largest number of files that are read again, since each costs its size.
 const READ_MAX: usize = 10_000;
-/// Largest file that is read again, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Files that the session had read before the command ran: SHA-256 of the bytes that were read, and metadata.
 pub struct Marks(Vec<(WorkspacePath, Sha256, Stat)>);
@@ -258,7 +257,7 @@ impl Marks {
             None => true,
             Some((file, now)) => {
                 !fs::is_unchanged(stat, &now)
-                    && fs::read_to_end(std::fs::File::from(file), fs::size_of(&now), FILE_BYTES_MAX)
+                    && fs::read_to_end(std::fs::File::from(file), fs::size_of(&now), READ_AGAIN_BYTES_MAX)
                         .map_or(true, |bytes| Sha256::of(&bytes) != *sha256)
             }
         };

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, Message};
+use crate::limits::LISTED_FILES_MAX;
 use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -388,8 +389,6 @@ pub struct Layer {
 
 /// Number of paths that a warning names.
 const NAMED: usize = 5;
-/// Largest number of files that a response lists.
-const LISTED_MAX: usize = 200;
 
 /// A file that a command changed.
 #[derive(Debug, Clone)]
@@ -472,7 +471,7 @@ impl CommandDiff {
         list.append(&mut files);
         list.extend(folders.into_values());
         let total = list.len();
-        list.truncate(LISTED_MAX);
+        list.truncate(LISTED_FILES_MAX);
         Self { changed: Some(list), changed_total: Some(total), ..Self::default() }
     }
 

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::limits::GIT_FOLDER;
+use super::confinement::GIT_FOLDER;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::settings::Key;
@@ -16,11 +16,10 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::{Survey, Touched};
 use crate::engine::workspace::{Workspace, fs};
+use crate::limits::UNTRACKED_BYTES_MAX;
 
 /// Largest file whose bytes are kept while a command runs though git does not ignore it, in bytes.
 const KEPT_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Total bytes that are kept of such files.
-const KEPT_BYTES_MAX: u64 = 16 << 20;
 /// Largest number of files in a folder that is ignored as a whole; more are made by a build and can be made again.
 const IGNORED_FOLDER_FILES_MAX: usize = 1_000;
 
@@ -99,7 +98,7 @@ impl Untracked {
     ) -> SavedUntracked {
         let (workspace, mut saved) = (&engine.workspace, SavedUntracked::default());
         let number = |key| engine.policy().number(key);
-        saved.add(workspace, self.left_out.keys().cloned(), (KEPT_FILE_BYTES_MAX, KEPT_BYTES_MAX));
+        saved.add(workspace, self.left_out.keys().cloned(), (KEPT_FILE_BYTES_MAX, UNTRACKED_BYTES_MAX));
         if let Some(survey) = survey {
             let file_bytes_max = number(Key::BashIgnoredFileBytes);
             let files = self.files.iter().filter_map(|path| Some((path.clone(), survey.at(path)?)));

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::snapshot::{Delta, PathChange, Store, TreeItem};
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
+use crate::limits::DIFF_FILES_MAX;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::slice_or_empty;
 use crate::text::diff::{Amount, FileDiff, Side};
@@ -224,8 +225,6 @@ impl FileStat {
     }
 }
 
-/// Largest number of files in a diff.
-const FILES_MAX: usize = 100_000;
 /// Two states to compare.
 #[derive(Debug, Default)]
 pub struct Compared {
@@ -276,7 +275,7 @@ pub fn compared(
         Some(from) => Some(from),
         None => store.parent(&to)?,
     };
-    let changes = store.changes(from.as_deref(), &to, FILES_MAX)?.paths;
+    let changes = store.changes(from.as_deref(), &to, DIFF_FILES_MAX)?.paths;
     Ok(Compared { from, to: Some(to), session: None, changes })
 }
 

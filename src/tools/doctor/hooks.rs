@@ -8,6 +8,7 @@ use crate::engine::store::hook_log::{self, HookRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{fs, programs};
+use crate::limits::{HOOKS_FILE_BYTES_MAX, PACKAGE_FOLDERS_MAX};
 use crate::text::escaped;
 use crate::tools::common::time_text;
 use crate::tools::hook::client::HookClient;
@@ -15,10 +16,6 @@ use crate::tools::init;
 
 /// Number of events that are shown.
 const EVENTS: usize = 10;
-/// Largest file of a client that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Folders above a program in which its package is looked for.
-const FOLDERS_MAX: usize = 5;
 
 /// Returns the findings about each client that is guarded, and the newest events.
 pub fn check(engine: &Engine) -> Vec<Finding> {
@@ -27,7 +24,7 @@ pub fn check(engine: &Engine) -> Vec<Finding> {
     let is_guarded = |file: &&(&'static str, &'static str)| {
         let text = WorkspacePath::new(Path::new(file.1)).and_then(|path| {
             let (opened, stat) = engine.workspace.open_regular(&path, file.1).ok()?;
-            fs::read_to_end(&opened, fs::size_of(&stat), FILE_BYTES_MAX).ok()
+            fs::read_to_end(&opened, fs::size_of(&stat), HOOKS_FILE_BYTES_MAX).ok()
         });
         text.is_some_and(|text| String::from_utf8_lossy(&text).contains("lbx hook"))
     };
@@ -87,11 +84,11 @@ fn version(engine: &Engine, program: &str) -> Option<String> {
     let in_path = || real.iter().filter_map(|name| name.to_str()).find(|name| numbers(name).is_some());
     let package = |folder: &Path| {
         let file = std::fs::File::open(folder.join("package.json")).ok()?;
-        let bytes = fs::read_to_end(&file, 0, FILE_BYTES_MAX).ok()?;
+        let bytes = fs::read_to_end(&file, 0, HOOKS_FILE_BYTES_MAX).ok()?;
         let package: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
         package.get("version")?.as_str().map(str::to_owned)
     };
-    let mut folders = real.ancestors().skip(1).take(FOLDERS_MAX);
+    let mut folders = real.ancestors().skip(1).take(PACKAGE_FOLDERS_MAX);
     folders.find_map(package).or_else(|| in_path().map(str::to_owned))
 }
 

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::error::{Miss, Shas, Why};
-use super::find::{self, Body, Edited, Matched, MatchedPlaces, PLACES_MAX, Searched};
+use super::find::{self, Body, Edited, Matched, MatchedPlaces, Searched};
 use super::step::{EditStep, TextToReplace, What};
+use crate::limits::EDIT_PLACES_MAX;
 use crate::sha256::Sha256;
 use crate::text::checked::{Fault, must_fit};
 use crate::text::content::Content;
@@ -338,7 +339,7 @@ fn of_text<'a>(
     let apart = || replace::apart(searched.each(&needle, wanted.word));
     let places: Vec<Range<usize>> = match found {
         MatchedPlaces::Places(places) => places,
-        MatchedPlaces::All(count) if count <= PLACES_MAX => apart().collect(),
+        MatchedPlaces::All(count) if count <= EDIT_PLACES_MAX => apart().collect(),
         MatchedPlaces::All(_) => {
             let changes = || apart().map(|place| (place, new));
             let replaced = replace::replace_each(body, changes, text.usual, PLACES_LISTED, bytes_max)?;

@@ -6,16 +6,17 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use serde_json::{Value, json};
 
-use super::find::{self, Body, Missed, PLACES_MAX, Tally};
+use super::find::{self, Body, Missed, Tally};
 use super::step::{Count, EditStep, Named, TextToReplace};
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind, Message, text};
+use crate::limits::{EDIT_PLACES_MAX, FLEXIBLE_PLACES_MAX, SEARCHED_FILE_BYTES_MAX, SEARCHED_FILES_MAX};
 use crate::sha256::{DigestStart, Sha256};
 use crate::text::checked::Fault;
 use crate::text::content::Content;
-use crate::text::flexible::{self, Tier};
+use crate::text::flexible::Tier;
 use crate::text::lines::LineSpan;
 use crate::text::nearest::{self, Nearest};
 use crate::text::plural::plural;
@@ -128,7 +129,7 @@ impl<'a> Miss<'a> {
                     "`old_string` appears {} times in {}; among several edits at most {} can be replaced",
                     count,
                     shown,
-                    PLACES_MAX
+                    EDIT_PLACES_MAX
                 );
                 named
                     .refusal(ErrorKind::TooLarge, message, shown)
@@ -288,7 +289,7 @@ impl SearchedText<'_> {
             Count::One | Count::All | Count::Nth(_) => String::new(),
         };
         // A tier stops its search at this number.
-        let least = if tier.is_some() && count >= flexible::PLACES_MAX { "at least " } else { "" };
+        let least = if tier.is_some() && count >= FLEXIBLE_PLACES_MAX { "at least " } else { "" };
         let message = text!(
             "`old_string` appears {}{} times in {}{}. Include more surrounding context to make it unique.",
             least,
@@ -449,7 +450,7 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
             last
         ),
         (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}.").into(),
-        _ if count >= flexible::PLACES_MAX => {
+        _ if count >= FLEXIBLE_PLACES_MAX => {
             format!("Apart from {difference} it occurs in very many places.").into()
         }
         _ => format!("Apart from {difference} it occurs in {count} places.").into(),
@@ -591,11 +592,6 @@ fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
     line.trim_end_matches('␍').chars().take(LINE_CHARACTERS).collect()
 }
 
-/// Largest number of files with the same name to search.
-const FILES_MAX: usize = 20;
-/// Largest file to search, in bytes.
-const FILE_BYTES_MAX: u64 = 4 << 20;
-
 /// Returns the error for edits that fail, with hints from outside the current text of the file.
 pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) -> Error {
     let error = miss.error(current.place().shown());
@@ -635,7 +631,7 @@ fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<St
     let found = engine.workspace.of_the_same_name(path);
     found
         .filter(|found| found != path && found.name() == path.name() && !is_hidden(found))
-        .take(FILES_MAX)
+        .take(SEARCHED_FILES_MAX)
         .filter(|found| bytes_of(engine, found).is_some_and(|bytes| has(&bytes, old)))
         .map(|found| engine.workspace.shown(&found))
         .take(3)
@@ -646,6 +642,6 @@ fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<St
 fn bytes_of(engine: &Engine, path: &WorkspacePath) -> Option<Vec<u8>> {
     let (file, _) = engine.workspace.open_regular(path, "").ok()?;
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= FILE_BYTES_MAX).then_some(bytes)
+    file.take(SEARCHED_FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= SEARCHED_FILE_BYTES_MAX).then_some(bytes)
 }

@@ -198,9 +198,6 @@ pub fn by_tier(body: &[u8], old: &str, new: &str, within: &Range<usize>) -> Opti
     Some(found)
 }
 
-/// Largest number of places that are kept during a replacement; a single edit with more is done in two passes.
-pub const PLACES_MAX: usize = 100_000;
-
 /// Text of a file, borrowed or owned.
 #[derive(Debug)]
 pub enum Body<'a> {

@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::workspace::path::ShownPath;
 use crate::error::{Error, ErrorKind};
+use crate::limits::PLAIN_FILES_MAX;
 use crate::search::collect::{MatchDetail, Style};
 use crate::search::content::FileToSearch;
 use crate::search::dir_sizes::{self, Order};
@@ -172,8 +173,6 @@ fn ran_out(control: &Control, outcome: &SearchResult) -> Error {
     .detail("matched", outcome.matched)
 }
 
-/// Largest number of files in which a pattern is searched as plain text.
-const FILES_MAX: usize = 5_000;
 /// Largest number of letters after the second slash of `/pattern/i`.
 const FLAGS_MAX: usize = 4;
 
@@ -223,7 +222,8 @@ impl Request {
         let Pattern { matcher, .. } = compile(std::slice::from_ref(pattern), &reading).ok()?;
         let is_special = pattern.contains(|character: char| "\\^$.|?*+()[]{}".contains(character));
         let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
-        let is_there = is_special && files_with_matches(&manner, empty, empty.walk().take(FILES_MAX)) > 0;
+        let is_there =
+            is_special && files_with_matches(&manner, empty, empty.walk().take(PLAIN_FILES_MAX)) > 0;
         is_there.then(|| {
             format!("`{pattern}` was read as a regular expression; as plain text it does occur: set literal to true")
         })

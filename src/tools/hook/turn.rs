@@ -7,6 +7,7 @@ use crate::engine::history::turns::{Turn, Turns};
 use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::store::state::State;
 use crate::error::Error;
+use crate::limits::COUNTED_FILES_MAX;
 use crate::text::diff::{self, Counts};
 use crate::text::plural::plural;
 
@@ -14,8 +15,6 @@ use crate::text::plural::plural;
 const TOOL: &str = "hook";
 /// Most changes of a turn that are read for the line about it.
 const CHANGES_MAX: u64 = 1000;
-/// Most files whose lines are counted for it.
-const FILES_MAX: usize = 200;
 
 /// Begins a turn at a prompt.
 ///
@@ -71,7 +70,7 @@ pub fn end(engine: &mut Engine) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let mut sum = Counts::default();
-    for change in changes.iter().take(FILES_MAX) {
+    for change in changes.iter().take(COUNTED_FILES_MAX) {
         let counts = counts_of(engine, &state, change).unwrap_or_default();
         (sum.added, sum.removed) = (sum.added + counts.added, sum.removed + counts.removed);
     }

@@ -4,7 +4,6 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -12,13 +11,7 @@ use super::clients::{CLIENTS, Client};
 use super::piece::Part;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, programs};
-
-/// Time in which the server must answer.
-const TIME_MAX: Duration = Duration::from_secs(10);
-/// Bytes of a failed server's output that are kept.
-const SAID_BYTES_MAX: u64 = 4096;
-/// Largest file of a client, in bytes.
-const FILE_BYTES_MAX: u64 = 4 << 20;
+use crate::limits::{CLIENT_FILE_BYTES_MAX, SERVER_OUTPUT_BYTES_MAX, SERVER_START_TIME_MAX};
 
 /// Flags of a server that `init` writes.
 pub const FLAGS: [&str; 5] = ["--results", "--session", "--dialect", "--tools", "--confirm"];
@@ -47,7 +40,7 @@ pub fn entries(workspace: &Workspace) -> Vec<Entry> {
     let entry = |(client, part): (&'static Client, &'static Part)| {
         let path = WorkspacePath::new(Path::new(part.file))?;
         let (file, stat) = workspace.open_regular(&path, part.file).ok()?;
-        let bytes = fs::read_to_end(&file, fs::size_of(&stat), FILE_BYTES_MAX).ok()?;
+        let bytes = fs::read_to_end(&file, fs::size_of(&stat), CLIENT_FILE_BYTES_MAX).ok()?;
         let words = part.piece.server_in(&String::from_utf8(bytes).ok()?)?;
         Some(Entry { client: client.name, file: part.file, words })
     };
@@ -109,7 +102,7 @@ fn started(program: &Path, folder: &Path, arguments: &[String]) -> Result<usize,
     if tools.is_none()
         && let Some(stderr) = server.stderr.take()
     {
-        let _ = stderr.take(SAID_BYTES_MAX).read_to_string(&mut said);
+        let _ = stderr.take(SERVER_OUTPUT_BYTES_MAX).read_to_string(&mut said);
     }
     let _ = server.wait();
     tools.ok_or(said)
@@ -136,7 +129,7 @@ fn ask(server: &mut std::process::Child) -> Option<usize> {
             }
         }
     });
-    while let Ok(line) = said.recv_timeout(TIME_MAX) {
+    while let Ok(line) = said.recv_timeout(SERVER_START_TIME_MAX) {
         let message: Value = serde_json::from_str(&line).unwrap_or_default();
         if message.get("id") == Some(&1.into()) {
             return Some(message.get("result")?.get("tools")?.as_array()?.len());

@@ -29,13 +29,12 @@ use crate::engine::workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::programs;
 use crate::error::{Error, ErrorKind};
+use crate::limits::SETUP_DIFF_BYTES_MAX;
 use crate::text::jsonc::{self, Fault};
 use crate::text::{diff, escaped};
 
 /// Program that a client starts, if it is on PATH.
 const PROGRAM: &str = "lbx";
-/// Bytes of a file's diff in the response.
-const DIFF_BYTES_MAX: usize = 20_000;
 
 /// Set up a client to use lbx over MCP in this workspace
 ///
@@ -480,7 +479,7 @@ impl ClientFile<'_> {
             Original::Missing => (true, Vec::new()),
             Original::Bytes(bytes) => (false, bytes),
         };
-        let diff = diff::unified(&path, &path, self.current.bytes(), &after, DIFF_BYTES_MAX);
+        let diff = diff::unified(&path, &path, self.current.bytes(), &after, SETUP_DIFF_BYTES_MAX);
         let seen = self.current.without_proof();
         if is_gone {
             change.remove(seen);

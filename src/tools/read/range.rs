@@ -15,15 +15,13 @@ use crate::engine::policy::settings::Key;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
+use crate::limits::{READ_PASSES_MAX, READ_RANGES_MAX};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::answer_size::AnswerRoom;
 use crate::text::charset::Charset;
 use crate::text::content::BINARY_CHECK_BYTES;
 use crate::text::slice::{SliceBounds, Sliced, Slicer};
 use crate::tools::common::unsupported_encoding;
-
-/// Largest number of ranges in one request.
-const RANGES_MAX: usize = 100;
 
 /// Range of lines in a request: from the start, or from the end if negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,7 +254,7 @@ impl Request {
         let (ranges, around) = (self.ranges.is_some(), self.around_line.is_some());
         let lines = offset || start || end;
         let others = lines || self.column.is_some();
-        let counts = |range: &Vec<Range>| !(1..=RANGES_MAX).contains(&range.len());
+        let counts = |range: &Vec<Range>| !(1..=READ_RANGES_MAX).contains(&range.len());
         let faults = [
             (
                 offset && start,
@@ -301,8 +299,6 @@ impl Request {
     }
 }
 
-/// Largest number of passes over a file that changes during a read.
-const PASSES_MAX: usize = 8;
 /// Bytes between two progress reports.
 const REPORT_BYTES: u64 = 128 << 20;
 /// Largest number of bytes per read.
@@ -349,7 +345,7 @@ pub fn slices(
 ) -> Result<Pass, Error> {
     let is_relative = spans.iter().any(Span::is_relative);
     let (mut terminator, mut known) = (b'\n', None);
-    for _ in 0..PASSES_MAX {
+    for _ in 0..READ_PASSES_MAX {
         let total = known.map_or(0, |(_, total)| total);
         let wanted = if is_relative && known.is_none() {
             Vec::new()

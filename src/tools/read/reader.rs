@@ -16,6 +16,7 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::envelope::Refusal;
 use crate::error::{Error, text};
+use crate::limits::READ_PATHS_MAX;
 use crate::search::page::json_bytes;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -325,8 +326,6 @@ fn grown(
 const SAID_BYTES: usize = 320;
 /// Bytes by which errors, which are longer than files, may exceed the limit.
 const OVERDRAFT_BYTES: usize = 1024;
-/// Largest number of paths in one request.
-const PATHS_MAX: usize = 10_000;
 
 /// Reads several files. They share the limit of one response, which includes their other fields: small files are shown
 /// whole, and the large ones share the rest. The last files of a long list for which there is no room are not read.
@@ -340,9 +339,12 @@ pub fn read_several(
     selection: &Selection,
     room: AnswerRoom,
 ) -> Result<Response, Error> {
-    if paths.len() > PATHS_MAX {
-        return Err(Error::invalid(format!("{}; the limit is {PATHS_MAX}", plural(paths.len(), "path")))
-            .detail("field", "paths"));
+    if paths.len() > READ_PATHS_MAX {
+        return Err(Error::invalid(format!(
+            "{}; the limit is {READ_PATHS_MAX}",
+            plural(paths.len(), "path")
+        ))
+        .detail("field", "paths"));
     }
     let mut room = Room::new(engine, paths, room);
     let (mut files, mut first_error) = (Vec::new(), None);

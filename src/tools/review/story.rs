@@ -17,6 +17,7 @@ use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
+use crate::limits::REVIEW_DIFF_BYTES_MAX;
 use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::diff::{self, Amount, FileDiff, Side};
@@ -294,8 +295,6 @@ fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
 const CHANGE_BYTES: usize = 200;
 /// Bytes of a file in a response, without its texts.
 const FILE_BYTES: usize = 160;
-/// Largest diff of one file that is shown, in bytes.
-const DIFF_BYTES_MAX: usize = 1 << 20;
 /// Modes in git's form.
 const MODES: [&str; 3] = ["100644", "100755", "120000"];
 /// Placeholder for the id of a content that no snapshot has.
@@ -471,7 +470,7 @@ fn shown(diff: &FileDiff<'_>, wanted: bool) -> (Amount, Option<String>) {
     let amount = diff.write(&mut out);
     let text = wanted.then(|| {
         let mut text = String::from_utf8_lossy(&out).into_owned();
-        cut_text(&mut text, AnswerRoom::new(DIFF_BYTES_MAX));
+        cut_text(&mut text, AnswerRoom::new(REVIEW_DIFF_BYTES_MAX));
         text
     });
     (amount, text)

@@ -17,6 +17,7 @@ use crate::engine::store::state::State as Lbx;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{digest, fs};
 use crate::error::{Error, ErrorKind};
+use crate::limits::SHOWN_RANGES_MAX;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::diff::{self, Counts};
@@ -28,8 +29,6 @@ use crate::tools::common::time_text;
 const COUNTED_BYTES_MAX: u64 = 16 << 20;
 /// Total bytes of files that one response reads.
 const LOOKED_AT_BYTES_MAX: u64 = 512 << 20;
-/// Number of line ranges that an entry names.
-const RANGES_MAX: usize = 5;
 /// Number of refused calls that a response names.
 const REFUSED_NAMED: usize = 2;
 
@@ -387,8 +386,8 @@ fn ranges(mark: &ReadRecord) -> String {
     let range = |&(first, last): &(u64, u64)| {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
-    let mut shown: Vec<String> = all.iter().take(RANGES_MAX).map(range).collect();
-    if all.len() > RANGES_MAX {
+    let mut shown: Vec<String> = all.iter().take(SHOWN_RANGES_MAX).map(range).collect();
+    if all.len() > SHOWN_RANGES_MAX {
         shown.push("…".to_owned());
     }
     shown.join(",")

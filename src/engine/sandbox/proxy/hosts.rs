@@ -10,10 +10,10 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::limits::HOST_BYTES_MAX;
+
 /// Ports of an entry without a port: http and https.
 const WEB_PORTS: [u16; 2] = [80, 443];
-/// Longest host name, in bytes (RFC 1035, 2.3.4).
-const NAME_BYTES_MAX: usize = 253;
 /// Longest part of a host name, in bytes.
 const LABEL_BYTES_MAX: usize = 63;
 /// Name of this machine.
@@ -77,7 +77,7 @@ impl Host {
         // Resolvers take a name that ends in a number for an address (URL standard, "ends in a number").
         let last = name.rsplit('.').next().unwrap_or_default();
         let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
-        let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label) && !is_number;
+        let is_name = name.len() <= HOST_BYTES_MAX && name.split('.').all(is_label) && !is_number;
         is_name.then_some(Self::Name(name))
     }
 }

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use hosts::{Host, Hosts, Target, parse_port, split};
 
+use crate::limits::HOST_CHARACTERS_MAX;
+
 /// Largest number of connections at once; more wait.
 const CONNECTIONS_MAX: usize = 256;
 /// Time in which a client must send its request.
@@ -301,8 +303,6 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const PART_BYTES: usize = 1 << 10;
 /// Largest number of header lines.
 const HEADERS_MAX: usize = 64;
-/// Characters of a host's name that a message repeats.
-const SHOWN_CHARACTERS_MAX: usize = 300;
 
 /// The request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -376,7 +376,7 @@ impl Request {
         let target = Host::parse(host).map(|host| Target { host, port });
         let written = || {
             let characters = host.chars().map(|it| if it.is_control() { '?' } else { it });
-            format!("{}:{port}", characters.take(SHOWN_CHARACTERS_MAX).collect::<String>())
+            format!("{}:{port}", characters.take(HOST_CHARACTERS_MAX).collect::<String>())
         };
         Self { asked: target.as_ref().map_or_else(written, Target::to_string), target, protocol }
     }

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
 use crate::engine::snapshot::store::blob_prefetch::PrecomputedBlob;
-use crate::engine::snapshot::store::tree::DEPTH_MAX;
+use crate::limits::TREE_DEPTH_MAX;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
@@ -176,7 +176,7 @@ impl fmt::Display for Reason {
                 write!(f, "it belongs to the repository in `{}`", short_path(path))
             }
             Self::Unreadable => f.write_str("it cannot be read: permission denied"),
-            Self::Depth => write!(f, "it is more than {DEPTH_MAX} folders deep"),
+            Self::Depth => write!(f, "it is more than {TREE_DEPTH_MAX} folders deep"),
             Self::Rules(path) => {
                 write!(f, "`{}` is not a regular file, or has too many rules", short_path(path))
             }

@@ -14,13 +14,8 @@ use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::tree::{RULE_FILES, is_name, is_too_deep, may_enter};
 use crate::engine::workspace::listing::Listing;
+use crate::limits::{FOLDER_BYTES_MAX, FOLDER_FILES_MAX, SEARCHED_FOLDERS_MAX};
 
-/// Most files of one folder that enter; the next full scan adds the rest.
-const FILES_MAX: usize = 50_000;
-/// Most bytes of them.
-const BYTES_MAX: u64 = 512 << 20;
-/// Most folders that are searched.
-const FOLDERS_MAX: usize = 50_000;
 /// Most files and folders that are listed as left out.
 const LEFT_OUT_MAX: usize = 1000;
 
@@ -36,9 +31,9 @@ pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Re
         names,
         root,
         waiting: vec![BString::default()],
-        folders_left: FOLDERS_MAX,
-        files_left: FILES_MAX,
-        bytes_left: BYTES_MAX,
+        folders_left: SEARCHED_FOLDERS_MAX,
+        files_left: FOLDER_FILES_MAX,
+        bytes_left: FOLDER_BYTES_MAX,
     };
     taker.ends()?;
     while let Some(folder) = taker.waiting.pop() {

@@ -22,10 +22,8 @@ use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
 use crate::engine::snapshot::store::{Limits, Store};
+use crate::limits::PREPARED_BYTES_MAX;
 use crate::sha256::Sha256;
-
-/// Most bytes of new blobs in memory while more are read.
-const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A change as edits of trees.
 #[derive(Default)]
@@ -367,7 +365,7 @@ impl<'a> Preparer<'_, 'a> {
     /// Stores the blobs in memory if there are many: no commit names them yet, and if none ever does, `git gc` removes
     /// them.
     pub fn flush(&mut self) -> Result<(), SnapshotError> {
-        if self.kept_bytes < KEPT_BYTES_MAX {
+        if self.kept_bytes < PREPARED_BYTES_MAX {
             return Ok(());
         }
         self.kept_bytes = 0;

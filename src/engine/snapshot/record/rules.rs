@@ -26,6 +26,7 @@ use crate::engine::snapshot::store::settings::{self, users_file};
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::git_files;
+use crate::limits::{PATH_RULES_BYTES_MAX, RULE_FILE_BYTES_MAX};
 use crate::text::escaped::short_path;
 
 /// Attributes file in git's folder.
@@ -138,7 +139,7 @@ impl<'repo> Rules<'repo> {
                 (None, _) => self.add_committed(folder, name)?,
             }
         }
-        Ok(if bytes > git_files::PATH_BYTES_MAX {
+        Ok(if bytes > PATH_RULES_BYTES_MAX {
             FolderFinding::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
         } else {
             FolderFinding::Rules(bytes)
@@ -158,7 +159,7 @@ impl<'repo> Rules<'repo> {
             && found.kind == EntryKind::Blob
             && self.index.entry_by_path(path.as_bstr()).is_none()
         {
-            if self.repo.header(found.id)?.1 > git_files::FILE_BYTES_MAX {
+            if self.repo.header(found.id)?.1 > RULE_FILE_BYTES_MAX {
                 return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
             }
             self.add(&path, found.id, flags);

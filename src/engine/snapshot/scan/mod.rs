@@ -32,12 +32,10 @@ use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
 use crate::engine::workspace::{self, survey::Survey};
+use crate::limits::SUBJECT_PATHS_MAX;
 use crate::text::plural::plural;
 use scan_index::ScanIndex;
 use walk::Untracked;
-
-/// Most paths that are compared for the subject of a scan's commit.
-const PATHS_MAX: usize = 100_000;
 
 /// Metadata and bounds of a scan.
 #[derive(Debug, Clone)]
@@ -182,7 +180,7 @@ impl Store {
         let trees = (index.tree, seen_tree);
         let tree = self.keep_unjudged(&work, &mut preparer, trees, &unreadable, stays)?;
         let Prepared { packed, mut recorded, .. } = preparer.finish();
-        let count = compare::trees(&self.repo, chain.tree, tree, PATHS_MAX)?.paths;
+        let count = compare::trees(&self.repo, chain.tree, tree, SUBJECT_PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
             more => format!("external: {}", plural(more.len(), "file")),
@@ -212,7 +210,7 @@ impl Store {
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
             RULE_FILES.contains(&name)
         };
-        let since = compare::trees(&self.repo, index.tree, work.chain.tree, PATHS_MAX)?.paths;
+        let since = compare::trees(&self.repo, index.tree, work.chain.tree, SUBJECT_PATHS_MAX)?.paths;
         let doubtful = found.doubtful.iter().map(|(path, _)| path.as_slice());
         let new = found.untracked.files.iter().map(|path| path.as_slice());
         let since = since.iter().map(|change| change.path.as_slice());
@@ -227,7 +225,7 @@ impl Store {
     ) -> Result<BTreeMap<Vec<u8>, Reason>, SnapshotError> {
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         let head = work.chain.head_then.map_or(Ok(empty), |head| tree_of(&self.repo, head))?;
-        let mut added = compare::trees(&self.repo, head, work.chain.tree, PATHS_MAX)?.paths;
+        let mut added = compare::trees(&self.repo, head, work.chain.tree, SUBJECT_PATHS_MAX)?.paths;
         let is_wanted = |path: &[u8]| work.scan.only.is_none_or(|only| only.contains(path));
         added.retain(|change| change.before.is_none() && is_wanted(&change.path));
         let mut leaving = BTreeMap::new();
@@ -253,7 +251,7 @@ impl Store {
         unreadable: &Unreadable,
         may_stay: impl Fn(&[u8]) -> bool,
     ) -> Result<ObjectId, SnapshotError> {
-        let since = compare::trees(&self.repo, scanned, work.chain.tree, PATHS_MAX)?.paths;
+        let since = compare::trees(&self.repo, scanned, work.chain.tree, SUBJECT_PATHS_MAX)?.paths;
         let is_passed = |path: &[u8]| work.scan.only.is_some_and(|only| !only.contains(path));
         let is_there = |change: &&PathChange| {
             change.after.is_some() || unreadable.holds(&change.path) || is_passed(&change.path)

@@ -21,6 +21,7 @@ use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
+use crate::limits::{INDEX_ENTRIES_MAX, INDEX_NAMES_MAX};
 use crate::platform;
 
 /// Folder of the index, in the state folder.
@@ -31,10 +32,6 @@ const ASIDE: &str = "new";
 const OLD_PATHS_MAX: usize = 500;
 /// Largest index that is read, lbx's own or the user's, in bytes: some two million files.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Most entries of a tree that is turned into an index.
-const ENTRIES_MAX: usize = 1_000_000;
-/// Most names in the folder of the index that are read.
-const NAMES_MAX: usize = 1000;
 
 /// Index of the last scan.
 ///
@@ -167,7 +164,7 @@ impl ScanIndex {
         written.set_modified(began).context(doing)?;
         self.folder.rename(ASIDE, &self.folder, &name).context(doing)?;
         // Remove only files that lbx itself may have written, and never a folder.
-        for other in self.folder.names().unwrap_or_default().iter().take(NAMES_MAX) {
+        for other in self.folder.names().unwrap_or_default().iter().take(INDEX_NAMES_MAX) {
             let is_old = other.to_str().is_some_and(|other| other != name && hex_of(other).is_some());
             if is_old {
                 let _ = self.folder.remove(other);
@@ -213,7 +210,7 @@ fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, Snaps
                     path.as_bstr(),
                 );
             }
-            if state.entries().len() + waiting.len() > ENTRIES_MAX {
+            if state.entries().len() + waiting.len() > INDEX_ENTRIES_MAX {
                 return Err(SnapshotError::new("the last snapshot has too many files to be scanned"));
             }
         }
@@ -225,7 +222,8 @@ fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, Snaps
 /// Returns the stored index, if it is readable and its tree still exists.
 fn last(repo: &Repo, folder: &Dir) -> Option<(File, ObjectId)> {
     let names = folder.names().ok()?;
-    let (name, tree) = names.iter().take(NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
+    let (name, tree) =
+        names.iter().take(INDEX_NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
     let _there = repo.find_tree(tree).ok()?;
     Some((stored(folder, name, repo.object_hash())?, tree))
 }

@@ -23,9 +23,8 @@ use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{may_enter, may_hold_policy};
 use crate::engine::workspace::listing::ListedName;
 use crate::engine::workspace::listing::WorkQueue;
+use crate::limits::SCAN_THREADS_MAX;
 
-/// Most threads that walk at once; more would only wait for the kernel's locks.
-const THREADS_MAX: usize = 8;
 /// Fewest files that are worth a thread, as in git.
 const FILES_A_THREAD: usize = 500;
 
@@ -69,7 +68,7 @@ pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::
     let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
     let jobs = WorkQueue::new(vec![everything]);
     let walker = Walker { root, index, clock, control, folders: AtomicU64::new(0), jobs };
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(SCAN_THREADS_MAX);
     let helpers = (index.entries().len() / FILES_A_THREAD).min(cores.saturating_sub(1));
     let mut seen = thread::scope(|scope| {
         let spawn = |_| thread::Builder::new().spawn_scoped(scope, || walker.work()).ok();

@@ -20,12 +20,12 @@ use rustix::io::Errno;
 use super::commit_builder;
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
-use super::preflight::REF_BYTES_MAX;
 use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::Repo;
 use crate::engine::workspace::fs::{
     is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
 };
+use crate::limits::ANY_REF_BYTES_MAX;
 use crate::sha256::Sha256;
 
 /// Default name of the snapshot branch.
@@ -98,7 +98,7 @@ impl Branch {
     /// # Errors
     /// Fails if it is reached through a link, is not a regular file, or is larger than any reference.
     pub fn raw(&self, repo: &Repo) -> Result<Option<Vec<u8>>, SnapshotError> {
-        repo.common().read(self.full_name(), REF_BYTES_MAX).context_redacted(|| self.unreadable())
+        repo.common().read(self.full_name(), ANY_REF_BYTES_MAX).context_redacted(|| self.unreadable())
     }
 
     /// Returns the message for a branch that cannot be read.
@@ -124,7 +124,7 @@ impl Branch {
 
     /// Returns true if the HEAD in `folder` is on this branch.
     fn is_head_of(&self, folder: &Dir) -> bool {
-        let content = folder.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
+        let content = folder.read("HEAD", ANY_REF_BYTES_MAX).ok().flatten().unwrap_or_default();
         content.strip_prefix(b"ref:").is_some_and(|rest| rest.trim() == self.name.as_bstr().as_bytes())
     }
 

@@ -26,6 +26,7 @@ use gix::ObjectId;
 
 use super::record::secrets;
 use crate::engine::snapshot::record::secrets::Excluded;
+use crate::limits::SNAPSHOT_FILE_BYTES_MAX;
 use branch::{Branch, Moved};
 use commit_builder::{CommitBuilder, CommitMeta};
 use error::{Context as _, SnapshotError};
@@ -33,8 +34,6 @@ use open::StatePlace;
 use refs::LogLine;
 use repo::Repo;
 
-/// Default size limit of a file in a snapshot, in bytes.
-pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
 /// Most attempts at a snapshot while someone else moves the branch.
 const ATTEMPTS_MAX: u32 = 20;
 /// Sleep before an attempt, for each attempt so far.
@@ -71,7 +70,12 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let withheld = Arc::new(secrets::Known::default);
-        Self { file_bytes_max: FILE_BYTES_MAX, excluded: Excluded::default(), withheld, harness: None }
+        Self {
+            file_bytes_max: SNAPSHOT_FILE_BYTES_MAX,
+            excluded: Excluded::default(),
+            withheld,
+            harness: None,
+        }
     }
 }
 

@@ -23,18 +23,15 @@ use super::repo::{NewObjects, Repo};
 use crate::engine::workspace::fs::process_id;
 use crate::engine::workspace::sync::FileSystem;
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
+use crate::limits::{FOLDER_TRIES_MAX, OBJECT_THREADS_MAX};
 use crate::platform;
 
-/// Most threads that write at once.
-const THREADS_MAX: usize = 8;
 /// Most objects that are written without a thread.
 const ONE_THREAD_MAX: usize = 16;
 /// Number of objects from which they become one pack, as in `git fetch` (`transfer.unpackLimit`).
 const PACKED_MIN: usize = 100;
 /// Most objects that are checked again once the branch names them.
 const LOOKED_AT_MAX: usize = 16;
-/// Most tries to make a folder that vanishes.
-const TRIES_MAX: usize = 10;
 /// Size in bytes from which a blob is compressed at once, rather than kept in memory uncompressed.
 pub const LARGE_BYTES: usize = 1024 * 1024;
 /// Bytes of a piece: a compressor has a buffer of 64 KiB, and looks some 300 bytes ahead.
@@ -284,7 +281,7 @@ impl Writer {
 
 /// Makes that folder of objects if missing, with the permissions of `objects` if that is shared.
 fn made(objects: &Dir, name: &str) -> Result<Dir, Errno> {
-    for _ in 0..TRIES_MAX {
+    for _ in 0..FOLDER_TRIES_MAX {
         match objects.add_folder(name) {
             Err(Errno::NOENT) => {} // removed again, before it was opened
             Ok(folder) if objects.is_shared() => return folder.share_like(objects).map(|()| folder),
@@ -349,7 +346,7 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&[T]) -> io::Result<()> + Syn
     }
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        let mut parts = items.chunks(items.len().div_ceil(THREADS_MAX));
+        let mut parts = items.chunks(items.len().div_ceil(OBJECT_THREADS_MAX));
         let mine = parts.next().unwrap_or_default();
         for part in parts {
             match thread::Builder::new().spawn_scoped(scope, || work(part)) {

@@ -22,6 +22,7 @@ use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
 use super::versions::{Bounds, Versions};
 use crate::engine::workspace::fs::{self, is_regular, size_of};
+use crate::limits::{CALL_PACK_BYTES_MAX, CALL_PACK_TIME_MAX, LBX_PACKS_MAX, PACK_COMMAND_BYTES_MAX};
 
 /// Folder whose objects are counted: ids are spread evenly, so it holds one in 256.
 const SAMPLE: u8 = 0x17;
@@ -29,18 +30,12 @@ const SAMPLE: u8 = 0x17;
 const SAMPLE_MAX: usize = 5;
 /// Most objects that one call packs.
 const OBJECTS_MAX: usize = 256;
-/// Most bytes that one call packs, before compression.
-const BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Most loose snapshots that one call looks for.
 const SNAPSHOTS_MAX: usize = 512;
 /// Most packed snapshots in a row, until one call looks no further.
 const PACKED_SNAPSHOTS_MAX: usize = 64;
 /// Most bytes of a pack by `gc`, after compression; then another begins. It is too large to be joined.
 const PACKED_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Time after which no further object is packed.
-const TIME_MAX: Duration = Duration::from_millis(10);
-/// Number of packs that triggers a join.
-const PACKS_MAX: usize = 16;
 /// Size in bytes above which a pack is left alone.
 const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Prefix of temporary files; `git gc` removes such files too.
@@ -54,8 +49,6 @@ const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
 const GC_NAME: &str = "gc.pid";
 /// Longest content of that file that is read, in bytes.
 const GC_BYTES_MAX: u64 = 512;
-/// Longest command line that is read, in bytes.
-const COMMAND_BYTES_MAX: u64 = 4096;
 /// Longest wait: other calls queue for the workspace's lock meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Sleep between two checks.
@@ -88,10 +81,10 @@ pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: Amount) -> Result<usize,
         Amount::Little => {
             packer.clear()?;
             let packed = match packer.pack_snapshots(tip, amount)? {
-                0 => packer.pack_loose(Instant::now() + TIME_MAX)?,
+                0 => packer.pack_loose(Instant::now() + CALL_PACK_TIME_MAX)?,
                 some => some,
             };
-            packer.join_packs(PACKS_MAX)?;
+            packer.join_packs(LBX_PACKS_MAX)?;
             Ok(packed)
         }
         Amount::Snapshots => packer.pack_snapshots(tip, amount),
@@ -132,8 +125,8 @@ impl Packer<'_> {
             snapshots_max: SNAPSHOTS_MAX,
             packed_max: PACKED_SNAPSHOTS_MAX,
             objects_max: OBJECTS_MAX,
-            bytes_max: BYTES_MAX,
-            until: Some(Instant::now() + TIME_MAX),
+            bytes_max: CALL_PACK_BYTES_MAX,
+            until: Some(Instant::now() + CALL_PACK_TIME_MAX),
         };
         let (level, bounds) = match amount {
             Amount::Little => (self.repo.settings().loose_compression(), little),
@@ -160,7 +153,10 @@ impl Packer<'_> {
         // The sample comes last, so that it represents all other folders.
         let folders = (0..=u8::MAX).map(|step| SAMPLE.wrapping_add(1).wrapping_add(step));
         for id in folders.flat_map(|first| self.repo.loose_objects(first)) {
-            if entries.len() >= OBJECTS_MAX || bytes >= BYTES_MAX || (bytes > 0 && Instant::now() >= until) {
+            if entries.len() >= OBJECTS_MAX
+                || bytes >= CALL_PACK_BYTES_MAX
+                || (bytes > 0 && Instant::now() >= until)
+            {
                 break;
             }
             let Ok(object) = self.repo.find_object(id) else { continue };
@@ -378,7 +374,7 @@ fn takes_young_objects(repo: &Repo) -> bool {
     let number = named.split(|&byte| byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());
     // A gc that has ended, or runs on another machine, has no such process here.
     let Some(process) = number.and_then(|word| word.parse::<u32>().ok()) else { return false };
-    let command = fs::read_at(CWD, OsStr::new(&format!("/proc/{process}/cmdline")), COMMAND_BYTES_MAX);
+    let command = fs::read_at(CWD, OsStr::new(&format!("/proc/{process}/cmdline")), PACK_COMMAND_BYTES_MAX);
     let Ok(Some(command)) = command else { return false };
     command.split(|&byte| byte == 0).any(|word| matches!(word, b"--prune=now" | b"--prune=all"))
 }

@@ -18,11 +18,10 @@ use super::error::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::git_files;
 use crate::engine::workspace::stat_cache::{FileCache, Way};
+use crate::limits::{PACK_FILES_MAX, RULE_FILE_BYTES_MAX};
 
 /// Largest configuration file, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
-/// Longest content of a reference, in bytes.
-pub const REF_BYTES_MAX: u64 = 4096;
 /// Files of a git folder that hold rules.
 pub const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
 /// Setting of a file that turns it off.
@@ -31,8 +30,6 @@ const NO_FILE: &str = "/dev/null";
 const INCLUDE_DEPTH_MAX: usize = 10;
 /// Most files that a configuration may include, counted each time they are named.
 const INCLUDES_MAX: usize = 64;
-/// Most files in a folder of packs.
-const PACKS_MAX: usize = 100_000;
 
 /// Checks that a git folder has the parts that git requires, and that they are safe to read.
 ///
@@ -54,7 +51,7 @@ pub fn check_folder(own: &Dir, common: &Dir) -> Result<(), SnapshotError> {
 /// Fails if it is not a regular file, or is too large.
 pub fn rules(folder: &Dir, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file within the limits";
-    let rules = folder.read(name, git_files::FILE_BYTES_MAX);
+    let rules = folder.read(name, RULE_FILE_BYTES_MAX);
     let rules = rules.context_redacted(|| refusal(folder, name, what))?;
     match rules {
         Some(rules) if !git_files::is_few(&rules) => Err(refused(folder, name, what)),
@@ -74,7 +71,7 @@ pub fn check_packs(objects: &Dir) -> Result<(), SnapshotError> {
         return Ok(());
     };
     let names = packs.names().context_redacted(|| format!("`{}` cannot be read", packs.path().display()))?;
-    if names.len() > PACKS_MAX {
+    if names.len() > PACK_FILES_MAX {
         return Err(SnapshotError::new(format!("`{}` has too many files", packs.path().display())));
     }
     for name in names {
@@ -107,7 +104,7 @@ pub fn is_there(path: &Path) -> bool {
 )]
 pub fn check_rules_at(path: &Path, setting: &str) -> Result<(), SnapshotError> {
     let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
-    let is_small = found.is_file() && found.len() <= git_files::FILE_BYTES_MAX;
+    let is_small = found.is_file() && found.len() <= RULE_FILE_BYTES_MAX;
     if path == Path::new(NO_FILE) || found.is_dir() || is_small {
         return Ok(());
     }

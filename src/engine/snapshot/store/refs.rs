@@ -26,9 +26,9 @@ use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
-use super::preflight::REF_BYTES_MAX;
 use super::repo::Repo;
 use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
+use crate::limits::{ANY_REF_BYTES_MAX, REF_FOLDERS_MAX};
 
 /// Most symbolic references in a row; git stops there too.
 const SYMBOLIC_MAX: usize = 5;
@@ -92,7 +92,7 @@ pub fn find_at(
     };
     let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
     let bytes = folder_of(repo, text)
-        .read_found(text, found, REF_BYTES_MAX)
+        .read_found(text, found, ANY_REF_BYTES_MAX)
         .context_redacted(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {
         None => packed(repo, name),
@@ -325,8 +325,6 @@ fn ids_in(line: &[u8]) -> impl Iterator<Item = Option<ObjectId>> + '_ {
 const LOCK_PREFIX: &str = "tmp_lbx_lock_";
 /// Suffix of locks.
 const LOCK_SUFFIX: &str = ".lock";
-/// Most folders of branches that are searched.
-const FOLDERS_MAX: usize = 1000;
 
 /// A file that can become a lock, under its second name. That name is removed on drop.
 #[derive(Debug)]
@@ -457,7 +455,7 @@ pub fn files_below(holder: &Dir, top: &str) -> (Vec<FileBelow>, Result<(), Errno
             for name in folder.names()? {
                 let path = format!("{at}/{}", name.to_string_lossy());
                 match folder.stat(&name)? {
-                    Some(stat) if is_folder(&stat) && opened < FOLDERS_MAX => {
+                    Some(stat) if is_folder(&stat) && opened < REF_FOLDERS_MAX => {
                         waiting.extend(folder.folder(&name)?.map(|inner| (Arc::new(inner), path)));
                     }
                     Some(_) => files.push(FileBelow { folder: Arc::clone(&folder), name, path }),

@@ -22,13 +22,10 @@ use super::error::{Context as _, SnapshotError};
 use super::preflight;
 use super::settings::Settings;
 use crate::engine::workspace::fs::is_regular;
+use crate::limits::CACHED_OBJECT_BYTES_MAX;
 
 /// Largest file of packed references, in bytes: a million references.
 const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
-
-/// Most bytes of read objects kept in memory: a snapshot is read again as the parent of the next one, which shares most
-/// of its trees.
-const READ_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// New objects, not in any file yet.
 pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
@@ -101,10 +98,10 @@ impl ReadObjects {
     /// Caches an object; drops all others if there is no room.
     fn keep(&mut self, object: &Rc<Object>) {
         let size = object.data.len();
-        if size > READ_BYTES_MAX / 8 {
+        if size > CACHED_OBJECT_BYTES_MAX / 8 {
             return;
         }
-        if self.bytes + size > READ_BYTES_MAX {
+        if self.bytes + size > CACHED_OBJECT_BYTES_MAX {
             self.objects.clear();
             self.bytes = 0;
         }

@@ -21,8 +21,9 @@ use gix::zlib::Compression;
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::preflight;
-use super::preflight::{CONFIG_BYTES_MAX, REF_BYTES_MAX, parse_config};
+use super::preflight::{CONFIG_BYTES_MAX, parse_config};
 use crate::engine::workspace::stat_cache::FileCache;
+use crate::limits::ANY_REF_BYTES_MAX;
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///
@@ -227,7 +228,7 @@ fn is_include(name: &BStr) -> bool {
 
 /// Adds the included files, if their conditions on folder and branch hold.
 fn follow_includes(file: &mut File, own: &Dir) -> gix::error::Result {
-    let head = own.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let head = own.read("HEAD", ANY_REF_BYTES_MAX).ok().flatten().unwrap_or_default();
     let branch = head.strip_prefix(b"ref:").and_then(|name| FullName::try_from(name.trim().as_bstr()).ok());
     let home = home();
     let context = conditional::Context {

@@ -14,13 +14,7 @@ use gix::validate::path::component;
 use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
 use crate::engine::workspace::protect::is_held;
-
-/// Deepest nesting of trees that is written and read, in folders: each level costs more than the one above, and git
-/// itself stops at 2,048.
-pub const DEPTH_MAX: usize = 1024;
-/// Most folders that are opened to apply a moved HEAD: a tree may name one folder a thousand times, on each of ten
-/// levels.
-const FOLDERS_MAX: usize = 500_000;
+use crate::limits::{CACHED_ENTRIES_MAX, TREE_DEPTH_MAX, TREE_FOLDERS_MAX};
 
 /// Entry of a tree, or a version of a file: without its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,7 +213,7 @@ pub fn carry_over(
     old: ObjectId,
     new: ObjectId,
 ) -> Result<ObjectId, SnapshotError> {
-    let mut folders_left = FOLDERS_MAX;
+    let mut folders_left = TREE_FOLDERS_MAX;
     carry(repo, Three { ours, old, new }, 0, &mut folders_left)
 }
 
@@ -240,7 +234,7 @@ fn carry(repo: &Repo, trees: Three, depth: usize, left: &mut usize) -> Result<Ob
     if old == new || ours == new {
         return Ok(ours);
     }
-    if ours == old || depth >= DEPTH_MAX {
+    if ours == old || depth >= TREE_DEPTH_MAX {
         return Ok(new);
     }
     *left = left.checked_sub(1).ok_or_else(|| SnapshotError::new("HEAD differs in too many folders"))?;
@@ -290,9 +284,6 @@ pub fn by_name(repo: &Repo, tree: ObjectId) -> Result<Entries, SnapshotError> {
     Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
 }
 
-/// Most tree entries that are cached between lookups.
-const ENTRIES_MAX: usize = 200_000;
-
 /// A tree and everything below it. Caches the trees on the way to the paths looked up, up to a bound.
 #[derive(Debug)]
 pub struct Trees {
@@ -325,7 +316,7 @@ impl Trees {
         }
         let listing = Listing::read(repo, tree)?;
         let found = listing.entry(name);
-        if self.entries + listing.entries.len() > ENTRIES_MAX {
+        if self.entries + listing.entries.len() > CACHED_ENTRIES_MAX {
             self.listings.clear();
             self.entries = 0;
         }
@@ -426,7 +417,7 @@ pub fn may_hold_policy(folder: &[u8]) -> bool {
 
 /// Returns true if a path is deeper than a snapshot goes.
 pub fn is_too_deep(path: &[u8]) -> bool {
-    memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
+    memchr::memchr_iter(b'/', path).nth(TREE_DEPTH_MAX).is_some()
 }
 
 /// Returns every folder above `path`, the root (empty) first.

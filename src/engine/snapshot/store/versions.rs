@@ -17,16 +17,14 @@ use super::commit_builder;
 use super::deflate::{Deflater, PackedObject};
 use super::error::{Context as _, SnapshotError};
 use super::repo::{self, Object, Repo};
-use super::tree::DEPTH_MAX;
 use crate::engine::workspace::fs::{is_regular, size_of};
+use crate::limits::{LOOSE_FILE_BYTES_MAX, TREE_DEPTH_MAX};
 use crate::text::delta;
 
 /// Longest chain of deltas, as in git.
 const CHAIN_MAX: u8 = 50;
-/// Largest file of an object that is packed without a look at its size, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Largest object that is packed, in bytes: others gain little and take much memory.
-const OBJECT_BYTES_MAX: u64 = 8 << 20;
+const DELTA_OBJECT_BYTES_MAX: u64 = 8 << 20;
 /// Most bytes of checked objects that are kept in memory.
 const CHECKED_BYTES_MAX: usize = 4 << 20;
 
@@ -137,7 +135,7 @@ impl<'r> Versions<'r> {
         before: Option<ObjectId>,
         depth: usize,
     ) -> Result<(), SnapshotError> {
-        if before == Some(id) || depth > DEPTH_MAX || !self.is_wanted(id) {
+        if before == Some(id) || depth > TREE_DEPTH_MAX || !self.is_wanted(id) {
             return Ok(());
         }
         let Ok(tree) = self.repo.find_tree(id) else { return Ok(()) };
@@ -177,8 +175,8 @@ impl<'r> Versions<'r> {
     fn is_loose(&self, id: ObjectId) -> bool {
         let stat = self.repo.objects_folder().stat(repo::loose_name(&id)).ok().flatten();
         stat.filter(is_regular).is_some_and(|stat| {
-            size_of(&stat) <= FILE_BYTES_MAX
-                || self.repo.header(id).is_ok_and(|(_, size)| size <= OBJECT_BYTES_MAX)
+            size_of(&stat) <= LOOSE_FILE_BYTES_MAX
+                || self.repo.header(id).is_ok_and(|(_, size)| size <= DELTA_OBJECT_BYTES_MAX)
         })
     }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use super::session::{PATHS_MAX, SEQ_FIRST, SessionStep, in_order};
+use super::session::{SEQ_FIRST, SessionStep, in_order};
 use crate::engine::history::session_diff::{PathChanges, Sides};
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::Store;
@@ -26,6 +26,7 @@ use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::store::lock::unique_name;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::limits::{SNAPSHOT_ACCOUNT_BYTES_MAX, SNAPSHOT_PATHS_MAX};
 use crate::sha256::{Sha256, seal_of, split_seal};
 
 /// Name of the account of the branch: no session's account has it.
@@ -34,8 +35,6 @@ const BRANCH: &str = "branch";
 const OF_SESSION: &str = ".session";
 /// Version of an account that this code reads and writes.
 const VERSION: u32 = 1;
-/// Largest account, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Number of snapshots after which an account is written again.
 const SAVED_EVERY: usize = 64;
 /// Tools whose changes turn earlier ones around.
@@ -255,7 +254,7 @@ impl Store {
             count += 1;
             let is_first = is_own && snapshot.seq == SEQ_FIRST;
             let paths = if is_own {
-                compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths
+                compare::trees(&self.repo, tree_before, tree, SNAPSHOT_PATHS_MAX)?.paths
             } else {
                 Vec::new()
             };
@@ -306,7 +305,7 @@ impl Store {
         let Some(Read { snapshot, tree, tree_before, .. }) = read else {
             return Err(SnapshotError::new(format!("the commit {} is not a snapshot", line.id)));
         };
-        let paths = compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths;
+        let paths = compare::trees(&self.repo, tree_before, tree, SNAPSHOT_PATHS_MAX)?.paths;
         Ok(SessionStep { snapshot, paths })
     }
 
@@ -322,7 +321,7 @@ impl Store {
     /// Returns the bytes of an account, if there is one.
     fn stored_account(&self, name: &str) -> Option<Vec<u8>> {
         let folder = self.place.open().ok()??.folder(ACCOUNTS_FOLDER).ok()??;
-        folder.read(name, FILE_BYTES_MAX).ok()?
+        folder.read(name, SNAPSHOT_ACCOUNT_BYTES_MAX).ok()?
     }
 
     /// Saves an account. Without it, the next call reads the branch again.
@@ -336,7 +335,7 @@ impl Store {
             }
             Ok::<_, std::io::Error>(renamed?)
         };
-        if bytes.len() as u64 <= FILE_BYTES_MAX
+        if bytes.len() as u64 <= SNAPSHOT_ACCOUNT_BYTES_MAX
             && let Ok(Some(state)) = self.place.open()
         {
             // A full disk, or a workspace that only can be read.

@@ -10,9 +10,7 @@ use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
-
-/// Most folders that are opened: a tree may name one folder a thousand times, on each of ten levels.
-const FOLDERS_MAX: usize = 500_000;
+use crate::limits::{COMPARED_FOLDERS_MAX, RENAME_PAIRS_MAX, TREE_DEPTH_MAX};
 
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +34,8 @@ pub struct Changes {
 
 /// Compares two trees, up to `paths_max` changed paths; equal folders are never opened.
 pub fn trees(repo: &Repo, old: ObjectId, new: ObjectId, paths_max: usize) -> Result<Changes, SnapshotError> {
-    let mut comparison = Comparison { repo, paths_max, folders_left: FOLDERS_MAX, found: Changes::default() };
+    let mut comparison =
+        Comparison { repo, paths_max, folders_left: COMPARED_FOLDERS_MAX, found: Changes::default() };
     comparison.folder(&BString::default(), Some(old), Some(new), 0)?;
     Ok(comparison.found)
 }
@@ -65,7 +64,7 @@ impl Comparison<'_> {
         if old == new {
             return Ok(());
         }
-        if depth > tree::DEPTH_MAX || self.folders_left == 0 {
+        if depth > TREE_DEPTH_MAX || self.folders_left == 0 {
             self.found.truncated = true;
             return Ok(());
         }
@@ -101,8 +100,6 @@ fn version(entry: Option<&Entry>) -> Option<TreeItem> {
     entry.filter(|entry| !entry.mode.is_tree()).map(TreeItem::of)
 }
 
-/// Most pairs of a deleted and a new file whose contents are compared.
-const PAIRS_MAX: usize = 400;
 /// Largest file in such a comparison, in bytes.
 const COMPARED_BYTES_MAX: usize = 256 * 1024;
 /// Smallest similarity of a renamed file, in percent.
@@ -168,7 +165,7 @@ impl Store {
             renames.push((gone.remove(same).0, *to, SIMILARITY_ALL));
             false
         });
-        if gone.len() * come.len() > PAIRS_MAX {
+        if gone.len() * come.len() > RENAME_PAIRS_MAX {
             return Ok(renames);
         }
         let read = |files: &[Indexed]| -> Result<Vec<(usize, Vec<u8>)>, SnapshotError> {

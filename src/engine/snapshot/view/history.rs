@@ -12,10 +12,9 @@ use super::compare::{self, Changes, PathChange};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::engine::snapshot::store::{Store, commit_builder, refs};
+use crate::limits::LOG_PATHS_MAX;
 use crate::text::{line_diff, lines};
 
-/// Most paths of one snapshot in a listing.
-const PATHS_MAX: usize = 10_000;
 /// Largest file whose lines are counted, in bytes.
 const COUNT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest time that counting lines may take in one listing; later files are not counted.
@@ -269,7 +268,7 @@ impl Store {
 
     /// Adds the changed files of a snapshot; counts their lines only until `count_until`.
     fn with_files(&self, found: Read, count_until: Instant) -> Result<Snapshot, SnapshotError> {
-        let changes = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?;
+        let changes = compare::trees(&self.repo, found.tree_before, found.tree, LOG_PATHS_MAX)?;
         let is_renamed = renamed(&changes.paths);
         let files = changes.paths.into_iter().map(|change| {
             if is_renamed(&change) {

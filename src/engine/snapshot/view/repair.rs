@@ -24,21 +24,14 @@ use crate::engine::snapshot::store::repo::{self, Loose};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::engine::snapshot::store::{Store, commit_builder, objects};
 use crate::engine::workspace::fs::is_regular;
+use crate::limits::{BRANCH_VALUES_MAX, NAMED_REFS_MAX, REPAIR_COMMITS_MAX, REPAIR_PATHS_MAX};
 
-/// Most paths of one snapshot whose content is read.
-const PATHS_MAX: usize = 1000;
 /// Most bytes of content that are read; only the headers of larger files.
 const CONTENT_BYTES_MAX: u64 = 64 << 20;
-/// Most values of the branch that are tried, newest first.
-const VALUES_MAX: usize = 50;
 /// Most snapshots before the newest one that are checked.
 pub(super) const OLDER_MAX: usize = 20;
-/// Most commits between two values of the branch.
-const STEPS_MAX: usize = 1000;
 /// Most references that are checked.
 const REFERENCES_MAX: usize = 10_000;
-/// Most damaged references that are named.
-const NAMED_MAX: usize = 5;
 
 /// Damage in the newest snapshot, or shortly before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,9 +101,10 @@ impl Store {
     /// Returns the newest fully readable value of the branch other than `tip`.
     fn last_whole(&self, tip: Option<ObjectId>, named: &[String]) -> Option<ObjectId> {
         let is_whole = |id: &ObjectId| Some(*id) != tip && self.look_through(*id).is_ok();
-        let logged = self.logged().into_iter().take(VALUES_MAX).find(is_whole);
+        let logged = self.logged().into_iter().take(BRANCH_VALUES_MAX).find(is_whole);
         // The audit log is synced, git's log is not, so a descendant in git's log is newer.
-        let named = named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok()).take(VALUES_MAX);
+        let named =
+            named.iter().filter_map(|hex| ObjectId::from_hex(hex.as_bytes()).ok()).take(BRANCH_VALUES_MAX);
         let mut newer = named
             .filter(|id| logged.is_none_or(|logged| self.goes_on_from(*id, logged)))
             .filter(|id| logged.is_some() || self.snapshot(*id).is_ok_and(|found| found.is_some()));
@@ -120,7 +114,7 @@ impl Store {
     /// Returns true if the commit `id` is `before`, or a descendant of it.
     fn goes_on_from(&self, id: ObjectId, before: ObjectId) -> bool {
         let mut next = Some(id);
-        for _ in 0..STEPS_MAX {
+        for _ in 0..REPAIR_COMMITS_MAX {
             match next {
                 Some(id) if id == before => return true,
                 Some(id) => next = self.repo.find_commit(id).ok().and_then(|it| it.parent_ids().next()),
@@ -137,7 +131,7 @@ impl Store {
         let before = self.look_at_change(id, &mut left)?;
         let tree = commit_builder::tree_of(&self.repo, id)?;
         if let Some(head) = self.head_tree_of(id) {
-            let changes = compare::trees(&self.repo, head, tree, PATHS_MAX)?;
+            let changes = compare::trees(&self.repo, head, tree, REPAIR_PATHS_MAX)?;
             self.read_each(&changes.paths, &mut left)?;
         }
         Ok(before)
@@ -150,7 +144,7 @@ impl Store {
         if !found.tree.is_empty_tree() {
             self.repo.find_tree(found.tree).context(|| format!("the tree {} cannot be read", found.tree))?;
         }
-        let changes = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?;
+        let changes = compare::trees(&self.repo, found.tree_before, found.tree, REPAIR_PATHS_MAX)?;
         self.read_each(&changes.paths, left)?;
         Ok(found.first_parent)
     }
@@ -225,7 +219,7 @@ impl Store {
                 Ok(_) => None,
                 Err(error) => Some(error.to_string()),
             };
-            found.extend(message.filter(|_| found.len() < NAMED_MAX));
+            found.extend(message.filter(|_| found.len() < NAMED_REFS_MAX));
         }
     }
 }
@@ -345,7 +339,7 @@ impl Store {
             next = commit.parent_ids().next();
             let before = next.map_or(Some(empty), |id| commit_builder::tree_of(&self.repo, id).ok());
             let Some((before, after)) = before.zip(commit.tree_id().ok()) else { continue };
-            let Ok(changes) = compare::trees(&self.repo, before, after, PATHS_MAX) else { continue };
+            let Ok(changes) = compare::trees(&self.repo, before, after, REPAIR_PATHS_MAX) else { continue };
             for change in changes.paths {
                 let versions = [change.before, change.after].into_iter().flatten();
                 let unread = versions.filter(|version| self.read_version(*version, &mut left).is_err());

@@ -10,12 +10,11 @@ use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{self, Trees};
 use crate::engine::snapshot::store::{Store, refs};
+use crate::limits::REVISION_STEPS_MAX;
 use crate::text::similarity;
 
 /// Shortest prefix of an id that counts as one.
 const PREFIX_DIGITS_MIN: usize = 4;
-/// Most steps back in a name.
-const STEPS_MAX: usize = 100_000;
 /// Most snapshots whose ids are compared with an unknown one.
 const NEAR_LOOKED_AT: usize = 200;
 /// Most similar snapshots that are named.
@@ -136,7 +135,8 @@ fn steps_back(name: &str) -> Option<(&str, usize)> {
         }
         rest = more;
     }
-    (!base.is_empty() && !base.contains(char::is_control) && steps <= STEPS_MAX).then_some((base, steps))
+    (!base.is_empty() && !base.contains(char::is_control) && steps <= REVISION_STEPS_MAX)
+        .then_some((base, steps))
 }
 
 /// Most snapshots that are searched for a version of a file.

@@ -17,11 +17,10 @@ use crate::engine::snapshot::store::commit_builder;
 use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
+use crate::limits::SNAPSHOT_PATHS_MAX;
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike};
 
-/// Most paths of one snapshot that are read.
-pub(super) const PATHS_MAX: usize = 100_000;
 /// Number of a session's first change in the journal.
 pub(super) const SEQ_FIRST: u64 = 1;
 
@@ -75,7 +74,7 @@ impl Store {
                 break;
             }
             let is_first = snapshot.seq == SEQ_FIRST;
-            let paths = compare::trees(&self.repo, tree_before, tree, PATHS_MAX)?.paths;
+            let paths = compare::trees(&self.repo, tree_before, tree, SNAPSHOT_PATHS_MAX)?.paths;
             steps.push(SessionStep { snapshot, paths });
             if is_first {
                 break;

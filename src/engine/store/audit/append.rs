@@ -16,13 +16,12 @@ use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{Lock, State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::limits::AUDIT_FILE_BYTES_MAX;
 use crate::platform;
 use crate::sha256::{Hasher, Sha256};
 
 /// Longest reason in a record, in characters; the snapshot has the full text.
 const WHY_CHARS_MAX: usize = 1000;
-/// Most paths in a record; of the others only the number is kept.
-pub const PATHS_MAX: usize = 1000;
 
 /// A file that a call changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,8 +171,6 @@ pub(super) const HEAD: &str = "head";
 pub(super) const HEAD_VERSION: u32 = 1;
 /// Size of the head in bytes: it is always written whole, in place.
 const HEAD_BYTES: usize = 160;
-/// Largest file that is read back, in bytes: a full one plus the longest record.
-pub(super) const FILE_BYTES_MAX: u64 = 48 << 20;
 
 /// Count and hash of the newest record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -395,7 +392,7 @@ impl End {
     fn of(file: &File, size: u64, head: Option<&Head>) -> std::io::Result<Self> {
         let mut end = Self { length: size, knows_head: head.is_none(), ..Self::default() };
         let [tail, long_tail] = TAIL_BYTES;
-        for tail in [NEAR_BYTES, tail, long_tail, FILE_BYTES_MAX] {
+        for tail in [NEAR_BYTES, tail, long_tail, AUDIT_FILE_BYTES_MAX] {
             let start = size.saturating_sub(tail);
             let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
             file.read_exact_at(&mut bytes, start)?;

@@ -12,8 +12,6 @@ mod append;
 mod read;
 mod sums;
 
-pub use append::{
-    AuditFile, AuditRecord, Durable, PATHS_MAX, Pending, append, as_value, begin, short_why, time_text,
-};
+pub use append::{AuditFile, AuditRecord, Durable, Pending, append, as_value, begin, short_why, time_text};
 pub use read::{Broken, Cursor, has_change, newest, newest_page, read, refused, since};
 pub use sums::{RecordSum, SessionSums, sums};

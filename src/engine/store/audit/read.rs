@@ -8,10 +8,11 @@ use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::append::{AuditRecord, Chained, check, parse};
-use super::append::{CURRENT, FILE_BYTES_MAX, FOLDER, Head, name_of, older};
+use super::append::{CURRENT, FOLDER, Head, name_of, older};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::Error;
+use crate::limits::AUDIT_FILE_BYTES_MAX;
 
 /// Bytes at the end of the log that are searched for the newest records.
 const NEWEST_BYTES: u64 = 256 << 10;
@@ -27,7 +28,7 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     let newest = older(&folder)?.pop().map(name_of);
     for name in newest.into_iter().chain([CURRENT.to_owned()]) {
         // An unreadable file has no known record.
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX).ok().flatten();
         let bytes = bytes.unwrap_or_default();
         let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
         if records.into_iter().any(|record| record.change.as_deref() == Some(change)) {
@@ -149,7 +150,7 @@ pub(super) fn scan(
     for number in later {
         let name = number.map_or_else(|| CURRENT.to_owned(), name_of);
         let shown = || state.shown(&format!("{FOLDER}/{name}"));
-        let read = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+        let read = match fs::read_opened(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX) {
             Ok(read) => read,
             Err(source) => {
                 let message = format!("cannot be read: {source}");
@@ -251,7 +252,7 @@ pub fn refused(state: &State, session: &str) -> Result<Vec<AuditRecord>, Error> 
     let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
     let mut records = Vec::new();
     for name in older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]) {
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX).ok().flatten();
         let bytes = bytes.unwrap_or_default();
         let lines = bytes.split(|byte| *byte == b'\n');
         let refused = lines.filter(|line| !line.is_empty() && memchr::memmem::find(line, OK).is_none());
@@ -272,7 +273,8 @@ pub fn newest_page(state: &State, count: usize) -> Result<Option<(Vec<AuditRecor
     let Some(head) = Head::read(&folder) else { return Ok(None) };
     let Ok(file) = fs::open_at(folder.as_fd(), OsStr::new(CURRENT), fs::READ) else { return Ok(None) };
     let (file, stat) = (std::fs::File::from(file), fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)));
-    let size = stat.ok().filter(fs::is_regular).map_or(0, |stat| fs::size_of(&stat)).min(FILE_BYTES_MAX);
+    let size =
+        stat.ok().filter(fs::is_regular).map_or(0, |stat| fs::size_of(&stat)).min(AUDIT_FILE_BYTES_MAX);
     let mut part = NEWEST_BYTES;
     loop {
         let start = size.saturating_sub(part);
@@ -361,7 +363,7 @@ pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>,
         if *size <= known {
             continue;
         }
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX)
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), AUDIT_FILE_BYTES_MAX)
             .map_err(|source| Error::io("read", state.shown(FOLDER), source))?
             .unwrap_or_default();
         let fresh = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::read_record::ReadRecord;
-use super::read_tree::{Damaged, FILE_BYTES_MAX};
+use super::read_tree::Damaged;
 use super::state::{SessionId, SessionState, parse_newest};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
@@ -23,6 +23,7 @@ use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::stat_cache::Fingerprint;
 use crate::error::Error;
+use crate::limits::{READ_COPY_BYTES_MAX, SESSION_BYTES_MAX, STATE_LINE_BYTES_MAX};
 use crate::sha256::Sha256;
 
 /// Size up to which states are appended, in bytes, if most of the file is of earlier states: reading that much costs
@@ -33,9 +34,7 @@ const END_BYTES: usize = 32 << 10;
 /// Part of the bytes of a file that are of its newest state.
 const USED_PART: u64 = 2;
 /// Largest file that is read, in bytes.
-const READ_BYTES_MAX: u64 = USED_PART * FILE_BYTES_MAX + GROWN_BYTES_MAX;
-/// Size of a line from which its marks are stored in the tree, in bytes.
-const LINE_BYTES_MAX: usize = 16 << 10;
+const SESSION_READ_BYTES_MAX: u64 = USED_PART * SESSION_BYTES_MAX + GROWN_BYTES_MAX;
 /// Bytes of memory for each byte of a session's file.
 const BYTES_A_BYTE: usize = 2;
 /// Folder of the state files.
@@ -128,7 +127,7 @@ fn read_newest(folder: BorrowedFd<'_>, name: &OsStr, shown: &str) -> Result<Opti
     }
     let mut session = parse_end(&file, fs::size_of(&stat), shown)?;
     if session.is_none() {
-        let bytes = fs::read_to_end(&file, fs::size_of(&stat), READ_BYTES_MAX)?;
+        let bytes = fs::read_to_end(&file, fs::size_of(&stat), SESSION_READ_BYTES_MAX)?;
         // A power failure may leave zeros in an unsynced file: the caller has to read its files again, as the gate
         // will say.
         if bytes.iter().all(|byte| *byte == 0) {
@@ -144,7 +143,7 @@ fn read_newest(folder: BorrowedFd<'_>, name: &OsStr, shown: &str) -> Result<Opti
 
 /// Returns the newest state in the last lines of a file that is larger than these; `None` if they have none.
 fn parse_end(file: &File, size: u64, shown: &str) -> Result<Option<SessionState>, Unread> {
-    let Some(start) = size.checked_sub(GROWN_BYTES_MAX).filter(|_| size <= READ_BYTES_MAX) else {
+    let Some(start) = size.checked_sub(GROWN_BYTES_MAX).filter(|_| size <= SESSION_READ_BYTES_MAX) else {
         return Ok(None);
     };
     let mut bytes = vec![0; END_BYTES];
@@ -244,8 +243,8 @@ fn whole(
     let mut warning = None;
     loop {
         let mut next = session.clone();
-        match next.whole(LINE_BYTES_MAX) {
-            Ok(bytes) if bytes.len() as u64 <= FILE_BYTES_MAX || !session.drop_oldest() => {
+        match next.whole(STATE_LINE_BYTES_MAX) {
+            Ok(bytes) if bytes.len() as u64 <= SESSION_BYTES_MAX || !session.drop_oldest() => {
                 *session = next;
                 return Ok((bytes, warning));
             }
@@ -273,7 +272,7 @@ fn add(folder: &OwnedFd, name: &str, session: &mut SessionState) -> Option<File>
     file.read_exact_at(&mut last, size - 1).ok()?;
     let mut bytes = if last == *b"\n" { Vec::new() } else { b"\n".to_vec() };
     let mut next = session.clone();
-    bytes.extend(next.appended(size + bytes.len() as u64, LINE_BYTES_MAX).ok()?);
+    bytes.extend(next.appended(size + bytes.len() as u64, STATE_LINE_BYTES_MAX).ok()?);
     let grown = size.saturating_add(bytes.len() as u64);
     if grown >= grown_bytes_max(next.stored_bytes()) {
         return None;
@@ -363,15 +362,13 @@ fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
 pub const SHOWN_FOLDER: &str = "shown";
 /// Folder of the turns, below the state folder: a file for each session.
 pub const TURNS_FOLDER: &str = "turns";
-/// Largest file of which a copy is kept, in bytes.
-const SHOWN_BYTES_MAX: u64 = 64 << 10;
 
 /// Keeps a copy of a shown file of the workspace at `root`.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &ReadRecord) -> Result<(), Error> {
-    if mark.size > SHOWN_BYTES_MAX || mark.lines.ranges().is_empty() {
+    if mark.size > READ_COPY_BYTES_MAX || mark.lines.ranges().is_empty() {
         return Ok(());
     }
     let folder = state.folder(SHOWN_FOLDER)?;
@@ -379,14 +376,14 @@ pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &ReadRecord) -> Res
     let Ok(copy) = fs::create_at(folder.as_fd(), OsStr::new(&name), 0o600) else { return Ok(()) };
     let io = |source| Error::io("write", state.shown(&format!("{SHOWN_FOLDER}/{name}")), source);
     let opened = fs::open_beneath(root, &mark.path, fs::READ).map_err(|errno| io(errno.into()))?;
-    let bytes = fs::read_to_end(std::fs::File::from(opened), mark.size, SHOWN_BYTES_MAX).map_err(io)?;
+    let bytes = fs::read_to_end(std::fs::File::from(opened), mark.size, READ_COPY_BYTES_MAX).map_err(io)?;
     fs::write_all(&copy, &bytes).map_err(io)
 }
 
 /// Returns the shown bytes with that digest, if there is a copy.
 pub fn find_shown(state: &State, sha256: Sha256) -> Option<Vec<u8>> {
     let folder = state.find_folder(SHOWN_FOLDER).ok()??;
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&sha256.to_hex()), SHOWN_BYTES_MAX).ok()??;
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&sha256.to_hex()), READ_COPY_BYTES_MAX).ok()??;
     (Sha256::of(&bytes) == sha256).then_some(bytes)
 }
 

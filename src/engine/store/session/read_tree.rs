@@ -24,15 +24,11 @@ use serde::{Deserialize, Serialize};
 
 use super::read_record::ReadRecord;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::limits::{READ_TREE_LEVELS_MAX, SESSION_BYTES_MAX};
 use crate::sha256::Sha256;
 
-/// Largest state file without what is left of earlier states, in bytes: some 100,000 marks; beyond it the oldest are
-/// dropped.
-pub(super) const FILE_BYTES_MAX: u64 = 32 << 20;
 /// Size from which a block is full, in bytes.
 const BLOCK_BYTES: usize = 4 << 10;
-/// Most levels above the leaves: a full tree of that many has more records than a file has bytes.
-const LEVELS_MAX: u32 = 8;
 /// Most lookups whose results are kept in memory.
 const FOUND_MAX: usize = 64;
 
@@ -169,7 +165,7 @@ impl ReadTree {
 
     /// Reads a block.
     fn read(&self, block: &Block) -> Result<Vec<u8>, Damaged> {
-        let size = usize::try_from(block.bytes.min(FILE_BYTES_MAX)).map_err(|_| Damaged)?;
+        let size = usize::try_from(block.bytes.min(SESSION_BYTES_MAX)).map_err(|_| Damaged)?;
         let mut bytes = vec![0; size];
         self.file.read_exact_at(&mut bytes, block.at).map_err(|_| Damaged)?;
         if Sha256::of(&bytes) == block.sha256 { Ok(bytes) } else { Err(Damaged) }
@@ -184,7 +180,7 @@ impl ReadTree {
 
     /// Returns all records as lines.
     fn lines(&self) -> Result<Vec<Line>, Damaged> {
-        let mut left = FILE_BYTES_MAX;
+        let mut left = SESSION_BYTES_MAX;
         self.lines_below(&self.root.root, self.root.checked_level()?, &mut left)
     }
 
@@ -234,7 +230,7 @@ impl ReadTree {
 impl Root {
     /// Returns the number of levels above the leaves, if it is possible.
     const fn checked_level(&self) -> Result<u32, Damaged> {
-        if self.level <= LEVELS_MAX { Ok(self.level) } else { Err(Damaged) }
+        if self.level <= READ_TREE_LEVELS_MAX { Ok(self.level) } else { Err(Damaged) }
     }
 }
 

@@ -14,6 +14,7 @@ use super::read_tree::{self, Changes, Damaged, ReadTree, Root};
 use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::limits::STATE_RECORDS_MAX;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
@@ -68,8 +69,6 @@ pub const SEQ_MAX: u64 = 1 << 48;
 const VERSION: u32 = 2;
 /// Version of a state that holds all its marks: the first one.
 const VERSION_WHOLE: u32 = 1;
-/// Most marks that a state holds itself; with more, all are stored in the tree.
-const HELD_MAX: usize = 24;
 /// Start of each line of a block, which no state begins with.
 const BLOCK_START: &[u8] = b"{\"path\":";
 /// Most paths that are remembered after a compaction.
@@ -267,7 +266,7 @@ impl SessionState {
     pub(super) fn appended(&mut self, at: u64, line_bytes_max: usize) -> Result<Vec<u8>, Damaged> {
         let line = self.line()?;
         let held = self.marks.len() + self.forgotten.len();
-        if held <= HELD_MAX && (held == 0 || line.len() <= line_bytes_max) {
+        if held <= STATE_RECORDS_MAX && (held == 0 || line.len() <= line_bytes_max) {
             return Ok(line);
         }
         let changes = self.take_held();
@@ -279,7 +278,7 @@ impl SessionState {
 
     /// Returns the content of a new file.
     pub(super) fn whole(&mut self, line_bytes_max: usize) -> Result<Vec<u8>, Damaged> {
-        if self.marks_total() <= HELD_MAX {
+        if self.marks_total() <= STATE_RECORDS_MAX {
             self.hold_all();
             let line = self.line()?;
             if line.len() <= line_bytes_max || self.marks.is_empty() {

@@ -21,6 +21,7 @@ use super::request::Request;
 use super::response::{Job, Jobs, ListedJob, Response};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::limits::JOB_COMMAND_BYTES_MAX;
 use crate::search::page::json_bytes;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 
@@ -33,8 +34,6 @@ const CHARACTER_BYTES_MAX: usize = 4;
 /// Largest output in one response, in bytes.
 const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of a job's command in a response about it.
-const COMMAND_BYTES_MAX: usize = 1000;
 /// Bytes of a job's command in a list.
 const LISTED_COMMAND_BYTES_MAX: usize = 400;
 /// Bytes of a job's command in the longest list.
@@ -193,7 +192,7 @@ fn shown(
     let wanted = max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     let wanted = if wanted == 0 { OUTPUT_BYTES_MAX } else { wanted.min(OUTPUT_BYTES_MAX) };
     let End { data, warnings, snapshot } = end.unwrap_or_default();
-    let command = beginning(&about.command, COMMAND_BYTES_MAX);
+    let command = beginning(&about.command, JOB_COMMAND_BYTES_MAX);
     let for_result = json_bytes(&data).saturating_add(json_bytes(&command));
     let for_result = usize::try_from(for_result).unwrap_or(usize::MAX);
     // The result counts against the room of a whole response, not against the size that was asked for.

@@ -20,6 +20,7 @@ use crate::engine::store::state::{Lock, State, replace_by_way_of};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
+use crate::limits::JOB_NAMES_MAX;
 
 /// Folder of the jobs, in the state.
 const FOLDER: &str = "jobs";
@@ -39,8 +40,6 @@ const OUTPUT: &str = "output.txt";
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 /// First character of a job's name.
 const PREFIX: char = 'j';
-/// Number of tries to find a free name.
-const NAMES_MAX: u64 = 1000;
 
 /// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -115,7 +114,7 @@ impl JobFolder {
         let all = state.folder(FOLDER)?;
         let io = |errno: Errno| Error::io("make", state.shown(FOLDER), errno);
         let next = numbers(&all).into_iter().max().map_or(1, |newest| newest + 1);
-        for number in next..next + NAMES_MAX {
+        for number in next..next + JOB_NAMES_MAX {
             let name = format!("{PREFIX}{number}");
             match rustix::fs::mkdirat(&all, name.as_str(), rustix::fs::Mode::from_raw_mode(0o700)) {
                 Ok(()) => return Self::find(engine, &name)?.ok_or_else(|| io(Errno::NOENT)),

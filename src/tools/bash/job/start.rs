@@ -25,11 +25,12 @@ use crate::engine::sandbox::capture::BoundedFile;
 use crate::engine::workspace::{Workspace, programs};
 use crate::envelope::{self, Refusal};
 use crate::error::{Error, ErrorKind};
+use crate::limits::SUPERVISOR_MESSAGE_BYTES_MAX;
 use crate::platform::process::own_program;
 use crate::tools::Tool as _;
 use crate::tools::bash::request::Request;
 use crate::tools::bash::response::Response;
-use crate::tools::bash::{Bash, Output, limits};
+use crate::tools::bash::{Bash, Output, confinement};
 
 /// First argument with which lbx starts itself as a supervisor.
 pub(super) const INTERNAL: &str = "__job";
@@ -41,8 +42,6 @@ const KEPT: usize = 20;
 const KEPT_UNREAD: usize = 80;
 /// Time between two checks for a cancelled call, or for a request to end the job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Largest first message of a supervisor, in bytes.
-const SAID_BYTES_MAX: usize = 64 * 1024;
 
 /// Task of a supervisor; it inherits the environment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -170,7 +169,7 @@ fn said(
         }
         let bytes = from.read(&mut piece)?;
         heard.extend_from_slice(piece.get(..bytes).unwrap_or_default());
-        if bytes == 0 || heard.ends_with(b"\n") || heard.len() > SAID_BYTES_MAX {
+        if bytes == 0 || heard.ends_with(b"\n") || heard.len() > SUPERVISOR_MESSAGE_BYTES_MAX {
             return Ok(serde_json::from_slice(&heard).ok());
         }
     }
@@ -290,7 +289,7 @@ impl RunningJob {
             started: now.round(jiff::Unit::Second).unwrap_or(now).to_string(),
             sandbox: String::new(),
             process: None,
-            network: limits::network(engine, request.network)?,
+            network: confinement::network(engine, request.network)?,
         };
         let file = folder.create_output()?;
         let stop = Control::default();
