@@ -1,4 +1,4 @@
-//! Bounds of sizes, numbers and times, by the part that keeps them. Those that depend on other constants are beside
+//! Bounds of sizes, numbers and times, by the part that keeps them. Those that depend on other constants are with
 //! these, and all that a user can set are in `engine/policy/settings.rs`.
 
 use std::time::Duration;
