@@ -30,7 +30,8 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<
     }
 }
 
-/// Opens a folder below another one, on the same mount.
+/// Opens a folder below another one, on the same mount; `ENOSYS` or `EPERM` before Linux 5.6, or under a system call
+/// filter.
 pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH
         | ResolveFlags::NO_XDEV
@@ -39,13 +40,9 @@ pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> R
     loop {
         match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM) => break,
             outcome => return outcome,
         }
     }
-    // Before Linux 5.6, or under a system call filter.
-    let opened = retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))?;
-    if mount_of(folder)? == mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Opens an absolute path without symlinks.

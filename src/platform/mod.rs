@@ -58,7 +58,16 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<
 /// # Errors
 /// Returns the OS error; `EXDEV` if it is on another mount.
 pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-    on_this_system!(open_same_mount(folder, name, flags))
+    #[cfg(target_os = "linux")]
+    if !is_portable() {
+        match linux::open_same_mount(folder, name, flags) {
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            outcome => return outcome,
+        }
+    }
+    let opened = retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))?;
+    // A file system can be mounted twice, and its device alone would not tell.
+    if mount_of(folder)? == mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
 }
 
 /// Returns true if something is at an absolute path, and no symlink on the way; `None` if there is one, or if the system

@@ -54,13 +54,6 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<
     retry_on_intr(|| rustix::fs::openat(&folder, name, flags, Mode::empty()))
 }
 
-/// Opens a folder below another one, on the same mount.
-pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let opened = retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))?;
-    // On Linux a file system can be mounted twice, and its device alone would not tell.
-    if super::mount_of(folder)? == super::mount_of(opened.as_fd())? { Ok(opened) } else { Err(Errno::XDEV) }
-}
-
 /// Returns `None`: no portable call rejects every link on the way.
 pub fn open_without_links(_: &Path, _: OFlags) -> Option<Result<OwnedFd, Errno>> {
     None
