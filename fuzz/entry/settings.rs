@@ -5,7 +5,7 @@ use lbx::engine::policy::settings::SETTINGS;
 use lbx::engine::policy::values;
 use lbx::engine::store::audit::Cursor;
 use lbx::engine::store::session::SessionId;
-use lbx::engine::workspace::git_files::EntryPaths;
+use lbx::engine::workspace::git_files::for_each_path;
 use lbx::engine::workspace::path::WorkspacePath;
 use lbx::search::globs::{self, PathGlob};
 use lbx::search::pattern::{self, Reading};
@@ -123,12 +123,8 @@ pub fn indexes(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
     let id_bytes = if choice & 1 == 0 { 20 } else { 32 };
     let paths = |chunk_bytes| {
-        let mut paths = EntryPaths::of(bytes, id_bytes, chunk_bytes)?;
         let mut found = Vec::new();
-        while let Some(path) = paths.next_path() {
-            found.push(path.to_owned());
-        }
-        Some(found)
+        for_each_path(bytes, id_bytes, chunk_bytes, |path| found.push(path.to_owned())).map(|()| found)
     };
     let whole = paths(1 << 20);
     assert_eq!(paths(1 + usize::from(choice >> 1)), whole);

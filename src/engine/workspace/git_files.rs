@@ -6,7 +6,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -32,7 +31,7 @@ pub const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes of an entry of an index before its object id.
 const STAT_BYTES: usize = 40;
 /// Bytes of an index that are read at once: fewer than the processor's caches have.
-const CHUNK_BYTES: usize = 128 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 /// Longest entry of an index in bytes: no system has longer paths.
 const INDEX_ENTRY_BYTES_MAX: usize = 64 * 1024;
 /// Flag of an entry that has more flags.
@@ -84,14 +83,13 @@ pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
     let (work_tree, index) = find(root)?;
     let below = root.strip_prefix(work_tree).ok()?;
     let index = index.ok()?;
-    let mut paths = EntryPaths::of(index.file.as_ref()?, index.hash.len_in_bytes(), CHUNK_BYTES)?;
     let mut found = Vec::new();
-    while let Some(path) = paths.next_path() {
+    for_each_path(index.file.as_ref()?, index.hash.len_in_bytes(), CHUNK_BYTES, |path| {
         if is_named(path, name.as_bytes()) {
             let path = Path::new(OsStr::from_bytes(path)).strip_prefix(below).ok();
             found.extend(path.and_then(WorkspacePath::new));
         }
-    }
+    })?;
     Some(found)
 }
 
@@ -103,87 +101,56 @@ fn is_named(path: &[u8], name: &[u8]) -> bool {
     matches!(folder.last(), None | Some(b'/')) && last.eq_ignore_ascii_case(name)
 }
 
-/// Paths in an index that is read piece by piece, as gitformat-index(5) describes it. Ends early if it is damaged.
-#[derive(Debug)]
-pub struct EntryPaths<R> {
-    /// Part of the index that is not read yet.
-    source: R,
-    /// Bytes to read at once.
+/// Visits the paths in an index with object ids of `id_bytes` bytes, which is read in pieces of `chunk_bytes` bytes, as
+/// gitformat-index(5) describes it. Ends early if it is damaged; `None` for the versions that do not have whole paths.
+pub fn for_each_path(
+    mut source: impl Read,
+    id_bytes: usize,
     chunk_bytes: usize,
-    /// Room for bytes.
-    bytes: Vec<u8>,
-    /// Offset of the next entry in it.
-    at: usize,
-    /// End of the bytes that were read.
-    end: usize,
-    /// Number of entries that are left.
-    left: u32,
-    /// Bytes of an entry before its flags.
-    head: usize,
+    mut visit: impl FnMut(&[u8]),
+) -> Option<()> {
+    let mut header = [0; 12];
+    source.read_exact(&mut header).ok()?;
+    let number =
+        |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    let mut left = number(8).filter(|_| header.starts_with(b"DIRC") && matches!(number(4), Some(2 | 3)))?;
+    let (mut bytes, mut end) = (Vec::new(), 0);
+    while left > 0 && end <= INDEX_ENTRY_BYTES_MAX {
+        // The room is kept, so that no byte is cleared before each read.
+        bytes.resize(bytes.len().max(end + chunk_bytes), 0);
+        let count = match source.read(bytes.get_mut(end..end + chunk_bytes)?) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(count) if count > 0 => count,
+            _ => break,
+        };
+        end += count;
+        let mut rest = bytes.get(..end)?;
+        while left > 0
+            && let Some((path, after)) = first_path(rest, STAT_BYTES + id_bytes)
+        {
+            visit(path);
+            rest = after;
+            left -= 1;
+        }
+        let begin = end - rest.len();
+        bytes.copy_within(begin..end, 0);
+        end -= begin;
+    }
+    Some(())
 }
 
-impl<R: Read> EntryPaths<R> {
-    /// Begins with the first entry, in an index with object ids of `id_bytes` bytes; `None` for the versions that do not
-    /// have whole paths.
-    pub fn of(mut source: R, id_bytes: usize, chunk_bytes: usize) -> Option<Self> {
-        let mut header = [0; 12];
-        source.read_exact(&mut header).ok()?;
-        let number = |at: usize| {
-            header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
-        };
-        let is_whole = header.starts_with(b"DIRC") && matches!(number(4), Some(2 | 3));
-        let (left, head) = (number(8)?, STAT_BYTES + id_bytes);
-        is_whole.then_some(Self { source, chunk_bytes, bytes: Vec::new(), at: 0, end: 0, left, head })
-    }
-
-    /// Returns the next path.
-    pub fn next_path(&mut self) -> Option<&[u8]> {
-        self.left = self.left.checked_sub(1)?;
-        let (path, length) = loop {
-            match self.entry() {
-                Some(entry) => break entry,
-                None => self.read_more()?,
-            }
-        };
-        let path = self.at + path.start..self.at + path.end;
-        self.at += length;
-        self.bytes.get(path)
-    }
-
-    /// Returns the range of the path in the next entry, and the length of the entry; `None` if it is not read to its
-    /// end.
-    fn entry(&self) -> Option<(Range<usize>, usize)> {
-        let entry = self.bytes.get(self.at..self.end)?;
-        let flags = u16::from_be_bytes(*entry.get(self.head..)?.first_chunk()?);
-        let begin = self.head + if flags & EXTENDED == 0 { 2 } else { 4 };
-        let length = match flags & LENGTH {
-            LENGTH => memchr::memchr(0, entry.get(begin..)?)?,
-            length => usize::from(length),
-        };
-        // At least one NUL byte ends the path; together they fill eight bytes.
-        let end = (begin + length + 8) & !7;
-        (end <= entry.len()).then_some((begin..begin + length, end))
-    }
-
-    /// Reads more bytes of the next entry; `None` if there are none, or it would be too long.
-    fn read_more(&mut self) -> Option<()> {
-        self.bytes.copy_within(self.at..self.end, 0);
-        (self.at, self.end) = (0, self.end - self.at);
-        if self.end > INDEX_ENTRY_BYTES_MAX {
-            return None;
-        }
-        // The room is kept, so that no byte is cleared before each read.
-        self.bytes.resize(self.bytes.len().max(self.end + self.chunk_bytes), 0);
-        let count = loop {
-            let room = self.bytes.get_mut(self.end..self.end + self.chunk_bytes)?;
-            match self.source.read(room) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read.ok()?,
-            }
-        };
-        self.end += count;
-        (count > 0).then_some(())
-    }
+/// Returns the path of the first entry in `bytes`, whose flags begin after `head` bytes, and the bytes after the entry;
+/// `None` if it is cut.
+fn first_path(bytes: &[u8], head: usize) -> Option<(&[u8], &[u8])> {
+    let flags = u16::from_be_bytes(*bytes.get(head..)?.first_chunk()?);
+    let begin = head + if flags & EXTENDED == 0 { 2 } else { 4 };
+    let length = match flags & LENGTH {
+        LENGTH => memchr::memchr(0, bytes.get(begin..)?)?,
+        length => usize::from(length),
+    };
+    // At least one NUL byte ends the path; together they fill eight bytes.
+    let (entry, after) = bytes.split_at_checked((begin + length + 8) & !7)?;
+    Some((entry.get(begin..begin + length)?, after))
 }
 
 /// Finds the repository that encloses `root`: its work tree and its index. Returns `None` outside of one.

@@ -349,7 +349,7 @@ const NAMES_COMPARED_MAX: usize = 20_000;
 /// Most files searched for the same name where git tracks none: about 4 ms on a warm disk.
 const FILES_LOOKED_AT_MAX: usize = 2_000;
 /// Most files searched for the same name besides those that git tracks.
-const UNTRACKED_LOOKED_AT_MAX: usize = 500;
+const UNTRACKED_LOOKED_AT_MAX: usize = 250;
 /// Smallest similarity of two names, 0 to 1.
 const LIKENESS_MIN: f32 = 0.6;
 /// Smallest similarity of their stems.
