@@ -189,7 +189,7 @@ def in_a_tree(lbx, top, home, files):
     own = [lbx, "--session", SESSION]
     rows(f"{files} files", small, large, home, [
         ("read", [*own, "read", path_of(3)], None),
-        ("read, no such file", [*own, "read", "d3/nothing.like"], None),
+        ("read, no such file", [*own, "read", "nothing.like"], None),
         ("edit, no match", [*own, "edit", path_of(3), "--old-string", "nowhere", "--new-string", "x"], None),
     ])
     shutil.rmtree(small)

@@ -1,10 +1,12 @@
 //! Reads the audit log: all of it with checks, its newest records, or the records since a position.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::Stat;
+use rustix::fs::{SeekFrom, Stat};
 use serde::{Deserialize, Serialize};
 
 use super::append::{AuditRecord, Chained, check, parse};
@@ -14,6 +16,8 @@ use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::limits::AUDIT_FILE_BYTES_MAX;
 
+/// Bytes of known records that are read at once.
+const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes at the end of the log that are searched for the newest records.
 const NEWEST_BYTES: u64 = 256 << 10;
 
@@ -100,6 +104,33 @@ impl Place {
         self.full.len() <= numbers.len() && self.full.iter().zip(numbers).all(is_same)
     }
 
+    /// Returns the bytes of its file after it, and the stat, if there is one; `None` if it has other bytes before.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    fn rest(&self, folder: &OwnedFd, name: &str) -> io::Result<Option<(Vec<u8>, Option<Stat>)>> {
+        if self.offset == 0 {
+            let read = fs::read_opened(folder.as_fd(), OsStr::new(name), AUDIT_FILE_BYTES_MAX)?;
+            return Ok(Some(read.map_or_else(Default::default, |(bytes, _, stat)| (bytes, Some(stat)))));
+        }
+        let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), fs::READ)?);
+        let stat = rustix::fs::fstat(&file)?;
+        let size = usize::try_from(fs::size_of(&stat)).unwrap_or(usize::MAX);
+        if !fs::is_regular(&stat) || size < self.offset {
+            return Ok(None);
+        }
+        // In pieces, so that a long log needs neither memory nor the time to clear it.
+        let (mut hasher, mut room) = (crc32fast::Hasher::new(), vec![0; CHUNK_BYTES]);
+        for at in (0..self.offset).step_by(CHUNK_BYTES) {
+            let part = room.get_mut(..CHUNK_BYTES.min(self.offset - at)).unwrap_or_default();
+            file.read_exact_at(part, at as u64)?;
+            hasher.update(part);
+        }
+        rustix::fs::seek(&file, SeekFrom::Start(self.offset as u64))?;
+        let fresh = fs::read_to_end(&file, (size - self.offset) as u64, AUDIT_FILE_BYTES_MAX)?;
+        Ok((hasher.finalize() == self.crc).then_some((fresh, Some(stat))))
+    }
+
     /// Adds the next bytes of the file.
     fn add(&mut self, bytes: &[u8], lines: u64) {
         let mut hasher = crc32fast::Hasher::new_with_initial_len(self.crc, self.offset as u64);
@@ -150,7 +181,7 @@ pub(super) fn scan(
     for number in later {
         let name = number.map_or_else(|| CURRENT.to_owned(), name_of);
         let shown = || state.shown(&format!("{FOLDER}/{name}"));
-        let read = match fs::read_opened(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX) {
+        let read = match scanned.place.rest(folder, &name) {
             Ok(read) => read,
             Err(source) => {
                 let message = format!("cannot be read: {source}");
@@ -158,11 +189,7 @@ pub(super) fn scan(
                 continue;
             }
         };
-        let (bytes, stat) = read.map_or_else(Default::default, |(bytes, _, stat)| (bytes, Some(stat)));
-        let Some((known, fresh)) = bytes.split_at_checked(scanned.place.offset) else { return Ok(None) };
-        if crc32fast::hash(known) != scanned.place.crc {
-            return Ok(None);
-        }
+        let Some((fresh, stat)) = read else { return Ok(None) };
         let lines_before = scanned.place.lines;
         let mut lines = 0;
         for line in fresh.split(|byte| *byte == b'\n') {
@@ -170,7 +197,7 @@ pub(super) fn scan(
             if line.is_empty() {
                 continue;
             }
-            let is_unfinished = number.is_none() && knows_head && bytes.ends_with(line);
+            let is_unfinished = number.is_none() && knows_head && fresh.ends_with(line);
             let checked = check(line, scanned.place.hash.as_deref());
             if let Err(message) = checked.1
                 && !(is_unfinished && checked.0.is_none())
@@ -187,7 +214,7 @@ pub(super) fn scan(
             }
         }
         scanned.is_whole &= fresh.is_empty() || fresh.ends_with(b"\n");
-        scanned.place.add(fresh, lines - 1);
+        scanned.place.add(&fresh, lines - 1);
         if let Some((number, stat)) = number.zip(stat) {
             scanned.place.end_file(FullFile::of(number, &stat));
         }

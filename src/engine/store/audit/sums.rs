@@ -109,7 +109,7 @@ pub fn sums(state: &State) -> Result<(BTreeMap<String, SessionSums>, Option<Brok
     let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Default::default()) };
     let known = load(&folder).filter(|known| known.version == VERSION);
     let known = known.map(|known| known.completed(state, &folder)).transpose()?.flatten();
-    // A log that does not continue as it should is read whole, to name the place.
+    // A log that cannot be read on, or does not continue as it should, is read whole, to name the place.
     let known = known.filter(|(_, scanned)| scanned.broken.is_none());
     let (sums, scanned) = match known {
         Some(known) => known,
