@@ -69,6 +69,30 @@ fn loose_objects_are_packed_incrementally() {
 }
 
 #[test]
+fn loose_objects_of_no_snapshot_are_packed_incrementally_too() {
+    let place = Place::bare_folder();
+    place.put("a", "a\n");
+    let folder = place.home.join("blobs");
+    fs::create_dir(&folder).unwrap();
+    let paths: Vec<String> = (0..3_000)
+        .map(|number| {
+            let path = folder.join(number.to_string());
+            fs::write(&path, format!("blob {number}\n")).unwrap();
+            path.to_str().unwrap().to_owned()
+        })
+        .collect();
+    for paths in paths.chunks(500) {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        git(&place, &[&["hash-object", "-w", "--no-filters"], &paths[..]].concat());
+    }
+    let many = counts(&place).0;
+    (0..60).for_each(|number| drop(place.put("a", format!("{number}\n"))));
+    let (loose, packs) = counts(&place);
+    assert!(many > 3_000 && loose < 2_000 && packs <= 16, "{many}, then {loose} loose in {packs} packs");
+    assert_eq!(git(&place, &["fsck", "--strict", "--full", "--no-dangling"]), "");
+}
+
+#[test]
 fn packing_preserves_objects_of_every_kind_and_size() {
     let place = Place::bare_folder();
     for size in [0, 1, 15, 16, 17, 2_047, 2_048, 300_000] {

@@ -1,9 +1,9 @@
 //! Packs: one with the many objects of one change, and those that `gc` and the private repository need.
 //!
 //! Git packs the developer's repository when it finds many loose objects; nobody else packs lbx's own. So a call that
-//! finds many loose objects there packs some of them, within a few milliseconds, and one that finds many packs joins
-//! them. `gc` packs the objects of the snapshots in both. A pack and its index are durable before anything that they
-//! hold is removed: no kill loses an object.
+//! finds many loose objects there packs some of them, within some 20 ms, and one that finds many packs joins them.
+//! `gc` packs the objects of the snapshots in both. A pack and its index are durable before anything that they hold is
+//! removed: no kill loses an object.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -31,7 +31,7 @@ const SAMPLE_MAX: usize = 5;
 /// Most objects that one call packs.
 const OBJECTS_MAX: usize = 256;
 /// Most loose snapshots that one call looks for.
-const SNAPSHOTS_MAX: usize = 512;
+const SNAPSHOTS_MAX: usize = 1024;
 /// Most packed snapshots in a row, until one call looks no further.
 const PACKED_SNAPSHOTS_MAX: usize = 64;
 /// Most bytes of a pack by `gc`, after compression; then another begins. It is too large to be joined.
@@ -57,7 +57,7 @@ const NAP: Duration = Duration::from_millis(5);
 /// Amount to pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
-    /// In lbx's own repository: some objects if there are many, within a few milliseconds.
+    /// In lbx's own repository: some objects if there are many, within some 20 ms.
     Little,
     /// In the developer's repository: all objects that snapshots added. The others are left to git.
     Snapshots,
@@ -80,10 +80,12 @@ pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: Amount) -> Result<usize,
         Amount::Little if repo.loose_objects(SAMPLE).len() < SAMPLE_MAX => Ok(0),
         Amount::Little => {
             packer.clear()?;
-            let packed = match packer.pack_snapshots(tip, amount)? {
-                0 => packer.pack_loose(Instant::now() + CALL_PACK_TIME_MAX)?,
-                some => some,
-            };
+            let begun = Instant::now();
+            let mut packed = packer.pack_snapshots(tip, amount)?;
+            // Others are many then: those of a squash, or of snapshots too long ago to look for.
+            if packed < OBJECTS_MAX / 2 && begun.elapsed() < CALL_PACK_TIME_MAX {
+                packed += packer.pack_loose(begun + CALL_PACK_TIME_MAX)?;
+            }
             packer.join_packs(LBX_PACKS_MAX)?;
             Ok(packed)
         }
