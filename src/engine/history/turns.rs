@@ -44,7 +44,6 @@ pub struct Turn {
 
 impl Turn {
     /// Returns the turn of a change that no client named one for.
-    #[must_use]
     pub const fn of_change(seq: u64) -> Self {
         Self { key: String::new(), first: seq, last: Some(seq), time: 0, title: None }
     }

@@ -459,7 +459,6 @@ pub struct StepsLock {
 
 impl StepsLock {
     /// Returns true if it keeps others from their steps. Otherwise only the workspace's lock does.
-    #[must_use]
     pub const fn is_held(&self) -> bool {
         self.lock.is_some()
     }

@@ -253,7 +253,6 @@ impl Published {
     }
 
     /// Returns true if it is in lbx's own repository.
-    #[must_use]
     pub fn is_private(&self) -> bool {
         self.ready.store.is_private()
     }
