@@ -56,11 +56,6 @@ impl WalkEntry {
         &self.folder
     }
 
-    /// Returns its name.
-    pub fn name(&self) -> &OsStr {
-        &self.name
-    }
-
     /// Opens it for reading, without following a symlink; never blocks.
     ///
     /// # Errors
@@ -260,11 +255,6 @@ impl SearchWarnings {
             self.push(|| note);
         }
         self.more = self.more.saturating_add(other.more);
-    }
-
-    /// Returns true if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
     }
 
     /// Returns the notes; a last one gives the number of those not shown.

@@ -115,11 +115,6 @@ impl Holder {
         }
         holders
     }
-
-    /// Returns true if the program is lbx.
-    pub fn is_lbx(&self) -> bool {
-        self.program == "lbx"
-    }
 }
 
 impl std::fmt::Display for Holder {

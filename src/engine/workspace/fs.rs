@@ -401,11 +401,6 @@ pub fn process_id() -> u32 {
     *ID.get_or_init(std::process::id)
 }
 
-/// Joins `folder` and `name` for a message, never for opening.
-pub fn shown(folder: &Path, name: &OsStr) -> String {
-    folder.join(name).display().to_string()
-}
-
 /// Number of running changes that need a raised limit, and the original limit.
 static RAISED: Mutex<(usize, Option<Rlimit>)> = Mutex::new((0, None));
 

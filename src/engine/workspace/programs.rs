@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, Command, Output};
 use std::sync::Once;
 
 use rustix::fs::CWD;
@@ -31,16 +31,6 @@ const FIRST_CLOSED: i32 = 3;
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     prepare();
     command.spawn()
-}
-
-/// Runs a program to its end, with the stdin, stdout and stderr of this process unless the command names others.
-///
-/// # Errors
-/// Returns the OS error.
-#[expect(clippy::disallowed_methods, reason = "the door")]
-pub fn status(command: &mut Command) -> io::Result<ExitStatus> {
-    prepare();
-    command.status()
 }
 
 /// Runs a program to its end and returns its output.

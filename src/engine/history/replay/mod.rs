@@ -461,13 +461,6 @@ pub struct Gone {
     pub from: Option<Version>,
 }
 
-impl Gone {
-    /// Returns its present path, or its expected path if it has none.
-    pub fn path(&self) -> &WorkspacePath {
-        self.real.as_ref().unwrap_or(&self.at)
-    }
-}
-
 impl Live {
     /// Returns true if the file is at its target already, even though folders above it may be renamed.
     pub fn stays(&self, pieces: &Pieces) -> bool {
