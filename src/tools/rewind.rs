@@ -89,20 +89,19 @@ impl Tool for Rewind {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let (id, at) = match (&request.id, request.turn) {
-            (Some(id), None) => target(engine, id).map(|(id, at)| (Some(id), at))?,
-            (None, Some(number)) => (None, before_turn(engine, number)?),
-            _ => {
-                return Err(Error::invalid("name either a snapshot in `id`, or a turn in `turn`")
-                    .detail("field", "id"));
-            }
-        };
-        let turn = request.turn.map(|_| at.seq + 1);
-        if let Ok(session) = at.session.parse::<SessionId>() {
+        let (_, before) = named(engine, &request)?;
+        if let Ok(session) = before.session.parse::<SessionId>() {
             engine.act_for(session);
         }
         let is_preview = !request.yes;
         let mut change = engine.begin(Self::NAME, &[], is_preview || request.options.dry_run)?;
+        // Until now others could add snapshots: `lbx-snapshots~3` is another one then, perhaps of another session.
+        let (id, at) = named(change.engine_ref(), &request)?;
+        if at.session != before.session {
+            drop(change);
+            return Self::run(engine, request);
+        }
+        let turn = request.turn.map(|_| at.seq + 1);
         let (history, entries) = later(&mut change, &at)?;
         let mut undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
         let end = ListEnd::of(change.engine(), request.max_bytes, &mut undone);
@@ -141,6 +140,15 @@ impl Tool for Rewind {
                 response.session
             ));
         }
+    }
+}
+
+/// Returns the snapshot that the request names, if it names one, and the state to which the session goes back.
+fn named(engine: &Engine, request: &Request) -> Result<(Option<String>, SessionAt), Error> {
+    match (&request.id, request.turn) {
+        (Some(id), None) => target(engine, id).map(|(id, at)| (Some(id), at)),
+        (None, Some(number)) => Ok((None, before_turn(engine, number)?)),
+        _ => Err(Error::invalid("name either a snapshot in `id`, or a turn in `turn`").detail("field", "id")),
     }
 }
 
