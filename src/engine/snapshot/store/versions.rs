@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use gix::ObjectId;
-use gix::objs::TreeRefIter;
 use gix::objs::tree::EntryRef;
+use gix::objs::{Kind, TreeRefIter};
 use gix::zlib::Compression;
 
 use super::commit_builder;
@@ -138,10 +138,11 @@ impl<'r> Versions<'r> {
         if before == Some(id) || depth > TREE_DEPTH_MAX || !self.is_wanted(id) {
             return Ok(());
         }
-        let Ok(tree) = self.repo.find_tree(id) else { return Ok(()) };
+        // A damaged tree would never count as packed, and could be visited again by each tree that names it.
+        let Some(tree) = self.checked(id).filter(|tree| tree.kind == Kind::Tree) else { return Ok(()) };
         let old = before.and_then(|before| self.repo.find_tree(before).ok());
         let old = old.as_ref().map_or(&[][..], |old| old.data());
-        for Differing { id, before, is_tree } in differing(old, tree.data(), id.kind()) {
+        for Differing { id, before, is_tree } in differing(old, &tree.data, id.kind()) {
             if is_tree { self.add_tree(id, before, depth + 1)? } else { self.add(id, before)? }
         }
         self.add(id, before)

@@ -116,7 +116,8 @@ impl Place {
         let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
         let size = usize::try_from(fs::size_of(&stat)).unwrap_or(usize::MAX);
-        if !fs::is_regular(&stat) || size < self.offset {
+        let is_within = self.offset as u64 <= AUDIT_FILE_BYTES_MAX && self.offset <= size;
+        if !fs::is_regular(&stat) || !is_within {
             return Ok(None);
         }
         // In pieces, so that a long log needs neither memory nor the time to clear it.
@@ -136,7 +137,7 @@ impl Place {
         let mut hasher = crc32fast::Hasher::new_with_initial_len(self.crc, self.offset as u64);
         hasher.update(bytes);
         (self.crc, self.offset, self.lines) =
-            (hasher.finalize(), self.offset + bytes.len(), self.lines + lines);
+            (hasher.finalize(), self.offset + bytes.len(), self.lines.saturating_add(lines));
     }
 
     /// Goes on to the next file.
@@ -202,13 +203,13 @@ pub(super) fn scan(
             if let Err(message) = checked.1
                 && !(is_unfinished && checked.0.is_none())
             {
-                let line = lines_before + lines;
+                let line = lines_before.saturating_add(lines);
                 scanned.broken.get_or_insert_with(|| Broken { file: shown(), line, message });
             }
             if let Some(chained) = checked.0 {
                 knows_head |= head.as_ref().is_some_and(|head| head.hash == chained.hash);
                 scanned.records += 1;
-                scanned.place.records += 1;
+                scanned.place.records = scanned.place.records.saturating_add(1);
                 scanned.place.hash = Some(chained.hash);
                 take(chained.record);
             }
@@ -223,7 +224,7 @@ pub(super) fn scan(
         let (file, count) = (state.shown(&format!("{FOLDER}/{CURRENT}")), scanned.place.records);
         let message =
             format!("the newest records are missing: there were {}, and {count} are left", head.records);
-        scanned.broken.get_or_insert(Broken { file, line: scanned.place.lines + 1, message });
+        scanned.broken.get_or_insert(Broken { file, line: scanned.place.lines.saturating_add(1), message });
     }
     Ok(Some(scanned))
 }

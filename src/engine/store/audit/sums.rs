@@ -48,13 +48,13 @@ pub struct RecordSum {
 impl RecordSum {
     /// Adds one call.
     fn add(&mut self, record: &AuditRecord) {
-        self.calls += 1;
+        self.calls = self.calls.saturating_add(1);
         if record.outcome == OK {
             // A path that moves to or from the trash counts once.
             let paths = record.files.iter().filter(|file| !is_state(&file.path)).count();
             self.paths = self.paths.saturating_add(u64::try_from(paths).unwrap_or(u64::MAX));
         } else {
-            self.refused += 1;
+            self.refused = self.refused.saturating_add(1);
         }
         self.duration_ms = self.duration_ms.saturating_add(record.duration_ms);
         if self.first.is_empty() || record.time < self.first {
@@ -85,7 +85,8 @@ impl SessionSums {
     fn add(&mut self, record: &AuditRecord) {
         self.by_tool.entry(record.tool.clone()).or_default().add(record);
         if record.outcome != OK {
-            *self.refusals.entry(record.outcome.clone()).or_default() += 1;
+            let count = self.refusals.entry(record.outcome.clone()).or_default();
+            *count = count.saturating_add(1);
         }
     }
 }
