@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::executor::{Executor, Seen, changed_meanwhile};
 use super::folders::Ways;
-use super::locks::Turn;
+use super::locks::StepsTurn;
 use super::moves::AboutToMove;
 use super::open::Current;
 use super::plan::{Intent, NewFile, Planned, plan};
@@ -98,7 +98,7 @@ impl Change<'_> {
     fn is_apart(&self) -> bool {
         /// Most files of the change before that are compared.
         const FILES_MAX: usize = 16;
-        let Some(Turn::After(before)) = &self.turn else { return true };
+        let Some(StepsTurn::After(before)) = &self.turn else { return true };
         let is_put = |step: &Step| matches!(step, Step::Put { .. });
         let are_small = before.files.len() <= FILES_MAX && before.steps.iter().all(is_put);
         // A first change of a session moves the branch before it is prepared.
@@ -122,8 +122,8 @@ impl Change<'_> {
 
     /// Waits until every earlier change is closed, and finishes one whose call was killed meanwhile.
     fn wait_for_turn(&mut self, state: &State) -> Result<(), Error> {
-        if matches!(self.turn, Some(Turn::After(_))) {
-            self.turn = Some(Turn::Now(state.lock_steps()?));
+        if matches!(self.turn, Some(StepsTurn::After(_))) {
+            self.turn = Some(StepsTurn::Now(state.lock_steps()?));
             recover::recover(self.engine, state, Some(&self.entry.id))?;
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::commit::snapshot_files;
 use super::executor::{ChangedFolders, Executor};
 use super::folders::not_closed;
-use super::locks::Turn;
+use super::locks::StepsTurn;
 use super::moves::ForSnapshot;
 use super::plan::{After, CallerKnowledge, Planned};
 use super::prepared::Prepared;
@@ -93,7 +93,7 @@ impl Change<'_> {
     /// enough. What is left to do for a change of other things than bytes, or in a private repository, needs the lock of
     /// the workspace as well.
     fn let_next_begin(&mut self, published: &Published) {
-        let is_locked = matches!(&self.turn, Some(Turn::Now(steps)) if steps.is_held());
+        let is_locked = matches!(&self.turn, Some(StepsTurn::Now(steps)) if steps.is_held());
         let is_of_files = self.entry.steps.iter().all(|step| matches!(step, Step::Put { .. }));
         let updates_accounts = self.entry.seq.is_multiple_of(ACCOUNTS_EVERY);
         if is_locked

@@ -14,8 +14,8 @@
 //! were held all the time. Until then B has written only what a recovery removes. If A is killed while it syncs, its
 //! lock is free, its entry is open, and B finishes it before its own first step.
 //!
-//! B may begin before A is closed only if nothing that B looks at can depend on that, which [`Turn::After`] requires: B
-//! is another session's, looks at no history, and touches no file of A's. If A is killed after B, which changed the same
+//! B may begin before A is closed only if nothing that B looks at can depend on that, as [`StepsTurn::After`] requires:
+//! B is another session's, looks at no history, and touches no file of A's. If A is killed after B, which changed the same
 //! file, A could neither be completed nor rolled back. A's snapshot is on the branch by then, so B's follows it.
 //!
 //! A power failure may take a part of A's steps, and B's entry, which has no final name, is left. The next call settles
@@ -44,11 +44,11 @@ pub struct Locked {
     /// Lock of the workspace; released on drop.
     pub(super) lock: Lock,
     /// Turn of the call.
-    pub(super) turn: Turn,
+    pub(super) turn: StepsTurn,
 }
 
 /// Turn of a call that holds the workspace's lock.
-pub(super) enum Turn {
+pub(super) enum StepsTurn {
     /// Every earlier change is closed; the call holds the lock of the steps.
     Now(StepsLock),
     /// The steps of this change are taken, but perhaps not on disk yet. Its call has the lock of the steps.
@@ -91,7 +91,7 @@ impl Engine {
         let (state, lock) = self.lock_in_place()?;
         self.count_in(&state);
         let turn = self.turn(&state, is_of_files)?;
-        if matches!(turn, Turn::Now(_)) {
+        if matches!(turn, StepsTurn::Now(_)) {
             recover::recover(self, &state, None)?;
         }
         Ok(Locked { state, lock, turn })
@@ -138,14 +138,14 @@ impl Engine {
     }
 
     /// Returns the turn of the call; waits for it unless it can begin before.
-    fn turn(&self, state: &State, is_of_files: bool) -> Result<Turn, Error> {
+    fn turn(&self, state: &State, is_of_files: bool) -> Result<StepsTurn, Error> {
         if let Some(steps) = state.try_lock_steps()? {
-            return Ok(Turn::Now(steps));
+            return Ok(StepsTurn::Now(steps));
         }
         let before = if is_of_files { change_in_progress(state)? } else { None };
         match before.filter(|entry| entry.session != self.session().as_str()) {
-            Some(entry) => Ok(Turn::After(Box::new(entry))),
-            None => Ok(Turn::Now(state.lock_steps()?)),
+            Some(entry) => Ok(StepsTurn::After(Box::new(entry))),
+            None => Ok(StepsTurn::Now(state.lock_steps()?)),
         }
     }
 

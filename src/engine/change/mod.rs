@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use locks::{Locked, Turn};
+use locks::{Locked, StepsTurn};
 use moves::Sum;
 use plan::{After, Move, Origin, Planned};
 
@@ -70,7 +70,7 @@ pub struct Change<'e> {
     /// Workspace lock, except in a dry run.
     lock: Option<Lock>,
     /// Turn among the changes, except in a dry run.
-    turn: Option<Turn>,
+    turn: Option<StepsTurn>,
     /// Raised limit of open files.
     open_files: RefCell<Option<OpenFiles>>,
     /// Number of files read.

@@ -46,9 +46,9 @@ const OVERLAPPED: &[u8] = b"overlapped\n";
 /// The changes of two commands that run at the same time cannot be told apart: no system call says who wrote a file. So
 /// short commands run one after the other, and each owns exactly its own changes.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held until it is dropped")] Lock);
+pub struct CommandTurn(#[expect(dead_code, reason = "held until it is dropped")] Lock);
 
-impl Turn {
+impl CommandTurn {
     /// Waits for the command that runs now; returns `None` if that takes long. This command is then recorded as one
     /// that another overlaps.
     pub fn take(state: &State) -> Option<Self> {

@@ -35,7 +35,7 @@ use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::control_group::ControlGroup;
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::repository_marks::RepositoryWatch;
-use crate::engine::sandbox::running::Turn;
+use crate::engine::sandbox::running::CommandTurn;
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -251,11 +251,11 @@ impl Output<'_> {
     }
 
     /// Waits for the turn of a command that changes the files themselves, unless it is a job.
-    fn turn(&self, engine: &Engine, request: &Request) -> Option<Turn> {
+    fn turn(&self, engine: &Engine, request: &Request) -> Option<CommandTurn> {
         let takes_turns = matches!(self, Self::Answer) && !request.is_transaction();
         // If no state can be made, a command runs without write access.
         let state = takes_turns.then(|| State::open(&engine.workspace).ok()).flatten()?;
-        Turn::take(&state)
+        CommandTurn::take(&state)
     }
 
     /// Watches for repositories that appear while a job changes the files themselves.
