@@ -190,6 +190,20 @@ pub const READ_COPY_BYTES_MAX: u64 = 64 << 10;
 pub const READ_TREE_LEVELS_MAX: u32 = 8;
 /// Largest list of named sandboxes, in bytes.
 pub const SANDBOXES_BYTES_MAX: u64 = 1 << 20;
+/// Largest number of forks of a workspace.
+pub const FORKS_MAX: usize = 64;
+/// Most changed files of a fork that a list counts.
+pub const FORK_FILES_COUNTED_MAX: usize = 10_000;
+/// Most files that a fork takes from a snapshot.
+pub const FORK_FILES_SET_MAX: usize = 100_000;
+/// Largest record of a fork, in bytes.
+pub const FORK_RECORD_BYTES_MAX: u64 = 1 << 20;
+/// Largest file of a reference that a fork copies, in bytes.
+pub const GIT_HEAD_BYTES_MAX: u64 = 4 << 10;
+/// Largest index and largest file of packed references that a fork copies, in bytes.
+pub const GIT_INDEX_BYTES_MAX: u64 = 1 << 30;
+/// Largest list of the mounts of a process, in bytes.
+pub const MOUNTS_BYTES_MAX: u64 = 1 << 20;
 /// Largest state file without what is left of earlier states, in bytes: some 100,000 marks; beyond it the oldest are
 /// dropped.
 pub const SESSION_BYTES_MAX: u64 = 32 << 20;

@@ -55,7 +55,7 @@ impl Remote {
         let (name, sandbox) = sandboxes::find(name)?;
         let Some(container) = sandbox.container.clone() else { return Ok(None) };
         let mut remote = Self { name, sandbox, container };
-        if remote.container.stamp != container::stamp()? {
+        if remote.container.fork.is_none() && remote.container.stamp != container::stamp()? {
             remote.install()?;
         }
         Ok(Some(remote))
@@ -75,7 +75,7 @@ impl Remote {
     /// Fails if the engine cannot be run, or lbx is missing inside and cannot be copied.
     pub fn forward(mut self, tool: &str, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
         let is_tied = takes_no_stdin(tool, &self.arguments(arguments, options));
-        if !is_tied {
+        if !is_tied && self.container.fork.is_none() {
             // This comes before stdin is used: after that, nothing can be repeated.
             self.check()?;
         }
@@ -128,7 +128,7 @@ impl Remote {
         if !has("--workspace") {
             words.extend(["--workspace".into(), OsString::from(&self.sandbox.root)]);
         }
-        if let Some(session) = options.session.as_ref().filter(|_| !has("--session")) {
+        if let Some(session) = self.session(options).filter(|_| !has("--session")) {
             words.extend(["--session".into(), session.into()]);
         }
         words.extend(of_environment(options).map(OsString::from));
@@ -201,6 +201,11 @@ impl Remote {
         Ok((output.status.code(), output.stdout, said))
     }
 
+    /// Returns the session of a call: in a fork, that of its name unless the call names another.
+    fn session<'s>(&'s self, options: &'s Options) -> Option<&'s String> {
+        options.session.as_ref().or_else(|| self.container.fork.as_ref().map(|_| &self.name))
+    }
+
     /// Returns the command that calls lbx inside with a JSON request: the last argument is the request if the call is
     /// tied to stdin; otherwise the request is on stdin.
     fn words_of(&self, tool: &ToolEntry, text: &str, options: &Options, is_tied: bool) -> Vec<String> {
@@ -208,7 +213,7 @@ impl Remote {
         if is_tied {
             words.push(container::KILL_WITH_PARENT.to_owned());
         }
-        if let Some(session) = &options.session {
+        if let Some(session) = self.session(options) {
             words.extend(["--session".to_owned(), session.clone()]);
         }
         words.extend(["--workspace", self.sandbox.root.as_str(), tool.name, "--json"].map(str::to_owned));

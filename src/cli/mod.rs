@@ -43,6 +43,7 @@ pub type Serve = fn(&Options, &Settings) -> Result<(), Error>;
 /// status.
 pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     let internal = crate::engine::sandbox::run_internal(&arguments)
+        .or_else(|| crate::engine::sandbox::enter_fork(&arguments))
         .or_else(|| crate::engine::store::container::run_tied(&arguments))
         .or_else(|| crate::engine::store::container::run_internal(&arguments));
     if let Some(status) = internal {

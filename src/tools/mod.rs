@@ -10,6 +10,7 @@ pub mod delete;
 pub mod diff;
 pub mod doctor;
 pub mod edit;
+pub mod fork;
 pub mod gc;
 pub mod glob;
 pub mod grep;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::executor::{Executor, Seen, changed_meanwhile};
 use super::folders::Ways;
+use super::kept_for_forks::keep_before;
 use super::locks::StepsTurn;
 use super::moves::AboutToMove;
 use super::open::Current;
@@ -323,6 +324,7 @@ impl Change<'_> {
             // The moved file has other bytes now: its snapshot is made after the move.
             prepared.snapshot = None;
         }
+        keep_before(self.engine, state, &self.entry);
         self.entry.publish(state)
     }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use super::executor::{REMADE_MAX, remake};
+use super::kept_for_forks::keep_after;
 use super::plan::{Intent, Move, NewFile, plan};
 use super::record::{self, RecordedFile, StandingChange};
 use super::shown_lines::{body_of, carried_over};
@@ -193,6 +194,7 @@ impl Change<'_> {
             return Err(Error::internal("a change without a state"));
         };
         backups.sync()?;
+        keep_after(self.engine, &state, &done);
         let moves = self.special_moves(&state, &mut done)?;
         self.entry.subject = subject;
         self.entry.why = why;

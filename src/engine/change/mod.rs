@@ -14,6 +14,7 @@ pub mod external_changes;
 mod finish;
 mod folders;
 pub mod gate;
+mod kept_for_forks;
 mod locks;
 pub mod moves;
 mod open;

@@ -539,7 +539,7 @@ fn remove(layers: BorrowedFd<'_>, name: &str) {
 }
 
 /// Removes a folder with its content, whatever its permissions.
-fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
+pub fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
     let removed = removal::remove(parent, name);
     if !removed.is_partial {
         return removed;

@@ -10,6 +10,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::backend::{SetupResult, with_context};
 use super::plan::Layer;
+use crate::engine::store::sandboxes::ForkPlace;
 
 /// Mounts `layer` over the folder `root`, which must hold no other mount; the mount is still detached.
 ///
@@ -27,11 +28,45 @@ pub(super) fn mount(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
 /// # Errors
 /// Returns the reason.
 pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
-    let folders =
-        [open_place(root)?, open_place(Path::new(&layer.upper))?, open_place(Path::new(&layer.work))?];
+    let folders = Folders {
+        lower: vec![open_place(root)?],
+        upper: open_place(Path::new(&layer.upper))?,
+        work: open_place(Path::new(&layer.work))?,
+    };
     // The layer is read right after the command and never mounted again, so it need not reach the disk. Linux before
     // 5.10 does not know the option.
-    create(&folders, &["userxattr", "volatile"]).or_else(|_| create(&folders, &["userxattr"]))
+    let mut mounted = Err(String::new());
+    for flags in [&["userxattr", "volatile"][..], &["userxattr"]] {
+        mounted = mounted.or_else(|_| create(&folders, "overlay", flags));
+    }
+    mounted
+}
+
+/// Mounts a fork over its workspace; the mount is still detached.
+///
+/// # Errors
+/// Returns the reason.
+pub(super) fn mount_fork(place: &ForkPlace) -> SetupResult<OwnedFd> {
+    let root = Path::new(&place.root);
+    if let Some(inner) = inner_mount(root)? {
+        return Err(format!("{} is a mount point, which a fork does not cover", inner.display()));
+    }
+    let folders = Folders {
+        lower: vec![open_place(Path::new(&place.lower))?, open_place(root)?],
+        upper: open_place(Path::new(&place.upper))?,
+        work: open_place(Path::new(&place.work))?,
+    };
+    create(&folders, &place.label, &["userxattr"])
+}
+
+/// The folders of an overlayfs.
+struct Folders {
+    /// Folders to read, topmost first.
+    lower: Vec<OwnedFd>,
+    /// Folder that takes the changes.
+    upper: OwnedFd,
+    /// Folder that overlayfs uses for itself.
+    work: OwnedFd,
 }
 
 /// Returns a mount point below a folder, if there is one.
@@ -75,12 +110,16 @@ fn open_place(folder: &Path) -> SetupResult<OwnedFd> {
     with_context(opened, format_args!("cannot open {}", folder.display()))
 }
 
-/// Creates the file system of lower, upper and work folder.
-fn create(folders: &[OwnedFd; 3], flags: &[&str]) -> SetupResult<OwnedFd> {
+/// Creates the file system of these folders; the list of mounts shows `source`.
+fn create(folders: &Folders, source: &str, flags: &[&str]) -> SetupResult<OwnedFd> {
     let what = "overlayfs cannot be mounted in a user namespace here";
     let context = with_context(rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
-    for (key, folder) in ["lowerdir", "upperdir", "workdir"].into_iter().zip(folders) {
-        let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    with_context(rustix::mount::fsconfig_set_string(&context, "source", source), what)?;
+    let path = |folder: &OwnedFd| format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let lower = folders.lower.iter().map(path).collect::<Vec<_>>().join(":");
+    for (key, path) in
+        [("lowerdir", lower), ("upperdir", path(&folders.upper)), ("workdir", path(&folders.work))]
+    {
         with_context(
             rustix::mount::fsconfig_set_string(&context, key, OsStr::from_bytes(path.as_bytes())),
             what,

@@ -16,6 +16,9 @@ mod elsewhere;
 pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod folder_watch;
+pub mod fork;
+#[cfg(target_os = "linux")]
+pub mod fork_mount;
 pub mod hidden;
 mod init;
 #[cfg(target_os = "linux")]
@@ -128,6 +131,14 @@ pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
         Err(run::Failure::Backend(reason)) => Some(reason),
         Err(run::Failure::Call(error)) => Some(error.message().to_owned()),
     }
+}
+
+/// Enters a fork if the arguments say so, and returns the exit status if that fails; `None` for arguments of a user.
+pub fn enter_fork(arguments: &[OsString]) -> Option<u8> {
+    #[cfg(target_os = "linux")]
+    return fork_mount::run_internal(arguments);
+    #[cfg(not(target_os = "linux"))]
+    None.filter(|_: &u8| arguments.is_empty())
 }
 
 /// Runs a part of a sandbox if the arguments say so, and returns the exit status; `None` for arguments of a user.

@@ -323,7 +323,7 @@ fn leads_to(path: &Path, id: u64) -> SetupResult<bool> {
 }
 
 /// Makes the mount at a path read-only, and keeps its other restrictions.
-fn make_read_only(path: &Path) -> SetupResult<()> {
+pub(super) fn make_read_only(path: &Path) -> SetupResult<()> {
     let what = format!("cannot make {} read-only", path.display());
     let flags = restrictions(path).map_err(|errno| format!("{what}: {errno}"))?;
     let flags = flags | OWN | MountFlags::RDONLY | MountFlags::BIND;

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::platform;
 
 /// Attribute of a folder that hides the entries below it.
-const OPAQUE: &str = "user.overlay.opaque";
+pub const OPAQUE: &str = "user.overlay.opaque";
 /// Prefix of the attributes that overlayfs sets.
 const ATTRIBUTES: &[u8] = b"user.overlay.";
 /// Largest list of a file's attribute names, in bytes (Linux, `XATTR_LIST_MAX`).

@@ -30,8 +30,22 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
 /// # Errors
 /// Returns the step that failed.
 pub fn drop_capabilities() -> SetupResult<()> {
+    keep_capabilities(KEPT)
+}
+
+/// Gives up every capability, as [`drop_capabilities`] does, but root can still make user namespaces with its own ids:
+/// lbx confines commands in them.
+///
+/// # Errors
+/// Returns the step that failed.
+pub fn drop_for_program() -> SetupResult<()> {
+    keep_capabilities(KEPT | CapabilitySet::SETFCAP)
+}
+
+/// Gives up every capability; root keeps these.
+fn keep_capabilities(kept: CapabilitySet) -> SetupResult<()> {
     let is_root = rustix::process::geteuid().is_root();
-    let kept = if is_root { KEPT } else { CapabilitySet::empty() };
+    let kept = if is_root { kept } else { CapabilitySet::empty() };
     let ours = with_context(rustix::thread::capabilities(None), "cannot read the capabilities")?;
     for number in 0..=CAPABILITIES_MAX {
         let capability = CapabilitySet::from_bits_retain(1 << number);

@@ -62,7 +62,7 @@ pub fn of_engine(text: &str) -> Result<Container, Error> {
             .detail("field", "container")
     })?;
     let engine = Some((engine.to_owned(), name.to_owned()));
-    Ok(Container { engine, exec: Vec::new(), binary: String::new(), stamp: String::new() })
+    Ok(Container { engine, ..Container::default() })
 }
 
 /// Parses a command that runs another one elsewhere.
@@ -74,7 +74,7 @@ pub fn of_exec(text: &str) -> Result<Container, Error> {
         Error::invalid("exec: expected a command, such as 'kubectl exec -i pod --'; a quote must be closed")
             .detail("field", "exec")
     })?;
-    Ok(Container { engine: None, exec, binary: String::new(), stamp: String::new() })
+    Ok(Container { exec, ..Container::default() })
 }
 
 /// Splits a command into words as a shell does: at blanks outside quotes and not after a backslash, without any other
@@ -126,6 +126,12 @@ pub fn shown(words: &[String]) -> String {
 /// # Errors
 /// Returns an error if the engine cannot be trusted to start: it is missing, or others could have written it.
 pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) -> io::Result<Command> {
+    if let Some(fork) = &container.fork {
+        let [own, words @ ..] = fork.words();
+        let mut command = Command::new(own);
+        command.args(words).args(program);
+        return Ok(command);
+    }
     let mut words = container.exec.iter();
     Ok(match (&container.engine, words.next()) {
         (Some((engine, name)), _) => {

@@ -298,7 +298,7 @@ fn may_add_to(folder: &OwnedFd) -> bool {
 }
 
 /// Opens a folder by a path that the user chose.
-pub(super) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
@@ -392,7 +392,7 @@ fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Erro
 
 /// Makes a folder and its parents, for this user only.
 #[expect(clippy::disallowed_methods, reason = "the user's own state folder, which no workspace brings")]
-pub(super) fn make_folders(path: &Path) -> std::io::Result<()> {
+pub fn make_folders(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -14,6 +14,7 @@ use super::lock::{self, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::limits::SANDBOXES_BYTES_MAX;
+use crate::platform::process::own_program;
 use crate::text::escaped::short_path;
 use crate::text::similarity;
 
@@ -40,8 +41,57 @@ pub struct Sandbox {
     pub container: Option<Container>,
 }
 
+impl Sandbox {
+    /// Returns the sandbox of a fork.
+    pub fn of_fork(fork: ForkPlace) -> Self {
+        let root = fork.root.clone();
+        let container = Container {
+            engine: None,
+            exec: Vec::new(),
+            fork: Some(fork),
+            binary: own_program().to_owned(),
+            stamp: String::new(),
+        };
+        Self { root, container: Some(container) }
+    }
+}
+
+/// First argument with which lbx enters a fork. Users do not call it.
+pub const ENTER_FORK: &str = "__fork";
+
+/// The folders of a fork, as absolute paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkPlace {
+    /// Root of the workspace, over which the fork is mounted.
+    pub root: String,
+    /// Folder with its changes.
+    pub upper: String,
+    /// Folder that overlayfs uses for itself.
+    pub work: String,
+    /// Folder with the versions that it began with.
+    pub lower: String,
+    /// Name of its mount, by which its processes are found.
+    pub label: String,
+    /// True if a program of the user runs in it, which must not change git's history.
+    #[serde(default)]
+    pub is_for_program: bool,
+}
+
+impl ForkPlace {
+    /// Returns the fork for a program of its user.
+    pub fn for_program(self) -> Self {
+        Self { is_for_program: true, ..self }
+    }
+
+    /// Returns the words that run a program in the fork; the program follows.
+    pub fn words(&self) -> [String; 3] {
+        let place = serde_json::to_string(self).unwrap_or_default();
+        [own_program().to_owned(), ENTER_FORK.to_owned(), place]
+    }
+}
+
 /// Access to a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
     /// Engine's program and the container, if an engine runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,6 +99,9 @@ pub struct Container {
     /// Words of a command that runs another one inside; empty if an engine runs it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exec: Vec<String>,
+    /// Fork that is mounted for each call, on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<ForkPlace>,
     /// Path of lbx's binary inside.
     pub binary: String,
     /// Stamp that identifies the version of that binary.

@@ -1,0 +1,664 @@
+//! Forks: named, writable layers over the workspace, each a workspace of its own.
+//!
+//! A call in a fork runs in a mount namespace in which an overlayfs covers the workspace, at the same path. So the fork
+//! has `.lbx`, snapshots, history and undo of its own, and a build finds its output where it was.
+//!
+//! ```text
+//! .lbx/ID/forks/lock         held while a fork is created, merged or dropped
+//! .lbx/ID/forks/NAME/        fork.lbx     what it began with (ForkRecord)
+//!                            upper, work  the folders of overlayfs
+//!                            base         versions that were merged: they replace those that the fork began with
+//! STATE/lbx/forks/UNIQUE/    lower        versions that the workspace had when the fork began, of what lbx changed since
+//!                            new          files on their way there
+//! ```
+//! `lower` lies above the workspace in the mount, so the fork does not see what lbx changes in the workspace later.
+//! overlayfs takes no lower folder inside another one, so `lower` is in the user's state folder.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::layer::{pass_a_moment, remove_all};
+use super::overlay::OPAQUE;
+use crate::control::seconds_now;
+use crate::engine::store::lock::{Lock, is_unique, unique_name};
+use crate::engine::store::sandboxes::ForkPlace;
+use crate::engine::store::state::{STATE_FOLDER, State, make_folder, replace_by_way_of};
+use crate::engine::store::{id, sandboxes};
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs::{self, rename_new};
+use crate::engine::workspace::git_files;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::survey::Moment;
+use crate::engine::workspace::sync::is_on_overlay;
+use crate::error::{Error, ErrorKind};
+use crate::limits::{
+    FORK_RECORD_BYTES_MAX, FORKS_MAX, GIT_HEAD_BYTES_MAX, GIT_INDEX_BYTES_MAX, MOUNTS_BYTES_MAX,
+    POLICY_FILE_BYTES_MAX,
+};
+use crate::platform;
+
+/// Folder of the forks, below the state folder, and below lbx's folder of the user.
+const FOLDER: &str = "forks";
+/// Lock of that folder.
+const LOCK: &str = "lock";
+/// File that describes a fork.
+const RECORD: &str = "fork.lbx";
+/// Version of its format.
+const VERSION: u32 = 1;
+/// Folder with the changes of a fork.
+const UPPER: &str = "upper";
+/// Folder that overlayfs uses for itself.
+const WORK: &str = "work";
+/// Folder with the versions that were merged.
+const BASE: &str = "base";
+/// Folder with the versions that the fork began with.
+const LOWER: &str = "lower";
+/// Folder of files on their way there.
+const NEW: &str = "new";
+/// Prefix of a fork that is being created or dropped.
+const PASSING: &str = ".passing";
+/// Folder of git's own state.
+const GIT: &str = ".git";
+/// Mode of a folder that only this account uses.
+const OWN_MODE: u32 = 0o700;
+/// Mode of a folder that is gone from the workspace.
+const GONE_MODE: u32 = 0o755;
+
+/// What a fork began with.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkRecord {
+    /// Version of the format.
+    pub version: u32,
+    /// Name.
+    pub name: String,
+    /// Session that created it.
+    pub session: String,
+    /// The caller's reason.
+    pub why: Option<String>,
+    /// Snapshot that it was set to, if it did not begin with the files on disk.
+    pub from: Option<String>,
+    /// Time of its creation, in seconds since 1970.
+    pub created: u64,
+    /// That time by the clock of the workspace's file system. Later changes of the workspace are not the fork's.
+    pub began: Moment,
+    /// Newest snapshot of the workspace at that time, if known.
+    pub tip: Option<String>,
+    /// Folder of `lower`, by its name in lbx's folder of the user.
+    pub lower: String,
+}
+
+/// An opened fork.
+#[derive(Debug)]
+pub struct ForkFolder {
+    /// What it began with.
+    pub record: ForkRecord,
+    /// Folder of the fork.
+    folder: OwnedFd,
+    /// Path of that folder.
+    path: PathBuf,
+    /// Folder with its changes.
+    pub upper: OwnedFd,
+    /// Folder with the versions that were merged.
+    pub base: OwnedFd,
+    /// Folder with the versions that it began with.
+    pub lower: OwnedFd,
+    /// Folder of files on their way there.
+    new: OwnedFd,
+}
+
+/// All forks of a workspace, with their lock.
+pub struct Forks<'s> {
+    /// State that holds them.
+    state: &'s State,
+    /// Their folder.
+    folder: std::sync::Arc<OwnedFd>,
+    /// Held while a fork is created, merged or dropped.
+    _lock: Lock,
+}
+
+impl<'s> Forks<'s> {
+    /// Takes the lock of the forks.
+    ///
+    /// # Errors
+    /// Returns `lock_timeout`, or the OS error.
+    pub fn lock(state: &'s State) -> Result<Self, Error> {
+        let folder = state.folder(FOLDER)?;
+        let lock = state.lock(folder.as_fd(), LOCK, "the forks")?;
+        Ok(Self { state, folder, _lock: lock })
+    }
+
+    /// Creates a fork of the workspace as it is on disk, and names it as a sandbox. `references` of git stay as they are.
+    ///
+    /// # Errors
+    /// Fails with `already_exists` if the name is in use, and with `invalid_request` if no layer is possible here.
+    pub fn create(
+        &self,
+        workspace: &Workspace,
+        (record, references): (ForkRecord, &[String]),
+    ) -> Result<ForkFolder, Error> {
+        let name = record.name.clone();
+        let shown = self.state.shown(&format!("{FOLDER}/{name}"));
+        if fs::stat_at(self.folder.as_fd(), OsStr::new(&name)).is_ok()
+            || sandboxes::list()?.contains_key(&name)
+        {
+            let error = Error::new(ErrorKind::AlreadyExists, format!("a sandbox {name} exists already"));
+            return Err(
+                error.suggest("Choose another name. `lbx fork list` and `lbx sandbox list` show the names.")
+            );
+        }
+        if self.names()?.len() >= FORKS_MAX {
+            let error = Error::new(ErrorKind::TooLarge, format!("there are {FORKS_MAX} forks already"));
+            return Err(error.suggest("Merge or drop some: `lbx fork list` shows them."));
+        }
+        must_be_possible(workspace, self.folder.as_fd())?;
+        self.sweep();
+        let io = |errno: Errno| Error::io("make", shown.clone(), errno);
+        let passing = unique_name(PASSING);
+        let folder = new_folder(self.folder.as_fd(), &passing).map_err(io)?;
+        let upper = new_folder(folder.as_fd(), UPPER).map_err(io)?;
+        for name in [WORK, BASE] {
+            new_folder(folder.as_fd(), name).map_err(io)?;
+        }
+        look_like(&upper, workspace.root_fd()).map_err(io)?;
+        own_state(workspace, &upper).map_err(io)?;
+        let lower = unique_name(FOLDER);
+        let record = ForkRecord { version: VERSION, created: seconds_now(), lower, ..record };
+        let opened = open_lower(&record.lower, true)?;
+        let lower = fs::open_at(opened.as_fd(), OsStr::new(LOWER), fs::FOLDER).map_err(io)?;
+        freeze_git(workspace, (&lower, references)).map_err(io)?;
+        let began = pass_a_moment(&folder).map_err(io)?;
+        write_record(&folder, &ForkRecord { began, ..record })?;
+        platform::sync(&folder).map_err(io)?;
+        rename_new(&*self.folder, OsStr::new(&passing), &*self.folder, OsStr::new(&name)).map_err(io)?;
+        platform::sync(&*self.folder).map_err(io)?;
+        let fork = ForkFolder::open(workspace, self.state, &name)?;
+        sandboxes::create(&name, &fork.sandbox(workspace)?)?;
+        Ok(fork)
+    }
+
+    /// Deletes a fork with everything in it.
+    ///
+    /// # Errors
+    /// Fails with `sandbox_not_found` if there is no such fork, and with `lock_timeout` if a program still runs in it.
+    pub fn drop(&self, name: &str) -> Result<(), Error> {
+        let record = self.open_record(name).ok_or_else(|| not_found(name))?;
+        let io = |errno: Errno| Error::io("drop", self.state.shown(&format!("{FOLDER}/{name}")), errno);
+        // From here no call finds it.
+        let passing = unique_name(PASSING);
+        fs::rename_at(&*self.folder, OsStr::new(name), &*self.folder, OsStr::new(&passing)).map_err(io)?;
+        if let Some(process) = process_in(&record) {
+            fs::rename_at(&*self.folder, OsStr::new(&passing), &*self.folder, OsStr::new(name))
+                .map_err(io)?;
+            let message = format!("process {process} still runs in the fork {name}");
+            return Err(Error::new(ErrorKind::LockTimeout, message)
+                .suggest("End the program first, then drop the fork."));
+        }
+        self.remove(&passing, Some(&record));
+        match sandboxes::remove(name) {
+            Err(error) if error.kind() != ErrorKind::SandboxNotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the names of the forks.
+    fn names(&self) -> Result<Vec<String>, Error> {
+        names(self.state, &self.folder)
+    }
+
+    /// Returns the record of a fork.
+    fn open_record(&self, name: &str) -> Option<ForkRecord> {
+        let folder = fs::open_at(self.folder.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
+        read_record(folder.as_fd())
+    }
+
+    /// Removes what dead calls left: half a fork, and folders of the user that no fork needs.
+    fn sweep(&self) {
+        for name in fs::names_in(&self.folder).unwrap_or_default() {
+            if let Some(name) = name.to_str().filter(|name| name.starts_with(PASSING)) {
+                let record = self.open_record(name);
+                self.remove(name, record.as_ref());
+            }
+        }
+    }
+
+    /// Removes a fork's folders, best effort: a later call removes the rest.
+    fn remove(&self, name: &str, record: Option<&ForkRecord>) {
+        if let Some(record) = record
+            && let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FOLDER)).ok())
+        {
+            remove_all(folder.as_fd(), OsStr::new(&record.lower));
+        }
+        remove_all(self.folder.as_fd(), OsStr::new(name));
+    }
+}
+
+impl ForkFolder {
+    /// Opens the fork of that name.
+    ///
+    /// # Errors
+    /// Fails with `sandbox_not_found` if there is no such fork, or returns the OS error.
+    pub fn open(workspace: &Workspace, state: &State, name: &str) -> Result<Self, Error> {
+        let io = |errno: Errno| Error::io("open", state.shown(&format!("{FOLDER}/{name}")), errno);
+        let forks = state.find_folder(FOLDER)?.filter(|_| is_name(name)).ok_or_else(|| not_found(name))?;
+        let folder = fs::open_at(forks.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| not_found(name))?;
+        let record = read_record(folder.as_fd()).ok_or_else(|| not_found(name))?;
+        let [upper, base] =
+            [UPPER, BASE].map(|part| fs::open_at(folder.as_fd(), OsStr::new(part), fs::FOLDER).map_err(io));
+        let own = open_lower(&record.lower, false)?;
+        let [lower, new] =
+            [LOWER, NEW].map(|part| fs::open_at(own.as_fd(), OsStr::new(part), fs::FOLDER).map_err(io));
+        let path = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
+        Ok(Self { record, folder, path, upper: upper?, base: base?, lower: lower?, new: new? })
+    }
+
+    /// Returns the forks of a workspace, by name. Skips those that cannot be opened.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn list(workspace: &Workspace, state: &State) -> Result<Vec<Self>, Error> {
+        let Some(forks) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
+        let names = names(state, &forks)?;
+        Ok(names.iter().filter_map(|name| Self::open(workspace, state, name).ok()).collect())
+    }
+
+    /// Returns the fork as a sandbox.
+    ///
+    /// # Errors
+    /// Returns `invalid_request` if a path is not UTF-8.
+    pub fn sandbox(&self, workspace: &Workspace) -> Result<sandboxes::Sandbox, Error> {
+        self.place(workspace).map(sandboxes::Sandbox::of_fork)
+    }
+
+    /// Returns the folders of the fork, for its mount.
+    ///
+    /// # Errors
+    /// Returns `invalid_request` if a path is not UTF-8.
+    pub fn place(&self, workspace: &Workspace) -> Result<ForkPlace, Error> {
+        let text = |path: &Path| {
+            let text = path.to_str().map(str::to_owned);
+            text.ok_or_else(|| Error::invalid("the path of a fork's workspace must be UTF-8"))
+        };
+        let lower = id::user_folder().map(|folder| folder.join(FOLDER).join(&self.record.lower).join(LOWER));
+        Ok(ForkPlace {
+            root: text(workspace.root())?,
+            upper: text(&self.path.join(UPPER))?,
+            work: text(&self.path.join(WORK))?,
+            lower: text(&lower.unwrap_or_default())?,
+            label: self.record.lower.clone(),
+            is_for_program: false,
+        })
+    }
+
+    /// Returns the number of files in the fork that differ from those it began with, and of their bytes; stops after
+    /// `files_max`. Does not count git's and lbx's own state.
+    pub fn size(&self, files_max: usize) -> (usize, u64) {
+        let (mut files, mut bytes) = (0, 0);
+        let mut waiting: Vec<OwnedFd> =
+            fs::open_at(self.upper.as_fd(), OsStr::new("."), fs::FOLDER).into_iter().collect();
+        while let Some(folder) = waiting.pop() {
+            for name in fs::names_in(&folder).unwrap_or_default() {
+                let Ok(stat) = fs::stat_at(folder.as_fd(), &name) else { continue };
+                if is_protected(name.as_bytes()) || files >= files_max {
+                    continue;
+                }
+                if fs::is_folder(&stat) {
+                    waiting.extend(fs::open_at(folder.as_fd(), &name, fs::FOLDER));
+                } else {
+                    files += 1;
+                    bytes += fs::size_of(&stat);
+                }
+            }
+        }
+        (files, bytes)
+    }
+
+    /// Writes the record again.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn write_record(&self) -> Result<(), Error> {
+        write_record(&self.folder, &self.record)
+    }
+
+    /// Returns the id of a process that runs in the fork, if there is one.
+    pub fn process(&self) -> Option<u32> {
+        process_in(&self.record)
+    }
+
+    /// Keeps what was at a path of the workspace for the fork, unless it is kept already.
+    ///
+    /// # Errors
+    /// Returns the OS error, or that of a copy.
+    pub fn keep(
+        &self,
+        root: BorrowedFd<'_>,
+        path: &WorkspacePath,
+        earlier: &mut Earlier<'_>,
+    ) -> Result<(), Error> {
+        let io = |errno: Errno| Error::io("keep for a fork", path.to_string(), errno);
+        let parent = path.parent().unwrap_or_default();
+        let is_there = !matches!(earlier, Earlier::Nothing);
+        let Some(folder) = self.folder_for(root, &parent, is_there).map_err(io)? else { return Ok(()) };
+        let name = path.name().unwrap_or_default();
+        if fs::stat_at(folder.as_fd(), name).is_ok() {
+            return Ok(());
+        }
+        match earlier {
+            Earlier::Nothing => whiteout(folder.as_fd(), name).map_err(io),
+            Earlier::Folder => folder_like(folder.as_fd(), name, (root, path), true).map(drop).map_err(io),
+            Earlier::Entry(copy) => {
+                let aside = unique_name("kept");
+                copy(self.new.as_fd(), OsStr::new(&aside))?;
+                rename_new(&self.new, OsStr::new(&aside), &folder, name).map_err(io)
+            }
+            Earlier::Bytes(mode, bytes) => {
+                let aside = unique_name("kept");
+                write_version((self.new.as_fd(), OsStr::new(&aside)), *mode, bytes).map_err(io)?;
+                rename_new(&self.new, OsStr::new(&aside), &folder, name).map_err(io)
+            }
+        }
+    }
+
+    /// Opens a folder of `lower`, made like that of the workspace. `None` if something else is kept in its place.
+    fn folder_for(
+        &self,
+        root: BorrowedFd<'_>,
+        path: &WorkspacePath,
+        is_there: bool,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        let mut at = WorkspacePath::root();
+        let mut folder = fs::open_at(self.lower.as_fd(), OsStr::new("."), fs::FOLDER)?;
+        for name in path.components() {
+            at = at.join(name);
+            let Some(inner) = folder_like(folder.as_fd(), name, (root, &at), is_there)? else {
+                return Ok(None);
+            };
+            folder = inner;
+        }
+        Ok(Some(folder))
+    }
+
+    /// Makes what was kept durable.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn sync_kept(&self) -> Result<(), Error> {
+        let synced = platform::sync_file_system(self.lower.as_fd());
+        synced.map_err(|errno| Error::io("sync", "what a fork began with", errno))
+    }
+}
+
+/// Copies an entry to a name in an opened folder.
+pub type CopyTo<'c> = dyn FnMut(BorrowedFd<'_>, &OsStr) -> Result<(), Error> + 'c;
+
+/// What was at a path.
+pub enum Earlier<'c> {
+    /// Nothing.
+    Nothing,
+    /// A folder, whose entries are kept apart.
+    Folder,
+    /// A file or symlink, which is still there.
+    Entry(&'c mut CopyTo<'c>),
+    /// A file with this mode and these bytes; a symlink if the mode says so, with the bytes of its target.
+    Bytes(u32, &'c [u8]),
+}
+
+/// Returns the folder `name`, made with owner, mode and times of the workspace's folder at a path if it is missing. `None`
+/// if something else is there. If the workspace has no such folder, nothing was there, unless `is_there`.
+fn folder_like(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    (root, path): (BorrowedFd<'_>, &WorkspacePath),
+    is_there: bool,
+) -> Result<Option<OwnedFd>, Errno> {
+    match fs::open_at(parent, name, fs::FOLDER) {
+        Ok(folder) => return Ok(Some(folder)),
+        Err(Errno::NOENT) => {}
+        Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        Err(errno) => return Err(errno),
+    }
+    let like = fs::open_beneath(root, path, fs::FOLDER).ok();
+    if like.is_none() && !is_there {
+        return whiteout(parent, name).map(|()| None);
+    }
+    make_folder(parent, name, GONE_MODE)?;
+    let folder = fs::open_at(parent, name, fs::FOLDER)?;
+    if let Some(like) = like {
+        look_like(&folder, like.as_fd())?;
+    }
+    Ok(Some(folder))
+}
+
+/// Writes a file or symlink under a new name.
+fn write_version((folder, name): (BorrowedFd<'_>, &OsStr), mode: u32, bytes: &[u8]) -> Result<(), Errno> {
+    if fs::is_symlink_mode(mode) {
+        return fs::create_link_at(folder, name, bytes);
+    }
+    let file = fs::create_at(folder, name, 0o600)?;
+    fs::write_all(&file, bytes).map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))?;
+    rustix::fs::fchmod(&file, platform::mode(mode))
+}
+
+/// Marks a name as removed, as overlayfs does.
+fn whiteout(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::mknodat(folder, name, FileType::CharacterDevice, Mode::empty(), 0) {
+        Err(Errno::EXIST) => Ok(()),
+        made => made,
+    }
+}
+
+/// Gives a folder owner, mode and times of another.
+fn look_like(folder: &OwnedFd, like: BorrowedFd<'_>) -> Result<(), Errno> {
+    let (wanted, own) = (rustix::fs::fstat(like)?, rustix::fs::fstat(folder)?);
+    if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid) {
+        // Best effort: the folder then only shows another owner.
+        let _ = rustix::fs::fchown(
+            folder,
+            Some(Uid::from_raw(wanted.st_uid)),
+            Some(Gid::from_raw(wanted.st_gid)),
+        );
+    }
+    rustix::fs::fchmod(folder, platform::mode(fs::mode_of(&wanted)))?;
+    let time = |seconds, nanoseconds| Timespec {
+        tv_sec: seconds,
+        tv_nsec: fs::nanoseconds(nanoseconds).unwrap_or_default(),
+    };
+    let times = Timestamps {
+        last_access: time(wanted.st_atime, wanted.st_atime_nsec),
+        last_modification: time(wanted.st_mtime, wanted.st_mtime_nsec),
+    };
+    rustix::fs::futimens(folder, &times)
+}
+
+/// Copies the policy of the workspace to the fork, whose own state hides that of the workspace.
+fn own_state(workspace: &Workspace, upper: &OwnedFd) -> Result<(), Errno> {
+    /// File with the policy of a workspace.
+    const POLICY: &str = "config.toml";
+    make_folder(upper.as_fd(), OsStr::new(STATE_FOLDER), 0o777)?;
+    let own = fs::open_at(upper.as_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER)?;
+    rustix::fs::fsetxattr(&own, OPAQUE, b"y", XattrFlags::empty())?;
+    let Ok(theirs) = fs::open_at(workspace.root_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER) else {
+        return Ok(());
+    };
+    let bytes = fs::read_at(theirs.as_fd(), OsStr::new(POLICY), POLICY_FILE_BYTES_MAX).ok().flatten();
+    let Some(bytes) = bytes else { return Ok(()) };
+    write_version((own.as_fd(), OsStr::new(POLICY)), 0o644, &bytes)
+}
+
+/// Keeps HEAD, the index and some references of the workspace's repository as they are.
+fn freeze_git(workspace: &Workspace, (lower, references): (&OwnedFd, &[String])) -> Result<(), Errno> {
+    let root = workspace.root_fd();
+    let Ok(theirs) = fs::open_at(root, OsStr::new(GIT), fs::FOLDER) else { return Ok(()) };
+    let at = WorkspacePath::root().join(GIT.as_ref());
+    let Some(own) = folder_like(lower.as_fd(), OsStr::new(GIT), (root, &at), true)? else { return Ok(()) };
+    let read = |path: &str, most| git_files::read_regular(theirs.as_fd(), Path::new(path), most);
+    let write =
+        |folder: &OwnedFd, name: &OsStr, bytes: &[u8]| write_version((folder.as_fd(), name), 0o644, bytes);
+    // Git replaces both by a rename, and overlayfs writes to no lower file: another name of the same file stays as it is.
+    for name in ["index", "packed-refs"] {
+        let linked = rustix::fs::linkat(&theirs, name, &own, name, AtFlags::empty());
+        match linked {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(_) => {
+                let bytes = read(name, GIT_INDEX_BYTES_MAX)?.unwrap_or_default();
+                write(&own, OsStr::new(name), &bytes)?;
+            }
+        }
+    }
+    let Some(head) = read("HEAD", GIT_HEAD_BYTES_MAX)? else { return Ok(()) };
+    write(&own, OsStr::new("HEAD"), &head)?;
+    let packed = read("packed-refs", GIT_INDEX_BYTES_MAX)?.unwrap_or_default();
+    let of_head = head.strip_prefix(b"ref:").and_then(|name| std::str::from_utf8(name.trim_ascii()).ok());
+    for name in references.iter().map(String::as_str).chain(of_head) {
+        let Some(path) = WorkspacePath::new(name.as_ref())
+            .filter(|path| path.components().next().is_some_and(|top| top == "refs"))
+        else {
+            continue;
+        };
+        let value = read(name, GIT_HEAD_BYTES_MAX)?.or_else(|| packed_value(&packed, name));
+        let (mut folder, mut at) = (fs::open_at(own.as_fd(), OsStr::new("."), fs::FOLDER)?, at.clone());
+        for name in path.parent().unwrap_or_default().components() {
+            at = at.join(name);
+            let Some(inner) = folder_like(folder.as_fd(), name, (root, &at), true)? else { return Ok(()) };
+            folder = inner;
+        }
+        let name = path.name().unwrap_or_default();
+        match value {
+            Some(value) if fs::stat_at(folder.as_fd(), name).is_err() => write(&folder, name, &value)?,
+            Some(_) => {}
+            None => whiteout(folder.as_fd(), name)?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns the content of a reference's file, by the file of packed references (git-pack-refs(1)).
+fn packed_value(packed: &[u8], name: &str) -> Option<Vec<u8>> {
+    let line = packed.split(|&byte| byte == b'\n').find_map(|line| {
+        let id = line.strip_suffix(name.as_bytes())?.strip_suffix(b" ")?;
+        id.iter().all(u8::is_ascii_hexdigit).then_some(id)
+    })?;
+    Some([line, b"\n"].concat())
+}
+
+/// Fails if the workspace cannot have a fork, with the reason.
+fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>) -> Result<(), Error> {
+    let refused = |reason: String| Err(Error::invalid(format!("no fork is possible here: {reason}")));
+    if !cfg!(target_os = "linux") {
+        return refused("layers are Linux's only".to_owned());
+    }
+    if is_on_overlay(state) {
+        return refused(
+            "the workspace is on an overlay file system, which cannot hold a layer; put it on a volume"
+                .to_owned(),
+        );
+    }
+    let (root, git) = (workspace.root(), Path::new(GIT));
+    match fs::stat_at(workspace.root_fd(), git.as_os_str()) {
+        Ok(stat) if fs::is_folder(&stat) => Ok(()),
+        Ok(_) => {
+            refused(".git is a file, and git's own folder is elsewhere; fork the main worktree".to_owned())
+        }
+        Err(_) => match root
+            .ancestors()
+            .skip(1)
+            .find(|folder| fs::stat_at(rustix::fs::CWD, folder.join(git).as_os_str()).is_ok())
+        {
+            Some(folder) => refused(format!(
+                "the workspace is a part of the repository {}; fork that with --workspace",
+                folder.display()
+            )),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Opens the folder with `lower` and `new` of a fork; makes it with both, if `make` is set.
+fn open_lower(name: &str, make: bool) -> Result<OwnedFd, Error> {
+    let no_place = || {
+        Error::new(ErrorKind::IoError, "there is no place for the files that a fork began with")
+            .suggest("Set XDG_STATE_HOME to a folder that this account can write.")
+    };
+    let path = id::user_folder().ok_or_else(no_place)?.join(FOLDER);
+    let io = |source: std::io::Error| Error::io("open", path.join(name).display().to_string(), source);
+    if make {
+        id::make_folders(&path).map_err(io)?;
+    }
+    let opened = (|| -> Result<OwnedFd, Errno> {
+        let folder = id::open_path(&path)?;
+        if make {
+            let own = new_folder(folder.as_fd(), name)?;
+            new_folder(own.as_fd(), LOWER)?;
+            new_folder(own.as_fd(), NEW)?;
+        }
+        fs::open_at(folder.as_fd(), OsStr::new(name), fs::FOLDER)
+    })();
+    opened.map_err(|errno| io(errno.into()))
+}
+
+/// Creates and opens a folder for this account alone.
+fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    rustix::fs::mkdirat(parent, name, platform::mode(OWN_MODE))?;
+    fs::open_at(parent, OsStr::new(name), fs::FOLDER)
+}
+
+/// Returns the names of the forks in their folder.
+fn names(state: &State, forks: &OwnedFd) -> Result<Vec<String>, Error> {
+    let found = fs::names_in(forks).map_err(|errno| Error::io("list", state.shown(FOLDER), errno))?;
+    let mut names: Vec<String> =
+        found.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_name(name)).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Returns true for a name that a fork can have.
+fn is_name(name: &str) -> bool {
+    name != LOCK && sandboxes::slug(name).is_ok_and(|slug| slug == name)
+}
+
+/// Returns the error for a name that no fork has.
+fn not_found(name: &str) -> Error {
+    let error = Error::new(ErrorKind::SandboxNotFound, format!("fork not found: {name}"));
+    error.suggest("`fork` with `list` shows the forks of this workspace.")
+}
+
+/// Reads the record in the folder of a fork.
+fn read_record(folder: BorrowedFd<'_>) -> Option<ForkRecord> {
+    let bytes = fs::read_at(folder, OsStr::new(RECORD), FORK_RECORD_BYTES_MAX).ok()??;
+    let record: ForkRecord = serde_json::from_slice(&bytes).ok()?;
+    (record.version <= VERSION && is_plain(&record.lower)).then_some(record)
+}
+
+/// Returns true if a text is the name of a folder that [`Forks::create`] made.
+fn is_plain(name: &str) -> bool {
+    name.strip_prefix(FOLDER).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
+}
+
+/// Writes the record to the folder of a fork.
+fn write_record(folder: &OwnedFd, record: &ForkRecord) -> Result<(), Error> {
+    let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
+    let folder = folder.as_fd();
+    let file = replace_by_way_of(folder, &unique_name(RECORD), folder, OsStr::new(RECORD), &bytes, 0o600)?;
+    file.sync_all().map_err(|source| Error::io("sync", RECORD, source))
+}
+
+/// Returns the id of a process whose mounts include that of a fork.
+fn process_in(record: &ForkRecord) -> Option<u32> {
+    let own = fs::process_id();
+    let processes = fs::open_at(rustix::fs::CWD, OsStr::new("/proc"), fs::FOLDER).ok()?;
+    let ids =
+        fs::names_in(&processes).ok()?.into_iter().filter_map(|name| name.to_str()?.parse::<u32>().ok());
+    ids.filter(|id| *id != own).find(|id| {
+        let mounts = fs::read_at(processes.as_fd(), format!("{id}/mountinfo").as_ref(), MOUNTS_BYTES_MAX)
+            .ok()
+            .flatten();
+        mounts.is_some_and(|mounts| memchr::memmem::find(&mounts, record.lower.as_bytes()).is_some())
+    })
+}

@@ -1,0 +1,293 @@
+//! `fork`: copies of the workspace for several agents.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Command;
+
+use gix::objs::tree::EntryKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::targets::{commit_named, no_snapshot};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::change::record;
+use crate::engine::sandbox::fork::{Earlier, ForkFolder, ForkRecord, Forks};
+use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
+use crate::engine::store::audit;
+use crate::engine::store::sandboxes;
+use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{fs, programs};
+use crate::error::{Error, ErrorKind};
+use crate::limits::{FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX};
+use crate::text::escaped;
+use crate::text::plural::plural;
+
+/// Fork the workspace for another agent, as it is on disk
+///
+/// A fork is a sandbox: every tool takes its name as --sandbox, and it has a session, snapshots and undo of its own. It
+/// begins with all files, also ignored and uncommitted ones, and takes no space until something changes. It does not see
+/// what lbx changes in the workspace later. merge brings its changes into the workspace; drop deletes it with them.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+pub struct Request {
+    /// create, list, drop or exec; or the name of a fork to create
+    #[arg(value_name = "ACTION|NAME")]
+    pub action: Option<String>,
+    /// Name of the fork; My App! becomes my-app
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Begin with this snapshot instead of the files on disk
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub from: Option<String>,
+    /// Reason, for the list
+    #[arg(long)]
+    pub why: Option<String>,
+    /// Program to run in the fork, with its arguments; only on the command line
+    #[arg(last = true, value_name = "COMMAND")]
+    #[serde(skip)]
+    pub command: Vec<OsString>,
+}
+
+/// The forks, or the one that was created or dropped.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// Forks, by name
+    pub forks: Vec<Shown>,
+}
+
+/// A fork.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// Name
+    pub name: String,
+    /// Time of its creation, as RFC 3339
+    pub created: String,
+    /// Session that created it
+    pub session: String,
+    /// Reason
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Snapshot that it began with
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Files in it that differ from those it began with, at most 10000
+    pub files: usize,
+    /// Bytes of these files
+    pub bytes: u64,
+    /// Id of a process that runs in it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+}
+
+/// Action on forks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// Shows all forks.
+    List,
+    /// Creates one.
+    Create,
+    /// Deletes one.
+    Drop,
+    /// Runs a program in one.
+    Exec,
+}
+
+/// `fork` tool.
+pub struct Fork;
+
+impl Tool for Fork {
+    const NAME: &'static str = "fork";
+    const EFFECT: Effect = Effect::Adds;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let (action, name) = request.meant()?;
+        let shown = match (action, name) {
+            (Action::List, _) => list(engine)?,
+            (Action::Create, name) => vec![create(engine, &request, name)?],
+            (Action::Drop, name) => vec![discard(engine, &name)?],
+            (Action::Exec, name) => return Err(exec(engine, &name, &request.command)),
+        };
+        Ok(Response { forks: shown })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for fork in &response.forks {
+            let changed = plural(fork.files, "file");
+            let why = fork.why.as_deref().and_then(|why| why.lines().next()).unwrap_or_default();
+            let line = format!("{}\t{}\t{changed}\t{}", fork.name, fork.created, escaped::line(why));
+            text.entry(line.trim_end());
+        }
+    }
+}
+
+impl Request {
+    /// Returns the action and the canonical name.
+    fn meant(&self) -> Result<(Action, String), Error> {
+        let missing = || Error::invalid("field `name` is missing: name the fork").detail("field", "name");
+        let name = || sandboxes::slug(self.name.as_deref().ok_or_else(missing)?);
+        match self.action.as_deref() {
+            None if self.name.is_none() => Ok((Action::List, String::new())),
+            Some("list") => Ok((Action::List, String::new())),
+            None | Some("create") => Ok((Action::Create, name()?)),
+            Some("drop") => Ok((Action::Drop, name()?)),
+            Some("exec") => Ok((Action::Exec, name()?)),
+            Some(word) if self.name.is_none() => Ok((Action::Create, sandboxes::slug(word)?)),
+            Some(word) => Err(Error::invalid(format!(
+                "field `action`: expected create, list, drop or exec, got {word:?}"
+            ))
+            .detail("field", "action")),
+        }
+    }
+}
+
+/// Returns all forks; one that a dead call created is named then.
+fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
+    let Some(state) = State::find(&engine.workspace)? else { return Ok(Vec::new()) };
+    let forks = ForkFolder::list(&engine.workspace, &state)?;
+    let known = sandboxes::list()?;
+    for fork in &forks {
+        let name = &fork.record.name;
+        if !known.contains_key(name) {
+            sandboxes::create(name, &fork.sandbox(&engine.workspace)?)?;
+            engine.warn(format!(
+                "the fork {name} had no name as a sandbox, since its call died: it has one now"
+            ));
+        }
+    }
+    Ok(forks.iter().map(shown).collect())
+}
+
+/// Creates a fork.
+fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
+    engine.settle();
+    let state = State::open(&engine.workspace)?;
+    let target = request.from.as_deref().map(|from| Target::find(engine, from)).transpose()?;
+    let record = ForkRecord {
+        name,
+        session: engine.session().to_string(),
+        why: request.why.clone(),
+        from: target.as_ref().map(|target| target.snapshot.clone()),
+        tip: record::tip_by_ref_file(engine),
+        ..ForkRecord::default()
+    };
+    let branch = engine.policy().branch();
+    let reference =
+        if branch.starts_with("refs/") { branch.to_owned() } else { format!("refs/heads/{branch}") };
+    let forks = Forks::lock(&state)?;
+    let fork = forks.create(&engine.workspace, (record, &[reference]))?;
+    if let Some(target) = target
+        && let Err(error) = target.set(engine, &fork)
+    {
+        forks.drop(&fork.record.name)?;
+        return Err(error);
+    }
+    engine.note_changed([], Some(&fork.record.lower));
+    Ok(shown(&fork))
+}
+
+/// Deletes a fork.
+fn discard(engine: &mut Engine, name: &str) -> Result<Shown, Error> {
+    let state = State::open(&engine.workspace)?;
+    let fork = ForkFolder::open(&engine.workspace, &state, name)?;
+    let dropped = shown(&fork);
+    Forks::lock(&state)?.drop(name)?;
+    engine.note_changed([], Some(&fork.record.lower));
+    Ok(dropped)
+}
+
+/// Becomes a program in a fork; returns only if that fails.
+fn exec(engine: &Engine, name: &str, command: &[OsString]) -> Error {
+    if command.is_empty() {
+        return Error::invalid("no program is named: lbx fork exec NAME -- COMMAND")
+            .suggest("On the command line, write the program and its arguments after `--`.")
+            .detail("field", "command");
+    }
+    let place = State::open(&engine.workspace)
+        .and_then(|state| ForkFolder::open(&engine.workspace, &state, name))
+        .and_then(|fork| fork.place(&engine.workspace));
+    match place {
+        Ok(place) => {
+            let [own, words @ ..] = place.for_program().words();
+            let error = programs::exec(Command::new(own).args(words).args(command));
+            Error::io("start", "the program in the fork", error)
+        }
+        Err(error) => error,
+    }
+}
+
+/// Returns a fork for the response.
+fn shown(fork: &ForkFolder) -> Shown {
+    let record = &fork.record;
+    let (files, bytes) = fork.size(FORK_FILES_COUNTED_MAX);
+    let created = i64::try_from(record.created).ok().and_then(|it| jiff::Timestamp::from_second(it).ok());
+    Shown {
+        name: record.name.clone(),
+        created: audit::time_text(created.unwrap_or_default()),
+        session: record.session.clone(),
+        why: record.why.clone(),
+        from: record.from.clone(),
+        files,
+        bytes,
+        process: fork.process(),
+    }
+}
+
+/// A snapshot that a fork begins with.
+struct Target {
+    /// Its id.
+    snapshot: String,
+    /// Store that has it.
+    store: Store,
+    /// Differences from the files on disk.
+    files: Vec<PathChange>,
+}
+
+impl Target {
+    /// Finds a snapshot by its name, and what differs from the files on disk.
+    fn find(engine: &mut Engine, name: &str) -> Result<Self, Error> {
+        let locked = engine.lock()?;
+        record::scan(engine, None, None, EXTERNAL)?;
+        drop(locked);
+        let missing = || no_snapshot(name, "from", &[]);
+        let store = record::find(engine)?.ok_or_else(missing)?;
+        let snapshot = commit_named(&store, name, "from")?;
+        let tip = store.tip()?.ok_or_else(missing)?;
+        let changes = store.changes(Some(&tip), &snapshot, FORK_FILES_SET_MAX)?;
+        if changes.truncated {
+            let message = format!(
+                "the snapshot differs from the files on disk in more than {FORK_FILES_SET_MAX} files"
+            );
+            return Err(
+                Error::new(ErrorKind::TooLarge, message).suggest("Fork the files on disk: leave `from` out.")
+            );
+        }
+        Ok(Self { snapshot, store, files: changes.paths })
+    }
+
+    /// Gives a new fork the files of the snapshot.
+    fn set(&self, engine: &Engine, fork: &ForkFolder) -> Result<(), Error> {
+        let root = engine.workspace.root_fd();
+        for change in &self.files {
+            let Some(path) = WorkspacePath::new(OsStr::from_bytes(&change.path).as_ref()) else { continue };
+            match change.after {
+                None => fork.keep(root, &path, &mut Earlier::Nothing)?,
+                Some(version) => {
+                    let bytes = self.store.content(version)?;
+                    let mode = match version.kind {
+                        EntryKind::Link => fs::SYMLINK_MODE,
+                        EntryKind::BlobExecutable => 0o755,
+                        _ => 0o644,
+                    };
+                    fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
+                }
+            }
+        }
+        fork.sync_kept()
+    }
+}
