@@ -2,25 +2,29 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use gix::objs::tree::EntryKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::log::Log;
 use super::targets::{commit_named, no_snapshot};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
-use crate::engine::sandbox::fork::{Earlier, ForkFolder, ForkRecord, Forks};
+use crate::engine::sandbox::fork::{self, Earlier, ForkFolder, ForkRecord, Forks};
 use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
 use crate::engine::store::audit;
-use crate::engine::store::sandboxes;
 use crate::engine::store::state::State;
+use crate::engine::store::{container, sandboxes};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{fs, programs};
+use crate::envelope;
 use crate::error::{Error, ErrorKind};
 use crate::limits::{FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX};
+use crate::platform::process::own_program;
 use crate::text::escaped;
 use crate::text::plural::plural;
 
@@ -31,7 +35,7 @@ use crate::text::plural::plural;
 /// what lbx changes in the workspace later. merge brings its changes into the workspace; drop deletes it with them.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// create, list, drop or exec; or the name of a fork to create
+    /// create, list, log, drop or exec; or the name of a fork to create
     #[arg(value_name = "ACTION|NAME")]
     pub action: Option<String>,
     /// Name of the fork; My App! becomes my-app
@@ -54,6 +58,9 @@ pub struct Request {
 pub struct Response {
     /// Forks, by name
     pub forks: Vec<Shown>,
+    /// Newest changes in the fork, as the response of `log`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<Value>,
 }
 
 /// A fork.
@@ -80,6 +87,9 @@ pub struct Shown {
     pub process: Option<u32>,
 }
 
+/// Variable that names the session of a call.
+const SESSION_VARIABLE: &str = "LBX_SESSION";
+
 /// Action on forks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
@@ -89,6 +99,8 @@ enum Action {
     Create,
     /// Deletes one.
     Drop,
+    /// Shows the newest changes of one.
+    Log,
     /// Runs a program in one.
     Exec,
 }
@@ -107,13 +119,18 @@ impl Tool for Fork {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let (action, name) = request.meant()?;
+        let mut newest = None;
         let shown = match (action, name) {
             (Action::List, _) => list(engine)?,
+            (Action::Log, name) => {
+                newest = Some(log(engine, &name)?);
+                vec![in_use(&opened(engine, &name)?)]
+            }
             (Action::Create, name) => vec![create(engine, &request, name)?],
             (Action::Drop, name) => vec![discard(engine, &name)?],
             (Action::Exec, name) => return Err(exec(engine, &name, &request.command)),
         };
-        Ok(Response { forks: shown })
+        Ok(Response { forks: shown, log: newest })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -122,6 +139,10 @@ impl Tool for Fork {
             let why = fork.why.as_deref().and_then(|why| why.lines().next()).unwrap_or_default();
             let line = format!("{}\t{}\t{changed}\t{}", fork.name, fork.created, escaped::line(why));
             text.entry(line.trim_end());
+        }
+        for change in response.log.iter().filter_map(|log| log.get("snapshots")?.as_array()).flatten() {
+            let part = |name: &str| change.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            text.entry(&escaped::line(&format!("{} {} {}", part("id"), part("time"), part("subject"))));
         }
     }
 }
@@ -136,10 +157,11 @@ impl Request {
             Some("list") => Ok((Action::List, String::new())),
             None | Some("create") => Ok((Action::Create, name()?)),
             Some("drop") => Ok((Action::Drop, name()?)),
+            Some("log") => Ok((Action::Log, name()?)),
             Some("exec") => Ok((Action::Exec, name()?)),
             Some(word) if self.name.is_none() => Ok((Action::Create, sandboxes::slug(word)?)),
             Some(word) => Err(Error::invalid(format!(
-                "field `action`: expected create, list, drop or exec, got {word:?}"
+                "field `action`: expected create, list, log, drop or exec, got {word:?}"
             ))
             .detail("field", "action")),
         }
@@ -160,7 +182,7 @@ fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
             ));
         }
     }
-    Ok(forks.iter().map(shown).collect())
+    Ok(forks.iter().map(in_use).collect())
 }
 
 /// Creates a fork.
@@ -194,7 +216,7 @@ fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown,
 /// Deletes a fork.
 fn discard(engine: &mut Engine, name: &str) -> Result<Shown, Error> {
     let state = State::open(&engine.workspace)?;
-    let fork = ForkFolder::open(&engine.workspace, &state, name)?;
+    let fork = opened(engine, name)?;
     let dropped = shown(&fork);
     Forks::lock(&state)?.drop(name)?;
     engine.note_changed([], Some(&fork.record.lower));
@@ -208,17 +230,53 @@ fn exec(engine: &Engine, name: &str, command: &[OsString]) -> Error {
             .suggest("On the command line, write the program and its arguments after `--`.")
             .detail("field", "command");
     }
-    let place = State::open(&engine.workspace)
-        .and_then(|state| ForkFolder::open(&engine.workspace, &state, name))
-        .and_then(|fork| fork.place(&engine.workspace));
-    match place {
-        Ok(place) => {
-            let [own, words @ ..] = place.for_program().words();
-            let error = programs::exec(Command::new(own).args(words).args(command));
-            Error::io("start", "the program in the fork", error)
-        }
-        Err(error) => error,
+    let place = opened(engine, name).and_then(|fork| {
+        fork.prepare_for_program(&engine.workspace);
+        fork.place(&engine.workspace)
+    });
+    let place = match place {
+        Ok(place) => place.for_program(),
+        Err(error) => return error,
+    };
+    let [own, words @ ..] = place.words();
+    let mut program = Command::new(own);
+    program.args(words).args(command);
+    if std::env::var_os(SESSION_VARIABLE).is_none() {
+        program.env(SESSION_VARIABLE, name);
     }
+    Error::io("start", "the program in the fork", programs::exec(&mut program))
+}
+
+/// Opens a fork of the workspace.
+fn opened(engine: &Engine, name: &str) -> Result<ForkFolder, Error> {
+    let state = State::find(&engine.workspace)?.ok_or_else(|| fork::not_found(name))?;
+    ForkFolder::open(&engine.workspace, &state, name)
+}
+
+/// Returns the newest changes in a fork, as `log` there does.
+fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
+    let fork = opened(engine, name)?;
+    let root = fork.place(&engine.workspace)?.root;
+    let sandbox = fork.sandbox(&engine.workspace)?.container.unwrap_or_default();
+    let words = [own_program(), "--workspace", &root, "--session", name, Log::NAME];
+    let io = |source: std::io::Error| Error::io("look into", "the fork", source);
+    let mut command = container::command(&sandbox, &words).map_err(io)?;
+    let output = programs::output(command.stdin(Stdio::null())).map_err(io)?;
+    let mut answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| {
+        Error::new(
+            ErrorKind::IoError,
+            format!("no response from the fork {name}: {}", container::words_of(&output)),
+        )
+    })?;
+    match answer.get("error") {
+        Some(error) => Err(envelope::refused(error)),
+        None => Ok(answer.get_mut("data").map(Value::take).unwrap_or_default()),
+    }
+}
+
+/// Returns a fork for the response, with the process that runs in it.
+fn in_use(fork: &ForkFolder) -> Shown {
+    Shown { process: fork.process(), ..shown(fork) }
 }
 
 /// Returns a fork for the response.
@@ -234,7 +292,7 @@ fn shown(fork: &ForkFolder) -> Shown {
         from: record.from.clone(),
         files,
         bytes,
-        process: fork.process(),
+        process: None,
     }
 }
 

@@ -70,6 +70,9 @@ pub struct Shown {
     /// Command that connects to it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exec: Option<String>,
+    /// True if it is a fork of the workspace at this root
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fork: bool,
 }
 
 /// `sandbox` tool.
@@ -100,7 +103,10 @@ impl Tool for Sandbox {
                 sandboxes::create(&name, &sandbox)?;
                 sandbox
             }
-            Action::Remove | Action::List => sandboxes::remove(&name)?,
+            Action::Remove | Action::List => {
+                must_be_no_fork(&name)?;
+                sandboxes::remove(&name)?
+            }
         };
         Ok(Response { sandboxes: vec![shown((name, sandbox))] })
     }
@@ -162,6 +168,18 @@ fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     Ok(Known { root: root.to_owned(), container: Some(container) })
 }
 
+/// Fails for a fork, which would have no name any more.
+fn must_be_no_fork(name: &str) -> Result<(), Error> {
+    let (_, sandbox) = sandboxes::find(name)?;
+    if sandbox.container.and_then(|container| container.fork).is_none() {
+        return Ok(());
+    }
+    let error = Error::invalid(format!("{name} is a fork, which needs its name"));
+    Err(error.suggest(format!(
+        "`lbx fork drop {name}` deletes the fork with all its changes, and forgets the name."
+    )))
+}
+
 /// Returns a named workspace for the response.
 fn shown((name, sandbox): (String, Known)) -> Shown {
     let Known { root, container } = sandbox;
@@ -169,6 +187,7 @@ fn shown((name, sandbox): (String, Known)) -> Shown {
     Shown {
         name,
         root,
+        fork: container.as_ref().is_some_and(|container| container.fork.is_some()),
         container: engine.map(|(engine, name)| format!("{engine}:{name}")),
         exec: container.map(|container| container::shown(&container.exec)).filter(|exec| !exec.is_empty()),
     }

@@ -37,6 +37,10 @@ pub fn keep_before(engine: &mut Engine, state: &State, entry: &JournalEntry) {
 pub fn keep_after(engine: &mut Engine, state: &State, done: &CommandChanges) {
     for_each_fork(engine, state, |workspace, fork| {
         let root = workspace.root_fd();
+        // Outermost first: everything in a new folder is new.
+        let mut made: Vec<&WorkspacePath> = done.made.iter().map(|folder| &folder.path).collect();
+        made.sort_unstable();
+        made.iter().try_for_each(|path| fork.keep(root, path, &mut Earlier::Nothing))?;
         for file in &done.files {
             match &file.before {
                 None => fork.keep(root, &file.path, &mut Earlier::Nothing)?,
@@ -47,7 +51,7 @@ pub fn keep_after(engine: &mut Engine, state: &State, done: &CommandChanges) {
                 }
             }
         }
-        done.made.iter().try_for_each(|folder| fork.keep(root, &folder.path, &mut Earlier::Nothing))
+        Ok(())
     });
 }
 

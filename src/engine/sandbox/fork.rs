@@ -14,6 +14,7 @@
 //! `lower` lies above the workspace in the mount, so the fork does not see what lbx changes in the workspace later.
 //! overlayfs takes no lower folder inside another one, so `lower` is in the user's state folder.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -385,6 +386,22 @@ impl ForkFolder {
         Ok(Some(folder))
     }
 
+    /// Makes the folders of tracked files in `lower`. A mount does not notice a folder that appears there once it has
+    /// looked for it, but it does notice files; so a program that runs for long does not see later changes.
+    pub fn prepare_for_program(&self, workspace: &Workspace) {
+        let mut folders = BTreeSet::new();
+        if let Some((_, Ok(index))) = git_files::find(workspace.root()) {
+            index.for_each_folder(|folder| {
+                folders.insert(folder);
+            });
+        }
+        let root = workspace.root_fd();
+        for folder in folders {
+            // One that fails may show later changes.
+            let _ = self.folder_for(root, &folder, false);
+        }
+    }
+
     /// Makes what was kept durable.
     ///
     /// # Errors
@@ -624,7 +641,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Returns the error for a name that no fork has.
-fn not_found(name: &str) -> Error {
+pub fn not_found(name: &str) -> Error {
     let error = Error::new(ErrorKind::SandboxNotFound, format!("fork not found: {name}"));
     error.suggest("`fork` with `list` shows the forks of this workspace.")
 }

@@ -12,6 +12,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::CWD;
 use rustix::mount::{MountPropagationFlags, MoveMountFlags};
+use rustix::thread::CapabilitySet;
 
 use super::backend::{SetupResult, with_context};
 use super::{layer_mount, mounts, privileges};
@@ -58,8 +59,10 @@ fn enter(place: &ForkPlace) -> SetupResult<()> {
     let root = Path::new(&place.root);
     let folder = std::env::current_dir().ok();
     let new = CloneFlags::CLONE_NEWNS;
-    // Root needs no user namespace, in which files of other users would be nobody's.
-    if !rustix::process::geteuid().is_root() || unshare(new).is_err() {
+    // Root with all its power needs no user namespace, in which files of other users would be nobody's.
+    let power = CapabilitySet::SYS_ADMIN | CapabilitySet::DAC_OVERRIDE;
+    let is_mighty = rustix::thread::capabilities(None).is_ok_and(|ours| ours.effective.contains(power));
+    if !is_mighty || unshare(new).is_err() {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         with_context(
             unshare(new | CloneFlags::CLONE_NEWUSER),

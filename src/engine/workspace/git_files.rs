@@ -77,6 +77,22 @@ impl Index {
     }
 }
 
+impl Index {
+    /// Visits the folders of the tracked files, some of them repeatedly, if the index has whole paths.
+    pub fn for_each_folder(&self, mut visit: impl FnMut(WorkspacePath)) {
+        let mut last = Vec::new();
+        let Some(file) = &self.file else { return };
+        for_each_path(file, self.hash.len_in_bytes(), CHUNK_BYTES, |path| {
+            let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            let folder = path.get(..end).unwrap_or_default();
+            if folder != last {
+                last = folder.to_vec();
+                WorkspacePath::new(OsStr::from_bytes(folder).as_ref()).into_iter().for_each(&mut visit);
+            }
+        });
+    }
+}
+
 /// Returns the tracked files below `root` whose last component is `name`, with ASCII case ignored; `None` if that is
 /// unknown.
 pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {

@@ -1,0 +1,214 @@
+//! A fork is created, used by every tool, listed and dropped.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::common::{Call, PATH_FIXED, Workspace, skipped};
+
+/// Returns a workspace with committed, uncommitted and ignored files; `None` if no fork is possible here.
+pub fn forked(names: &[&str]) -> Option<Workspace> {
+    let ws = Workspace::with(&[
+        ("src/a.txt", "one\ntwo\nthree\n"),
+        ("src/b.txt", "b\n"),
+        ("docs/c.md", "# c\n"),
+        (".gitignore", ".env\ntarget/\n"),
+    ]);
+    ws.write(".env", "TOKEN=1\n");
+    ws.write("target/out", "built\n");
+    ws.write("src/a.txt", "one\ntwo\nthree\nuncommitted\n");
+    for name in names {
+        let forked = ws.lbx(&["fork", name]);
+        if forked.status() != 0 {
+            skipped(forked.error("invalid_request")["message"].as_str().unwrap());
+            return None;
+        }
+    }
+    Some(ws)
+}
+
+/// Returns a call in a fork.
+pub fn within(ws: &Workspace, name: &str, arguments: &[&str]) -> crate::common::Answer {
+    ws.lbx(&[&["--sandbox", name], arguments].concat())
+}
+
+/// Returns what a shell prints in a fork.
+pub fn shell(ws: &Workspace, name: &str, script: &str) -> String {
+    let output =
+        ws.call(&["fork", "exec", name, "--", "sh", "-c", script]).spawn().wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn fork_has_files_history_and_undo_of_its_own() {
+    let Some(ws) = forked(&["one"]) else { return };
+    let before = ws.tree();
+    assert_eq!(within(&ws, "one", &["read", ".env"]).ok()["content"], "TOKEN=1\n");
+    let read = within(&ws, "one", &["read", "src/a.txt"]).ok();
+    assert_eq!(read["content"], "one\ntwo\nthree\nuncommitted\n");
+    within(&ws, "one", &["edit", "src/a.txt", "--old-string", "two", "--new-string", "2"]).ok();
+    within(&ws, "one", &["move", "src", "lib"]).ok();
+    within(&ws, "one", &["delete", "docs", "--recursive"]).ok();
+    within(&ws, "one", &["bash", "echo new > lib/new.txt; rm .env"]).ok();
+    assert_eq!(ws.tree(), before, "the workspace changed");
+    assert_eq!(
+        shell(&ws, "one", "cat lib/a.txt; ls -A"),
+        "one\n2\nthree\nuncommitted\n.git\n.gitignore\n.lbx\nlib\ntarget\n"
+    );
+    let log = within(&ws, "one", &["log"]).ok();
+    assert_eq!(log["snapshots"][0]["session"], "one", "{log}");
+    assert_eq!(ws.lbx(&["fork", "log", "one"]).ok()["log"]["snapshots"], log["snapshots"]);
+    within(&ws, "one", &["undo", "--steps", "4"]).ok();
+    assert_eq!(
+        shell(&ws, "one", "cat .env src/a.txt docs/c.md"),
+        "TOKEN=1\none\ntwo\nthree\nuncommitted\n# c\n"
+    );
+    // The workspace has no history of it, and its own session has read nothing.
+    ws.lbx(&["edit", "src/a.txt", "--old-string", "two", "--new-string", "2"]).error("not_read");
+    let own = ws.lbx(&["log"]).ok();
+    assert_eq!(own["snapshots"].as_array().unwrap().len(), 0, "{own}");
+}
+
+#[test]
+fn forks_are_listed_and_dropped_with_their_changes() {
+    let Some(ws) = forked(&["one", "My Fork!"]) else { return };
+    let before = ws.tree();
+    within(&ws, "my-fork", &["write", "x.txt", "--content", "12345"]).ok();
+    let forks = ws.lbx(&["fork", "list"]).ok()["forks"].clone();
+    let facts = |at: usize| json!([forks[at]["name"], forks[at]["files"], forks[at]["bytes"]]);
+    assert_eq!(facts(0), json!(["my-fork", 1, 5]), "{forks}");
+    assert_eq!(facts(1), json!(["one", 0, 0]), "{forks}");
+    assert_eq!(ws.lbx(&["sandbox", "list"]).ok()["sandboxes"][0]["fork"], true);
+    ws.lbx(&["fork", "drop", "my-fork"]).ok();
+    within(&ws, "my-fork", &["ls"]).error("sandbox_not_found");
+    ws.lbx(&["fork", "drop", "one"]).ok();
+    assert_eq!(ws.lbx(&["fork"]).ok()["forks"], json!([]));
+    assert_eq!(ws.tree(), before);
+    let kept = ws.outside.join("home/.local/state/lbx/forks");
+    assert_eq!(kept.read_dir().unwrap().count(), 0, "a dropped fork left files behind");
+}
+
+#[test]
+fn names_of_forks_are_checked() {
+    let Some(ws) = forked(&["one"]) else { return };
+    ws.lbx(&["fork", "one"]).error("already_exists");
+    ws.lbx(&["fork", "One"]).error("already_exists");
+    ws.lbx(&["fork", "drop", "two"]).error("sandbox_not_found");
+    ws.lbx(&["fork", "log", "two"]).error("sandbox_not_found");
+    ws.lbx(&["fork", "exec", "two", "--", "true"]).error("sandbox_not_found");
+    ws.lbx(&["fork", "drop"]).error("invalid_request");
+    ws.lbx(&["fork", "rename", "one"]).error("invalid_request");
+    let error = ws.lbx(&["fork", "exec", "one"]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().starts_with("no program is named: lbx fork exec"), "{error}");
+    ws.json("fork", &json!({ "action": "exec", "name": "one", "command": ["true"] }))
+        .error("invalid_request");
+    let error = ws.lbx(&["sandbox", "remove", "one"]).error("invalid_request");
+    let action = error["suggested_action"].as_str().unwrap();
+    assert!(action.contains("deletes the fork with all its changes"), "{error}");
+    ws.lbx(&["sandbox", "create", "one", "--root", "."]).error("already_exists");
+}
+
+#[test]
+fn fork_of_a_part_of_a_repository_is_refused() {
+    let ws = Workspace::with(&[("part/a.txt", "a\n")]);
+    std::fs::create_dir(ws.path("part/.lbx")).unwrap();
+    let part = ws.path("part");
+    let call = || Call::new(&part, &ws.outside.join("home"));
+    let error = call().arguments(&["fork", "one"]).run().error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("is a part of the repository"), "{error}");
+    ws.git(&["worktree", "add", "-q", "../other"]);
+    let other = ws.outside.join("other");
+    let call = Call::new(&other, &ws.outside.join("home")).arguments(&["fork", "one"]).run();
+    let error = call.error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains(".git is a file"), "{error}");
+}
+
+#[test]
+fn fork_can_begin_with_a_snapshot() {
+    let Some(ws) = forked(&[]) else { return };
+    let first = ws.lbx(&["write", "src/new.txt", "--content", "new\n"]).envelope();
+    let first = first["snapshot"].as_str().unwrap();
+    ws.lbx(&["delete", "docs", "--recursive"]).ok();
+    ws.write("src/b.txt", "changed by hand\n");
+    let forked = ws.lbx(&["fork", "old", "--from", first]).ok();
+    assert_eq!(forked["forks"][0]["from"], first);
+    assert_eq!(shell(&ws, "old", "cat src/b.txt src/new.txt docs/c.md .env"), "b\nnew\n# c\nTOKEN=1\n");
+    assert_eq!(ws.lbx(&["fork"]).ok()["forks"][0]["files"], 0);
+    ws.lbx(&["fork", "none", "--from", "no-such-snapshot"]).error("not_found");
+    assert_eq!(ws.lbx(&["fork"]).ok()["forks"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn served_fork_is_the_workspace_of_its_client() {
+    let Some(ws) = forked(&["one"]) else { return };
+    let request = |id: u64, method: &str, params: Value| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+    };
+    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let call = json!({ "name": "write", "arguments": { "path": "served.txt", "content": "x" } });
+    let sent = [request(1, "initialize", hello), request(2, "tools/call", call)].join("\n") + "\n";
+    let served = ws.lbx_stdin(&["--sandbox", "one", "mcp"], sent);
+    let answer = served.lines().into_iter().find(|line| line["id"] == 2).unwrap();
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    assert!(!ws.path("served.txt").exists());
+    assert_eq!(shell(&ws, "one", "cat served.txt"), "x");
+}
+
+#[test]
+fn ordinary_user_can_fork() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let call = |arguments: &[&str]| Some(ws.call_unprivileged(arguments)?.run());
+    let Some(forked) = call(&["fork", "one"]) else { return skipped("no other user can be taken here") };
+    if forked.status() != 0 {
+        return skipped(forked.error("invalid_request"));
+    }
+    call(&["--sandbox", "one", "write", "b.txt", "--content", "b"]).unwrap().ok();
+    call(&["--sandbox", "one", "bash", "cat a.txt b.txt > c.txt"]).unwrap().ok();
+    assert!(!ws.path("b.txt").exists() && !ws.path("c.txt").exists());
+    assert_eq!(call(&["--sandbox", "one", "read", "c.txt"]).unwrap().ok()["content"], "a\nb");
+    call(&["fork", "drop", "one"]).unwrap().ok();
+}
+
+#[test]
+fn fork_in_use_is_not_dropped() {
+    let Some(ws) = forked(&["one"]) else { return };
+    let program = ["fork", "exec", "one", "--", "sh", "-c", "echo started; read line"];
+    let mut running = ws.call(&program).stdin_never_closes().spawn();
+    let mut stdout = std::io::BufReader::new(running.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut String::new()).unwrap();
+    let error = ws.lbx(&["fork", "drop", "one"]).error("lock_timeout");
+    assert!(error["message"].as_str().unwrap().contains("still runs in the fork one"), "{error}");
+    assert_eq!(ws.lbx(&["fork"]).ok()["forks"][0]["process"], running.id());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    ws.lbx(&["fork", "drop", "one"]).ok();
+}
+
+#[test]
+fn build_in_a_fork_reuses_the_output_of_the_workspace() {
+    let ws = Workspace::with(&[
+        ("Cargo.toml", "[package]\nname = \"built\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("src/lib.rs", "pub fn one() -> u8 { 1 }\n"),
+        (".gitignore", "target/\nCargo.lock\n"),
+    ]);
+    let mut built = Command::new("cargo");
+    let (home, cargo) = (std::env::var("HOME").unwrap_or_default(), cargo_home());
+    built.env_clear().env("HOME", &home).env("CARGO_HOME", &cargo).env("PATH", PATH_FIXED);
+    built.args(["build", "--offline"]).current_dir(&ws.root).stderr(Stdio::null());
+    if !built.status().is_ok_and(|status| status.success()) {
+        return skipped("cargo is missing, or builds nothing here");
+    }
+    if ws.lbx(&["fork", "one"]).status() != 0 {
+        return skipped("no fork is possible here");
+    }
+    let script = format!("HOME={home} cargo build --offline -v 2>&1");
+    let again = ws.call(&["fork", "exec", "one", "--", "sh", "-c", &script]).env("CARGO_HOME", cargo);
+    let again = String::from_utf8(again.spawn().wait_with_output().unwrap().stdout).unwrap();
+    assert!(again.contains("Fresh built"), "{again}");
+}
+
+/// Returns the home folder of cargo.
+fn cargo_home() -> String {
+    std::env::var("CARGO_HOME")
+        .unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap_or_default()))
+}
