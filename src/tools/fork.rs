@@ -201,7 +201,7 @@ fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown,
     let branch = engine.policy().branch();
     let reference =
         if branch.starts_with("refs/") { branch.to_owned() } else { format!("refs/heads/{branch}") };
-    let forks = Forks::lock(&state)?;
+    let forks = Forks::lock(&engine.workspace, &state)?;
     let fork = forks.create(&engine.workspace, (record, &[reference]))?;
     if let Some(target) = target
         && let Err(error) = target.set(engine, &fork)
@@ -218,7 +218,7 @@ fn discard(engine: &mut Engine, name: &str) -> Result<Shown, Error> {
     let state = State::open(&engine.workspace)?;
     let fork = opened(engine, name)?;
     let dropped = shown(&fork);
-    Forks::lock(&state)?.drop(name)?;
+    Forks::lock(&engine.workspace, &state)?.drop(name)?;
     engine.note_changed([], Some(&fork.record.lower));
     Ok(dropped)
 }

@@ -171,7 +171,8 @@ fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
 /// Fails for a fork, which would have no name any more.
 fn must_be_no_fork(name: &str) -> Result<(), Error> {
     let (_, sandbox) = sandboxes::find(name)?;
-    if sandbox.container.and_then(|container| container.fork).is_none() {
+    let is_fork = sandbox.container.as_ref().is_some_and(|container| container.fork.is_some());
+    if !is_fork || sandbox.is_of_lost_fork() {
         return Ok(());
     }
     let error = Error::invalid(format!("{name} is a fork, which needs its name"));

@@ -17,6 +17,7 @@ mod common;
 mod closed;
 mod errors;
 mod everything_back;
+mod forks;
 mod git_locks;
 mod hammer;
 mod inject;

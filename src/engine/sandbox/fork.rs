@@ -44,6 +44,7 @@ use crate::limits::{
     POLICY_FILE_BYTES_MAX,
 };
 use crate::platform;
+use crate::sha256::Sha256;
 
 /// Folder of the forks, below the state folder, and below lbx's folder of the user.
 const FOLDER: &str = "forks";
@@ -67,6 +68,8 @@ const NEW: &str = "new";
 const PASSING: &str = ".passing";
 /// Folder of git's own state.
 const GIT: &str = ".git";
+/// Digits of the mark of a workspace.
+const MARK_DIGITS: usize = 16;
 /// Mode of a folder that only this account uses.
 const OWN_MODE: u32 = 0o700;
 /// Mode of a folder that is gone from the workspace.
@@ -120,6 +123,8 @@ pub struct Forks<'s> {
     state: &'s State,
     /// Their folder.
     folder: std::sync::Arc<OwnedFd>,
+    /// Prefix of the folders of its forks in lbx's folder of the user.
+    mark: String,
     /// Held while a fork is created, merged or dropped.
     _lock: Lock,
 }
@@ -129,10 +134,13 @@ impl<'s> Forks<'s> {
     ///
     /// # Errors
     /// Returns `lock_timeout`, or the OS error.
-    pub fn lock(state: &'s State) -> Result<Self, Error> {
+    pub fn lock(workspace: &Workspace, state: &'s State) -> Result<Self, Error> {
         let folder = state.folder(FOLDER)?;
         let lock = state.lock(folder.as_fd(), LOCK, "the forks")?;
-        Ok(Self { state, folder, _lock: lock })
+        let place = [workspace.root().as_os_str().as_bytes(), state.path().as_bytes()].concat();
+        let mut mark = Sha256::of(&place).to_hex();
+        mark.truncate(MARK_DIGITS);
+        Ok(Self { state, folder, mark, _lock: lock })
     }
 
     /// Creates a fork of the workspace as it is on disk, and names it as a sandbox. `references` of git stay as they are.
@@ -146,13 +154,16 @@ impl<'s> Forks<'s> {
     ) -> Result<ForkFolder, Error> {
         let name = record.name.clone();
         let shown = self.state.shown(&format!("{FOLDER}/{name}"));
-        if fs::stat_at(self.folder.as_fd(), OsStr::new(&name)).is_ok()
-            || sandboxes::list()?.contains_key(&name)
-        {
+        let known = sandboxes::list()?.remove(&name);
+        let is_lost = known.as_ref().is_some_and(sandboxes::Sandbox::is_of_lost_fork);
+        if (known.is_some() && !is_lost) || fs::stat_at(self.folder.as_fd(), OsStr::new(&name)).is_ok() {
             let error = Error::new(ErrorKind::AlreadyExists, format!("a sandbox {name} exists already"));
             return Err(
                 error.suggest("Choose another name. `lbx fork list` and `lbx sandbox list` show the names.")
             );
+        }
+        if is_lost {
+            sandboxes::remove(&name)?;
         }
         if self.names()?.len() >= FORKS_MAX {
             let error = Error::new(ErrorKind::TooLarge, format!("there are {FORKS_MAX} forks already"));
@@ -169,7 +180,7 @@ impl<'s> Forks<'s> {
         }
         look_like(&upper, workspace.root_fd()).map_err(io)?;
         own_state(workspace, &upper).map_err(io)?;
-        let lower = unique_name(FOLDER);
+        let lower = unique_name(&self.mark);
         let record = ForkRecord { version: VERSION, created: seconds_now(), lower, ..record };
         let opened = open_lower(&record.lower, true)?;
         let lower = fs::open_at(opened.as_fd(), OsStr::new(LOWER), fs::FOLDER).map_err(io)?;
@@ -201,7 +212,7 @@ impl<'s> Forks<'s> {
             return Err(Error::new(ErrorKind::LockTimeout, message)
                 .suggest("End the program first, then drop the fork."));
         }
-        self.remove(&passing, Some(&record));
+        self.sweep();
         match sandboxes::remove(name) {
             Err(error) if error.kind() != ErrorKind::SandboxNotFound => Err(error),
             _ => Ok(()),
@@ -221,22 +232,25 @@ impl<'s> Forks<'s> {
 
     /// Removes what dead calls left: half a fork, and folders of the user that no fork needs.
     fn sweep(&self) {
+        let mut needed = Vec::new();
         for name in fs::names_in(&self.folder).unwrap_or_default() {
-            if let Some(name) = name.to_str().filter(|name| name.starts_with(PASSING)) {
-                let record = self.open_record(name);
-                self.remove(name, record.as_ref());
+            match name.to_str() {
+                Some(name) if name.starts_with(PASSING) => {
+                    drop(remove_all(self.folder.as_fd(), name.as_ref()))
+                }
+                Some(name) => needed.extend(self.open_record(name).map(|record| record.lower)),
+                None => {}
             }
         }
-    }
-
-    /// Removes a fork's folders, best effort: a later call removes the rest.
-    fn remove(&self, name: &str, record: Option<&ForkRecord>) {
-        if let Some(record) = record
-            && let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FOLDER)).ok())
-        {
-            remove_all(folder.as_fd(), OsStr::new(&record.lower));
+        let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FOLDER)).ok()) else {
+            return;
+        };
+        for name in fs::names_in(&folder).unwrap_or_default() {
+            let is_own = name.to_str().is_some_and(|name| name.starts_with(&self.mark) && is_plain(name));
+            if is_own && needed.iter().all(|needed| name != needed.as_str()) {
+                remove_all(folder.as_fd(), &name);
+            }
         }
-        remove_all(self.folder.as_fd(), OsStr::new(name));
     }
 }
 
@@ -655,7 +669,10 @@ fn read_record(folder: BorrowedFd<'_>) -> Option<ForkRecord> {
 
 /// Returns true if a text is the name of a folder that [`Forks::create`] made.
 fn is_plain(name: &str) -> bool {
-    name.strip_prefix(FOLDER).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
+    let parts = name
+        .split_once('-')
+        .filter(|(mark, _)| mark.len() == MARK_DIGITS && mark.bytes().all(|it| it.is_ascii_hexdigit()));
+    parts.is_some_and(|(_, name)| is_unique(name))
 }
 
 /// Writes the record to the folder of a fork.

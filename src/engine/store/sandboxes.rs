@@ -42,6 +42,12 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
+    /// Returns true for a fork that is gone, as with its workspace: its name is free.
+    pub fn is_of_lost_fork(&self) -> bool {
+        let fork = self.container.as_ref().and_then(|container| container.fork.as_ref());
+        fork.is_some_and(|fork| fs::stat_at(rustix::fs::CWD, OsStr::new(&fork.upper)).is_err())
+    }
+
     /// Returns the sandbox of a fork.
     pub fn of_fork(fork: ForkPlace) -> Self {
         let root = fork.root.clone();
