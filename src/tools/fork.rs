@@ -44,6 +44,9 @@ pub struct Request {
     /// Begin with this snapshot instead of the files on disk
     #[arg(long, value_name = "SNAPSHOT")]
     pub from: Option<String>,
+    /// Copy all files to this new folder, outside the workspace, instead of a layer: for programs that lbx does not start
+    #[arg(long, value_name = "DIR")]
+    pub at: Option<String>,
     /// Reason, for the list
     #[arg(long)]
     pub why: Option<String>,
@@ -78,6 +81,9 @@ pub struct Shown {
     /// Snapshot that it began with
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Folder of a copy
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// Files in it that differ from those it began with, at most 10000
     pub files: usize,
     /// Bytes of these files
@@ -182,6 +188,11 @@ fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
             ));
         }
     }
+    for fork in &forks {
+        if let Err(error) = fork.refresh(&engine.workspace) {
+            engine.warn(format!("the fork {}: {}", fork.record.name, error.message()));
+        }
+    }
     Ok(forks.iter().map(in_use).collect())
 }
 
@@ -196,6 +207,7 @@ fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown,
         why: request.why.clone(),
         from: target.as_ref().map(|target| target.snapshot.clone()),
         tip: record::tip_by_ref_file(engine),
+        at: request.at.as_deref().map(|at| folder_for_copy(engine, at)).transpose()?,
         ..ForkRecord::default()
     };
     let branch = engine.policy().branch();
@@ -211,6 +223,21 @@ fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown,
     }
     engine.note_changed([], Some(&fork.record.lower));
     Ok(shown(&fork))
+}
+
+/// Returns the absolute path of the folder for a copy.
+fn folder_for_copy(engine: &Engine, at: &str) -> Result<String, Error> {
+    let wrong = |reason: &str| Error::invalid(format!("field `at`: {reason}")).detail("field", "at");
+    let path = engine.workspace.root().join(engine.workspace.base().as_path()).join(at);
+    let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(|| wrong("name a new folder"))?;
+    #[expect(clippy::disallowed_methods, reason = "a path that the user chose, outside the workspace")]
+    let parent = std::fs::canonicalize(parent)
+        .map_err(|source| Error::io("open", parent.display().to_string(), source))?;
+    if parent.starts_with(engine.workspace.root()) {
+        return Err(wrong("a copy must be outside the workspace"));
+    }
+    let path = parent.join(name).into_os_string().into_string();
+    path.map_err(|_| wrong("the path must be UTF-8"))
 }
 
 /// Deletes a fork.
@@ -232,15 +259,25 @@ fn exec(engine: &Engine, name: &str, command: &[OsString]) -> Error {
     }
     let place = opened(engine, name).and_then(|fork| {
         fork.prepare_for_program(&engine.workspace);
-        fork.place(&engine.workspace)
+        Ok((fork.place(&engine.workspace)?.for_program(), fork.record.at))
     });
-    let place = match place {
-        Ok(place) => place.for_program(),
+    let (place, at) = match place {
+        Ok(opened) => opened,
         Err(error) => return error,
     };
-    let [own, words @ ..] = place.words();
-    let mut program = Command::new(own);
-    program.args(words).args(command);
+    let mut program = match at {
+        None => {
+            let [own, words @ ..] = place.words();
+            let mut program = Command::new(own);
+            program.args(words).args(command);
+            program
+        }
+        Some(at) => {
+            let mut program = Command::new(command.first().map_or(OsStr::new(""), OsString::as_os_str));
+            program.args(command.get(1..).unwrap_or_default()).current_dir(at);
+            program
+        }
+    };
     if std::env::var_os(SESSION_VARIABLE).is_none() {
         program.env(SESSION_VARIABLE, name);
     }
@@ -256,11 +293,17 @@ fn opened(engine: &Engine, name: &str) -> Result<ForkFolder, Error> {
 /// Returns the newest changes in a fork, as `log` there does.
 fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
     let fork = opened(engine, name)?;
-    let root = fork.place(&engine.workspace)?.root;
-    let sandbox = fork.sandbox(&engine.workspace)?.container.unwrap_or_default();
-    let words = [own_program(), "--workspace", &root, "--session", name, Log::NAME];
+    let sandbox = fork.sandbox(&engine.workspace)?;
+    let words = [own_program(), "--workspace", &sandbox.root, "--session", name, Log::NAME];
     let io = |source: std::io::Error| Error::io("look into", "the fork", source);
-    let mut command = container::command(&sandbox, &words).map_err(io)?;
+    let mut command = match &sandbox.container {
+        Some(container) => container::command(container, &words).map_err(io)?,
+        None => {
+            let mut command = Command::new(own_program());
+            command.args(words.get(1..).unwrap_or_default());
+            command
+        }
+    };
     let output = programs::output(command.stdin(Stdio::null())).map_err(io)?;
     let mut answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| {
         Error::new(
@@ -290,6 +333,7 @@ fn shown(fork: &ForkFolder) -> Shown {
         session: record.session.clone(),
         why: record.why.clone(),
         from: record.from.clone(),
+        at: record.at.clone(),
         files,
         bytes,
         process: None,

@@ -60,7 +60,9 @@ fn changes_of_a_client_s_own_tools_do_not_reach_a_fork() {
         })
     };
     ws.lbx(&["init", "claude-code", "--guard", "--no-server"]).envelope();
-    let send = |event: serde_json::Value| ws.lbx_stdin(&["hook", "claude-code"], event.to_string());
+    let send = |event: serde_json::Value| {
+        assert_eq!(ws.lbx_stdin(&["hook", "claude-code"], event.to_string()).status(), 0);
+    };
     let seen = listing(&ws, "one");
     assert_eq!(seen, first, "init changes only what lbx keeps");
     send(event("PreToolUse", "Read"));

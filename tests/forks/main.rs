@@ -9,6 +9,7 @@
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
+mod copies;
 mod created;
 mod frozen;
 mod programs;

@@ -16,20 +16,24 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::fork_copy;
 use super::layer::{pass_a_moment, remove_all};
 use super::overlay::OPAQUE;
 use crate::control::seconds_now;
 use crate::engine::store::lock::{Lock, is_unique, unique_name};
 use crate::engine::store::sandboxes::ForkPlace;
-use crate::engine::store::state::{STATE_FOLDER, State, make_folder, replace_by_way_of};
+use crate::engine::store::state::{
+    IGNORE_FILE, IGNORE_NAME, STATE_FOLDER, State, make_folder, replace_by_way_of,
+};
 use crate::engine::store::{id, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
@@ -37,7 +41,7 @@ use crate::engine::workspace::git_files;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::Moment;
-use crate::engine::workspace::sync::is_on_overlay;
+use crate::engine::workspace::sync::{is_on_overlay, sync_many};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{
     FORK_RECORD_BYTES_MAX, FORKS_MAX, GIT_HEAD_BYTES_MAX, GIT_INDEX_BYTES_MAX, MOUNTS_BYTES_MAX,
@@ -96,6 +100,9 @@ pub struct ForkRecord {
     pub tip: Option<String>,
     /// Folder of `lower`, by its name in lbx's folder of the user.
     pub lower: String,
+    /// Folder of a fork that is a copy, as an absolute path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 /// An opened fork.
@@ -103,9 +110,7 @@ pub struct ForkRecord {
 pub struct ForkFolder {
     /// What it began with.
     pub record: ForkRecord,
-    /// Folder of the fork.
-    folder: OwnedFd,
-    /// Path of that folder.
+    /// Path of its folder.
     path: PathBuf,
     /// Folder with its changes.
     pub upper: OwnedFd,
@@ -169,7 +174,7 @@ impl<'s> Forks<'s> {
             let error = Error::new(ErrorKind::TooLarge, format!("there are {FORKS_MAX} forks already"));
             return Err(error.suggest("Merge or drop some: `lbx fork list` shows them."));
         }
-        must_be_possible(workspace, self.folder.as_fd())?;
+        must_be_possible(workspace, self.folder.as_fd(), record.at.is_some())?;
         self.sweep();
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
         let passing = unique_name(PASSING);
@@ -179,17 +184,28 @@ impl<'s> Forks<'s> {
             new_folder(folder.as_fd(), name).map_err(io)?;
         }
         look_like(&upper, workspace.root_fd()).map_err(io)?;
-        own_state(workspace, &upper).map_err(io)?;
+        if record.at.is_none() {
+            let own = own_state(workspace, &upper).map_err(io)?;
+            // The state of the workspace does not show through.
+            rustix::fs::fsetxattr(&own, OPAQUE, b"y", XattrFlags::empty()).map_err(io)?;
+        }
         let lower = unique_name(&self.mark);
         let record = ForkRecord { version: VERSION, created: seconds_now(), lower, ..record };
         let opened = open_lower(&record.lower, true)?;
         let lower = fs::open_at(opened.as_fd(), OsStr::new(LOWER), fs::FOLDER).map_err(io)?;
-        freeze_git(workspace, (&lower, references)).map_err(io)?;
+        if record.at.is_none() {
+            freeze_git(workspace, (&lower, references)).map_err(io)?;
+        }
         let began = pass_a_moment(&folder).map_err(io)?;
-        write_record(&folder, &ForkRecord { began, ..record })?;
-        platform::sync(&folder).map_err(io)?;
+        let record = ForkRecord { began, ..record };
+        let written = write_record(&folder, &record)?;
+        if let Some(at) = &record.at {
+            copy_to(workspace, Path::new(at), &record.lower)?;
+        }
         rename_new(&*self.folder, OsStr::new(&passing), &*self.folder, OsStr::new(&name)).map_err(io)?;
-        platform::sync(&*self.folder).map_err(io)?;
+        // In one wave: after a power failure, a fork without a record is none.
+        let synced = sync_many(&[written.as_fd(), folder.as_fd(), self.folder.as_fd()].each_ref(), None);
+        synced.map_err(|source| Error::io("sync", shown.clone(), source))?;
         let fork = ForkFolder::open(workspace, self.state, &name)?;
         sandboxes::create(&name, &fork.sandbox(workspace)?)?;
         Ok(fork)
@@ -212,6 +228,9 @@ impl<'s> Forks<'s> {
             return Err(Error::new(ErrorKind::LockTimeout, message)
                 .suggest("End the program first, then drop the fork."));
         }
+        if let Some(at) = &record.at {
+            remove_copy(Path::new(at), &record.lower);
+        }
         self.sweep();
         match sandboxes::remove(name) {
             Err(error) if error.kind() != ErrorKind::SandboxNotFound => Err(error),
@@ -230,6 +249,13 @@ impl<'s> Forks<'s> {
         read_record(folder.as_fd())
     }
 
+    /// Returns true for the folder of a fork whose record did not reach the disk.
+    fn has_no_record(&self, name: &str) -> bool {
+        let folder = fs::open_at(self.folder.as_fd(), OsStr::new(name), fs::FOLDER);
+        let record = |folder: OwnedFd| fs::stat_at(folder.as_fd(), OsStr::new(RECORD));
+        folder.is_ok_and(|folder| record(folder).map_or(true, |stat| fs::size_of(&stat) == 0))
+    }
+
     /// Removes what dead calls left: half a fork, and folders of the user that no fork needs.
     fn sweep(&self) {
         let mut needed = Vec::new();
@@ -238,7 +264,11 @@ impl<'s> Forks<'s> {
                 Some(name) if name.starts_with(PASSING) => {
                     drop(remove_all(self.folder.as_fd(), name.as_ref()))
                 }
-                Some(name) => needed.extend(self.open_record(name).map(|record| record.lower)),
+                Some(name) => match self.open_record(name) {
+                    Some(record) => needed.push(record.lower),
+                    None if self.has_no_record(name) => drop(remove_all(self.folder.as_fd(), name.as_ref())),
+                    None => {}
+                },
                 None => {}
             }
         }
@@ -270,7 +300,7 @@ impl ForkFolder {
         let [lower, new] =
             [LOWER, NEW].map(|part| fs::open_at(own.as_fd(), OsStr::new(part), fs::FOLDER).map_err(io));
         let path = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
-        Ok(Self { record, folder, path, upper: upper?, base: base?, lower: lower?, new: new? })
+        Ok(Self { record, path, upper: upper?, base: base?, lower: lower?, new: new? })
     }
 
     /// Returns the forks of a workspace, by name. Skips those that cannot be opened.
@@ -288,6 +318,9 @@ impl ForkFolder {
     /// # Errors
     /// Returns `invalid_request` if a path is not UTF-8.
     pub fn sandbox(&self, workspace: &Workspace) -> Result<sandboxes::Sandbox, Error> {
+        if let Some(root) = &self.record.at {
+            return Ok(sandboxes::Sandbox { root: root.clone(), container: None });
+        }
         self.place(workspace).map(sandboxes::Sandbox::of_fork)
     }
 
@@ -332,14 +365,6 @@ impl ForkFolder {
             }
         }
         (files, bytes)
-    }
-
-    /// Writes the record again.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn write_record(&self) -> Result<(), Error> {
-        write_record(&self.folder, &self.record)
     }
 
     /// Returns the id of a process that runs in the fork, if there is one.
@@ -416,6 +441,20 @@ impl ForkFolder {
         }
     }
 
+    /// Brings `upper` up to date if the fork is a copy.
+    ///
+    /// # Errors
+    /// Fails with `not_found` if the copy is gone, or returns the OS error.
+    pub fn refresh(&self, workspace: &Workspace) -> Result<(), Error> {
+        let Some(at) = self.record.at.as_deref().map(Path::new) else { return Ok(()) };
+        let gone = || Error::new(ErrorKind::NotFound, format!("the copy {} is gone", at.display()));
+        let (parent, name) = at.parent().zip(at.file_name()).ok_or_else(gone)?;
+        let parent = id::open_path(parent).map_err(|_| gone())?;
+        let copy = open_copy(parent.as_fd(), name, &self.record.lower).ok_or_else(gone)?;
+        let refreshed = fork_copy::refresh(workspace.root_fd(), &copy, &self.upper);
+        refreshed.map_err(|source| Error::io("compare", at.display().to_string(), source))
+    }
+
     /// Makes what was kept durable.
     ///
     /// # Errors
@@ -478,15 +517,17 @@ fn write_version((folder, name): (BorrowedFd<'_>, &OsStr), mode: u32, bytes: &[u
 }
 
 /// Marks a name as removed, as overlayfs does.
-fn whiteout(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+pub fn whiteout(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     match rustix::fs::mknodat(folder, name, FileType::CharacterDevice, Mode::empty(), 0) {
         Err(Errno::EXIST) => Ok(()),
+        // Only where there are layers may everyone make one.
+        Err(Errno::PERM) if !cfg!(target_os = "linux") => Ok(()),
         made => made,
     }
 }
 
 /// Gives a folder owner, mode and times of another.
-fn look_like(folder: &OwnedFd, like: BorrowedFd<'_>) -> Result<(), Errno> {
+pub fn look_like(folder: &OwnedFd, like: BorrowedFd<'_>) -> Result<(), Errno> {
     let (wanted, own) = (rustix::fs::fstat(like)?, rustix::fs::fstat(folder)?);
     if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid) {
         // Best effort: the folder then only shows another owner.
@@ -497,30 +538,36 @@ fn look_like(folder: &OwnedFd, like: BorrowedFd<'_>) -> Result<(), Errno> {
         );
     }
     rustix::fs::fchmod(folder, platform::mode(fs::mode_of(&wanted)))?;
-    let time = |seconds, nanoseconds| Timespec {
+    rustix::fs::futimens(folder, &times_of(&wanted))
+}
+
+/// Returns the times of a file, to give them to another.
+pub fn times_of(stat: &Stat) -> Timestamps {
+    let time = |seconds, nanoseconds: Option<i64>| Timespec {
         tv_sec: seconds,
-        tv_nsec: fs::nanoseconds(nanoseconds).unwrap_or_default(),
+        tv_nsec: nanoseconds.unwrap_or_default(),
     };
-    let times = Timestamps {
-        last_access: time(wanted.st_atime, wanted.st_atime_nsec),
-        last_modification: time(wanted.st_mtime, wanted.st_mtime_nsec),
-    };
-    rustix::fs::futimens(folder, &times)
+    Timestamps {
+        last_access: time(stat.st_atime, fs::nanoseconds(stat.st_atime_nsec)),
+        last_modification: time(stat.st_mtime, fs::nanoseconds(stat.st_mtime_nsec)),
+    }
 }
 
 /// Copies the policy of the workspace to the fork, whose own state hides that of the workspace.
-fn own_state(workspace: &Workspace, upper: &OwnedFd) -> Result<(), Errno> {
+fn own_state(workspace: &Workspace, top: &OwnedFd) -> Result<OwnedFd, Errno> {
     /// File with the policy of a workspace.
     const POLICY: &str = "config.toml";
-    make_folder(upper.as_fd(), OsStr::new(STATE_FOLDER), 0o777)?;
-    let own = fs::open_at(upper.as_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER)?;
-    rustix::fs::fsetxattr(&own, OPAQUE, b"y", XattrFlags::empty())?;
+    make_folder(top.as_fd(), OsStr::new(STATE_FOLDER), 0o777)?;
+    let own = fs::open_at(top.as_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER)?;
+    write_version((own.as_fd(), OsStr::new(IGNORE_NAME)), 0o644, IGNORE_FILE)?;
     let Ok(theirs) = fs::open_at(workspace.root_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER) else {
-        return Ok(());
+        return Ok(own);
     };
     let bytes = fs::read_at(theirs.as_fd(), OsStr::new(POLICY), POLICY_FILE_BYTES_MAX).ok().flatten();
-    let Some(bytes) = bytes else { return Ok(()) };
-    write_version((own.as_fd(), OsStr::new(POLICY)), 0o644, &bytes)
+    if let Some(bytes) = bytes {
+        write_version((own.as_fd(), OsStr::new(POLICY)), 0o644, &bytes)?;
+    }
+    Ok(own)
 }
 
 /// Keeps HEAD, the index and some references of the workspace's repository as they are.
@@ -580,16 +627,16 @@ fn packed_value(packed: &[u8], name: &str) -> Option<Vec<u8>> {
 }
 
 /// Fails if the workspace cannot have a fork, with the reason.
-fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>) -> Result<(), Error> {
+fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>, is_copy: bool) -> Result<(), Error> {
     let refused = |reason: String| Err(Error::invalid(format!("no fork is possible here: {reason}")));
-    if !cfg!(target_os = "linux") {
-        return refused("layers are Linux's only".to_owned());
+    let copy = "give a folder for a copy, with `at`";
+    if !is_copy && !cfg!(target_os = "linux") {
+        return refused(format!("layers are Linux's only; {copy}"));
     }
-    if is_on_overlay(state) {
-        return refused(
-            "the workspace is on an overlay file system, which cannot hold a layer; put it on a volume"
-                .to_owned(),
-        );
+    if !is_copy && is_on_overlay(state) {
+        return refused(format!(
+            "the workspace is on an overlay file system, which cannot hold a layer; put it on a volume, or {copy}"
+        ));
     }
     let (root, git) = (workspace.root(), Path::new(GIT));
     match fs::stat_at(workspace.root_fd(), git.as_os_str()) {
@@ -609,6 +656,46 @@ fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>) -> Result<(), 
             None => Ok(()),
         },
     }
+}
+
+/// File in the state of a copy that names the fork.
+const COPY_MARK: &str = "fork";
+
+/// Copies the workspace to a new folder; a folder is taken only if it is empty, and not in the workspace.
+fn copy_to(workspace: &Workspace, at: &Path, label: &str) -> Result<(), Error> {
+    let io = |errno: Errno| Error::io("make", at.display().to_string(), errno);
+    let (parent, name) = at.parent().zip(at.file_name()).ok_or_else(|| io(Errno::INVAL))?;
+    let parent = id::open_path(parent).map_err(io)?;
+    make_folder(parent.as_fd(), name, OWN_MODE).map_err(io)?;
+    let folder = fs::open_at(parent.as_fd(), name, fs::FOLDER).map_err(io)?;
+    if !fs::names_in(&folder).map_err(io)?.is_empty() {
+        let error = Error::new(ErrorKind::AlreadyExists, format!("{} is not empty", at.display()));
+        return Err(error.detail("field", "at").suggest("Name a folder that does not exist yet."));
+    }
+    let own = own_state(workspace, &folder).map_err(io)?;
+    write_version((own.as_fd(), OsStr::new(COPY_MARK)), 0o600, label.as_bytes()).map_err(io)?;
+    let copied = fork_copy::copy_workspace((workspace.root_fd(), workspace.root()), &folder);
+    if copied.is_err() {
+        remove_copy(at, label);
+    }
+    copied
+}
+
+/// Removes the folder of a copy, if it is still the one of this fork.
+fn remove_copy(at: &Path, label: &str) {
+    let Some((parent, name)) = at.parent().zip(at.file_name()) else { return };
+    let Ok(parent) = id::open_path(parent) else { return };
+    if open_copy(parent.as_fd(), name, label).is_some() {
+        remove_all(parent.as_fd(), name);
+    }
+}
+
+/// Opens the folder of a copy, if it is still the one of this fork.
+fn open_copy(parent: BorrowedFd<'_>, name: &OsStr, label: &str) -> Option<OwnedFd> {
+    let folder = fs::open_at(parent, name, fs::FOLDER).ok()?;
+    let own = fs::open_at(folder.as_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER).ok()?;
+    let mark = fs::read_at(own.as_fd(), OsStr::new(COPY_MARK), FORK_RECORD_BYTES_MAX).ok()??;
+    (mark == label.as_bytes()).then_some(folder)
 }
 
 /// Opens the folder with `lower` and `new` of a fork; makes it with both, if `make` is set.
@@ -676,11 +763,10 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Writes the record to the folder of a fork.
-fn write_record(folder: &OwnedFd, record: &ForkRecord) -> Result<(), Error> {
+fn write_record(folder: &OwnedFd, record: &ForkRecord) -> Result<File, Error> {
     let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
     let folder = folder.as_fd();
-    let file = replace_by_way_of(folder, &unique_name(RECORD), folder, OsStr::new(RECORD), &bytes, 0o600)?;
-    file.sync_all().map_err(|source| Error::io("sync", RECORD, source))
+    replace_by_way_of(folder, &unique_name(RECORD), folder, OsStr::new(RECORD), &bytes, 0o600)
 }
 
 /// Returns the id of a process whose mounts include that of a fork.
@@ -690,6 +776,10 @@ fn process_in(record: &ForkRecord) -> Option<u32> {
     let ids =
         fs::names_in(&processes).ok()?.into_iter().filter_map(|name| name.to_str()?.parse::<u32>().ok());
     ids.filter(|id| *id != own).find(|id| {
+        if let Some(at) = &record.at {
+            let folder = fs::read_link_at(processes.as_fd(), format!("{id}/cwd").as_ref());
+            return folder.is_ok_and(|folder| Path::new(OsStr::from_bytes(&folder)).starts_with(at));
+        }
         let mounts = fs::read_at(processes.as_fd(), format!("{id}/mountinfo").as_ref(), MOUNTS_BYTES_MAX)
             .ok()
             .flatten();

@@ -17,6 +17,7 @@ pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod folder_watch;
 pub mod fork;
+mod fork_copy;
 #[cfg(target_os = "linux")]
 pub mod fork_mount;
 pub mod hidden;

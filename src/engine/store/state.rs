@@ -39,11 +39,11 @@ pub const CLIENT_CALLS_FOLDER: &str = "client-calls";
 /// Lock that every change in the workspace holds, whichever account makes it.
 const WORKSPACE_LOCK: &str = "lock";
 /// File that hides the state from git.
-const IGNORE_NAME: &str = ".gitignore";
+pub const IGNORE_NAME: &str = ".gitignore";
 /// File with the repositories and states that a search found, below the state folder.
 pub const KNOWN_REPOSITORIES: &str = "repositories.lbx";
 /// Hides the state from git, except the policy, which a team may want to share.
-const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
+pub const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
 
 /// Entry that makes a folder a repository to git.
 const GIT: &str = ".git";
