@@ -294,7 +294,7 @@ fn opened(engine: &Engine, name: &str) -> Result<ForkFolder, Error> {
 fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
     let fork = opened(engine, name)?;
     let sandbox = fork.sandbox(&engine.workspace)?;
-    let words = [own_program(), "--workspace", &sandbox.root, "--session", name, Log::NAME];
+    let words = [own_program(), "--workspace", &sandbox.root, Log::NAME];
     let io = |source: std::io::Error| Error::io("look into", "the fork", source);
     let mut command = match &sandbox.container {
         Some(container) => container::command(container, &words).map_err(io)?,
