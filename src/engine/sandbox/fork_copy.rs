@@ -154,7 +154,9 @@ pub fn refresh(root: BorrowedFd<'_>, copy: &OwnedFd, upper: &OwnedFd) -> std::io
                 let source = fs::open_at(ours.as_fd(), name, fs::FOLDER)?;
                 look_like(&own, source.as_fd())?;
                 waiting.push((inner, source, own));
-            } else if !there.is_some_and(|there| is_alike(&stat, &there)) {
+            } else if !there.is_some_and(|there| is_alike(&stat, &there))
+                && !theirs.as_ref().is_some_and(|theirs| is_same_link(&ours, theirs, name))
+            {
                 copy_entry((ours.as_fd(), name), upper.as_fd(), &stat)?;
             }
         }
@@ -170,5 +172,11 @@ fn is_own_state(name: &OsStr) -> bool {
 /// Returns true if two files have the same type, mode, size and time: a copy has those of its original.
 fn is_alike(one: &Stat, other: &Stat) -> bool {
     let facts = |stat: &Stat| (stat.st_mode, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-    !fs::is_symlink(one) && facts(one) == facts(other)
+    facts(one) == facts(other)
+}
+
+/// Returns true if a name is a symlink with the same target in two folders.
+fn is_same_link(one: &OwnedFd, other: &OwnedFd, name: &OsStr) -> bool {
+    let [one, other] = [one, other].map(|folder| fs::read_link_at(folder.as_fd(), name).ok());
+    one.is_some() && one == other
 }
