@@ -89,6 +89,15 @@ fn forks_are_listed_and_dropped_with_their_changes() {
 }
 
 #[test]
+fn fork_that_lost_its_name_gets_it_back() {
+    let Some(ws) = forked(&["one"]) else { return };
+    std::fs::remove_file(ws.outside.join("home/.local/state/lbx/sandboxes.json")).unwrap();
+    within(&ws, "one", &["ls"]).error("sandbox_not_found");
+    ws.lbx(&["fork", "list"]).warned("the fork one had no name as a sandbox");
+    within(&ws, "one", &["ls"]).ok();
+}
+
+#[test]
 fn names_of_forks_are_checked() {
     let Some(ws) = forked(&["one"]) else { return };
     ws.lbx(&["fork", "one"]).error("already_exists");

@@ -1,6 +1,7 @@
 //! A fork keeps the files that it began with, whatever lbx changes in the workspace later.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
@@ -47,6 +48,18 @@ fn fork_does_not_see_what_lbx_changes_later() {
     }
     // The other fork began before the mode changed, which lbx did not see.
     assert_eq!(shell(&ws, "one", "cat src/a.txt"), "one\ntwo\nthree\nuncommitted\n");
+}
+
+#[test]
+fn fork_that_cannot_keep_a_file_is_named() {
+    let Some(ws) = forked(&["one"]) else { return };
+    let forks = ws.outside.join("home/.local/state/lbx/forks");
+    let lower = forks.read_dir().unwrap().next().unwrap().unwrap().path().join("lower");
+    std::fs::set_permissions(&lower, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let call = |words: &[&str]| Some(ws.call_unprivileged(words)?.run());
+    let Some(changed) = call(&["write", "new/x.txt", "--content", "x"]) else { return };
+    changed.warned("the fork one may see a part of this change");
+    ws.holds("new/x.txt", "x");
 }
 
 #[test]

@@ -395,6 +395,24 @@ const EXAMPLES: &[Example] = &[
         "lbx sandbox create docs --root src\nlbx sandbox remove docs",
         "\"ok\":true",
     ),
+    on(
+        "fork",
+        "A fork for another agent, and a call in it:",
+        "lbx fork try\nlbx --sandbox try write docs/new.md --content 'A line.'\nls",
+        "\"path\":\"docs/new.md\"",
+    ),
+    on(
+        "fork",
+        "Run any program in it; the files of the workspace stay as they are:",
+        "lbx fork try\nlbx fork exec try -- sh -c 'rm notes.txt; ls'\ncat notes.txt",
+        "src",
+    ),
+    on(
+        "fork",
+        "All forks, and the end of one:",
+        "lbx fork try --why 'another parser'\nlbx fork list --text\nlbx fork drop try",
+        "another parser",
+    ),
     on("config", "Every value and where it came from:", "lbx config --text", "gate ="),
     on("config", "One table, explained:", "lbx config limits --explain --text", "limits.read"),
     on(

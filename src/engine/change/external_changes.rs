@@ -194,7 +194,9 @@ impl Change<'_> {
             return Err(Error::internal("a change without a state"));
         };
         backups.sync()?;
-        keep_after(self.engine, &state, &done);
+        let files: Vec<_> = done.files.iter().map(|file| (&file.path, file.before.as_ref())).collect();
+        let made: Vec<_> = done.made.iter().map(|folder| &folder.path).collect();
+        keep_after(self.engine, &state, &files, &made);
         let moves = self.special_moves(&state, &mut done)?;
         self.entry.subject = subject;
         self.entry.why = why;

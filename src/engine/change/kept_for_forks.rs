@@ -1,4 +1,4 @@
-//! What a change does to the workspace, the forks do not see: each keeps the versions that it began with.
+//! Forks do not see what a change does to the workspace: each keeps the versions that it began with.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -6,11 +6,10 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::external_changes::CommandChanges;
 use super::{moves, without_rename};
 use crate::engine::Engine;
 use crate::engine::journal::steps::{Location, Step};
-use crate::engine::journal::{JournalEntry, backup};
+use crate::engine::journal::{JournalEntry, Version, backup};
 use crate::engine::sandbox::fork::{Earlier, ForkFolder};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -34,20 +33,25 @@ pub fn keep_before(engine: &mut Engine, state: &State, entry: &JournalEntry) {
 }
 
 /// Keeps what a command, or a client's own tool, has changed, for the forks of the workspace.
-pub fn keep_after(engine: &mut Engine, state: &State, done: &CommandChanges) {
+pub fn keep_after(
+    engine: &mut Engine,
+    state: &State,
+    files: &[(&WorkspacePath, Option<&Version>)],
+    made: &[&WorkspacePath],
+) {
     for_each_fork(engine, state, |workspace, fork| {
         let root = workspace.root_fd();
         // Outermost first: everything in a new folder is new.
-        let mut made: Vec<&WorkspacePath> = done.made.iter().map(|folder| &folder.path).collect();
+        let mut made = made.to_vec();
         made.sort_unstable();
         made.iter().try_for_each(|path| fork.keep(root, path, &mut Earlier::Nothing))?;
-        for file in &done.files {
-            match &file.before {
-                None => fork.keep(root, &file.path, &mut Earlier::Nothing)?,
+        for (path, before) in files {
+            match before {
+                None => fork.keep(root, path, &mut Earlier::Nothing)?,
                 Some(version) => {
                     // Without the bytes, the fork sees the file as it is now.
                     let Some(bytes) = backup::find(state, version.sha256)? else { continue };
-                    fork.keep(root, &file.path, &mut Earlier::Bytes(version.mode, &bytes))?;
+                    fork.keep(root, path, &mut Earlier::Bytes(version.mode, &bytes))?;
                 }
             }
         }

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::Change;
@@ -391,7 +391,7 @@ fn copied(
     for (copy, source, stat) in folders.iter().rev() {
         let known = metadata::Identity::of(source.as_fd(), stat);
         metadata::set_metadata(copy, Some(fs::mode_of(stat)), known.as_ref())?;
-        rustix::fs::futimens(copy, &times(stat))?;
+        rustix::fs::futimens(copy, &metadata::times_of(stat))?;
         platform::sync(copy)?;
     }
     must_be_unchanged(from, name, &seen)?;
@@ -426,22 +426,13 @@ fn copy_file(
         copy.write_all(read)?;
     }
     metadata::give(&copy, Some((&stat, &source)), None, None, &mut Vec::new())?;
-    rustix::fs::futimens(&copy, &times(&stat))?;
+    rustix::fs::futimens(&copy, &metadata::times_of(&stat))?;
     copy.sync_all()?;
     let again = crate::engine::workspace::digest::sha256_of(File::from(fs::open_at(to, new, fs::READ)?))?;
     if again != hasher.finish() || !fs::is_unchanged(&stat, &rustix::fs::fstat(&source)?) {
         return Err(Fault::Changed(path.to_owned()));
     }
     Ok(())
-}
-
-/// Returns the times for a copy.
-fn times(stat: &Stat) -> Timestamps {
-    let time = |tv_sec, tv_nsec: Option<i64>| Timespec { tv_sec, tv_nsec: tv_nsec.unwrap_or(0) };
-    Timestamps {
-        last_access: time(stat.st_atime, fs::nanoseconds(stat.st_atime_nsec)),
-        last_modification: time(stat.st_mtime, fs::nanoseconds(stat.st_mtime_nsec)),
-    }
 }
 
 /// Fails if others have changed the source since it was copied.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! .lbx/ID/forks/lock         held while a fork is created, merged or dropped
-//! .lbx/ID/forks/NAME/        fork.lbx     what it began with (ForkRecord)
+//! .lbx/ID/forks/NAME/        fork.lbx     its beginning (ForkRecord)
 //!                            upper, work  the folders of overlayfs
 //!                            base         versions that were merged: they replace those that the fork began with
 //! STATE/lbx/forks/UNIQUE/    lower        versions that the workspace had when the fork began, of what lbx changed since
@@ -21,13 +21,13 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{AtFlags, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fork_copy;
 use super::layer::{pass_a_moment, remove_all};
-use super::overlay::OPAQUE;
+use super::overlay::{OPAQUE, whiteout};
 use crate::control::seconds_now;
 use crate::engine::store::lock::{Lock, is_unique, unique_name};
 use crate::engine::store::sandboxes::ForkPlace;
@@ -38,6 +38,7 @@ use crate::engine::store::{id, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::git_files;
+use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::Moment;
@@ -79,7 +80,7 @@ const OWN_MODE: u32 = 0o700;
 /// Mode of a folder that is gone from the workspace.
 const GONE_MODE: u32 = 0o755;
 
-/// What a fork began with.
+/// The beginning of a fork.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkRecord {
     /// Version of the format.
@@ -108,7 +109,7 @@ pub struct ForkRecord {
 /// An opened fork.
 #[derive(Debug)]
 pub struct ForkFolder {
-    /// What it began with.
+    /// Its beginning.
     pub record: ForkRecord,
     /// Path of its folder.
     path: PathBuf,
@@ -183,7 +184,7 @@ impl<'s> Forks<'s> {
         for name in [WORK, BASE] {
             new_folder(folder.as_fd(), name).map_err(io)?;
         }
-        look_like(&upper, workspace.root_fd()).map_err(io)?;
+        make_alike(&upper, workspace.root_fd()).map_err(io)?;
         if record.at.is_none() {
             let own = own_state(workspace, &upper).map_err(io)?;
             // The state of the workspace does not show through.
@@ -203,7 +204,7 @@ impl<'s> Forks<'s> {
             copy_to(workspace, Path::new(at), &record.lower)?;
         }
         rename_new(&*self.folder, OsStr::new(&passing), &*self.folder, OsStr::new(&name)).map_err(io)?;
-        // In one wave: after a power failure, a fork without a record is none.
+        // In one wave: after a power failure, a folder without a record counts as a leftover.
         let synced = sync_many(&[written.as_fd(), folder.as_fd(), self.folder.as_fd()].each_ref(), None);
         synced.map_err(|source| Error::io("sync", shown.clone(), source))?;
         let fork = ForkFolder::open(workspace, self.state, &name)?;
@@ -468,7 +469,7 @@ impl ForkFolder {
 /// Copies an entry to a name in an opened folder.
 pub type CopyTo<'c> = dyn FnMut(BorrowedFd<'_>, &OsStr) -> Result<(), Error> + 'c;
 
-/// What was at a path.
+/// Former entry at a path.
 pub enum Earlier<'c> {
     /// Nothing.
     Nothing,
@@ -501,7 +502,7 @@ fn folder_like(
     make_folder(parent, name, GONE_MODE)?;
     let folder = fs::open_at(parent, name, fs::FOLDER)?;
     if let Some(like) = like {
-        look_like(&folder, like.as_fd())?;
+        make_alike(&folder, like.as_fd())?;
     }
     Ok(Some(folder))
 }
@@ -514,43 +515,6 @@ fn write_version((folder, name): (BorrowedFd<'_>, &OsStr), mode: u32, bytes: &[u
     let file = fs::create_at(folder, name, 0o600)?;
     fs::write_all(&file, bytes).map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))?;
     rustix::fs::fchmod(&file, platform::mode(mode))
-}
-
-/// Marks a name as removed, as overlayfs does.
-pub fn whiteout(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
-    match rustix::fs::mknodat(folder, name, FileType::CharacterDevice, Mode::empty(), 0) {
-        Err(Errno::EXIST) => Ok(()),
-        // Only where there are layers may everyone make one.
-        Err(Errno::PERM) if !cfg!(target_os = "linux") => Ok(()),
-        made => made,
-    }
-}
-
-/// Gives a folder owner, mode and times of another.
-pub fn look_like(folder: &OwnedFd, like: BorrowedFd<'_>) -> Result<(), Errno> {
-    let (wanted, own) = (rustix::fs::fstat(like)?, rustix::fs::fstat(folder)?);
-    if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid) {
-        // Best effort: the folder then only shows another owner.
-        let _ = rustix::fs::fchown(
-            folder,
-            Some(Uid::from_raw(wanted.st_uid)),
-            Some(Gid::from_raw(wanted.st_gid)),
-        );
-    }
-    rustix::fs::fchmod(folder, platform::mode(fs::mode_of(&wanted)))?;
-    rustix::fs::futimens(folder, &times_of(&wanted))
-}
-
-/// Returns the times of a file, to give them to another.
-pub fn times_of(stat: &Stat) -> Timestamps {
-    let time = |seconds, nanoseconds: Option<i64>| Timespec {
-        tv_sec: seconds,
-        tv_nsec: nanoseconds.unwrap_or_default(),
-    };
-    Timestamps {
-        last_access: time(stat.st_atime, fs::nanoseconds(stat.st_atime_nsec)),
-        last_modification: time(stat.st_mtime, fs::nanoseconds(stat.st_mtime_nsec)),
-    }
 }
 
 /// Copies the policy of the workspace to the fork, whose own state hides that of the workspace.

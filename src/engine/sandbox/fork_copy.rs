@@ -11,9 +11,10 @@ use std::rc::Rc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::fork::{look_like, times_of, whiteout};
 use super::layer::remove_all;
+use super::overlay::whiteout;
 use crate::engine::store::state::{STATE_FOLDER, make_folder};
+use crate::engine::workspace::metadata::{make_alike, times_of};
 use crate::engine::workspace::{fs, metadata};
 use crate::error::Error;
 use crate::platform;
@@ -152,7 +153,7 @@ pub fn refresh(root: BorrowedFd<'_>, copy: &OwnedFd, upper: &OwnedFd) -> std::io
                 make_folder(upper.as_fd(), name, NEW_MODE)?;
                 let own = fs::open_at(upper.as_fd(), name, fs::FOLDER)?;
                 let source = fs::open_at(ours.as_fd(), name, fs::FOLDER)?;
-                look_like(&own, source.as_fd())?;
+                make_alike(&own, source.as_fd())?;
                 waiting.push((inner, source, own));
             } else if !there.is_some_and(|there| is_alike(&stat, &there))
                 && !theirs.as_ref().is_some_and(|theirs| is_same_link(&ours, theirs, name))

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +32,12 @@ use crate::engine::store::state::{State, make_folder, replace_by_way_of};
 use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
+use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
-use crate::platform;
 
 /// Folder of the layers, below the state folder.
 const FOLDER: &str = "layers";
@@ -171,7 +171,8 @@ impl LayerFolder {
         let mut layer =
             Self { state, layers, name, folder, upper, in_memory, record, is_kept, marks, _lock: lock };
         layer.must_take_attributes()?;
-        layer.look_like(workspace).map_err(io)?;
+        // A command sees owner, mode and times of the root there.
+        make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
         layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
         layer.write_record()?;
         let marks = layer.state.folder(OPEN_FOLDER)?;
@@ -314,17 +315,6 @@ impl LayerFolder {
             }
             not_possible(&format!("the file system of the workspace {reason}"))
         })
-    }
-
-    /// Copies owner and mode of the root to the layer's top folder: a command sees them there.
-    fn look_like(&self, workspace: &Workspace) -> Result<(), Errno> {
-        let (root, own) = (rustix::fs::fstat(workspace.root_fd())?, rustix::fs::fstat(&self.upper)?);
-        if (root.st_uid, root.st_gid) != (own.st_uid, own.st_gid) {
-            let (user, group) = (Uid::from_raw(root.st_uid), Gid::from_raw(root.st_gid));
-            // If another account owns the root, the top folder only shows another owner.
-            let _ = rustix::fs::fchown(&self.upper, Some(user), Some(group));
-        }
-        rustix::fs::fchmod(&self.upper, platform::mode(fs::mode_of(&root)))
     }
 }
 

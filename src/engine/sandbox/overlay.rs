@@ -165,6 +165,18 @@ fn is_whiteout(stat: &Stat) -> bool {
     fs::type_of(stat) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
+/// Marks a name as removed, as overlayfs does. Only where there are layers may everyone do so.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn whiteout(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::mknodat(folder, name, FileType::CharacterDevice, Mode::empty(), 0) {
+        Err(Errno::EXIST) => Ok(()),
+        Err(Errno::PERM) if !cfg!(target_os = "linux") => Ok(()),
+        made => made,
+    }
+}
+
 /// Returns true if a folder hides the entries below it.
 fn is_opaque(folder: &OwnedFd) -> bool {
     let mut value = [0_u8; 8];

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{Gid, Stat, Uid, XattrFlags};
+use rustix::fs::{Gid, Stat, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,30 @@ pub fn set_metadata(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Ident
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the times of a file, to give them to another.
+pub fn times_of(stat: &Stat) -> Timestamps {
+    let time = |tv_sec, tv_nsec: Option<i64>| Timespec { tv_sec, tv_nsec: tv_nsec.unwrap_or_default() };
+    Timestamps {
+        last_access: time(stat.st_atime, fs::nanoseconds(stat.st_atime_nsec)),
+        last_modification: time(stat.st_mtime, fs::nanoseconds(stat.st_mtime_nsec)),
+    }
+}
+
+/// Gives a folder owner, mode and times of another.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn make_alike(folder: &OwnedFd, like: BorrowedFd<'_>) -> Result<(), Errno> {
+    let (wanted, own) = (rustix::fs::fstat(like)?, rustix::fs::fstat(folder)?);
+    if (wanted.st_uid, wanted.st_gid) != (own.st_uid, own.st_gid) {
+        let (user, group) = (Uid::from_raw(wanted.st_uid), Gid::from_raw(wanted.st_gid));
+        // Another account's folder: this one then only shows another owner.
+        let _ = rustix::fs::fchown(folder, Some(user), Some(group));
+    }
+    rustix::fs::fchmod(folder, platform::mode(fs::mode_of(&wanted)))?;
+    rustix::fs::futimens(folder, &times_of(&wanted))
 }
 
 /// Applies the original's owner, extended attributes and mode to `file`; returns the mode.

@@ -10,7 +10,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Stat};
 
 use super::Bash;
 use super::layer_changes::{Classified, Excluded, LayerConflicts, changed_meanwhile, changes, versions};
@@ -26,6 +26,7 @@ use crate::engine::sandbox::plan::Layer;
 use crate::engine::sandbox::running;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
+use crate::engine::workspace::metadata::times_of;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::HEAD;
 use crate::engine::workspace::protect::is_protected;
@@ -431,14 +432,9 @@ fn forbidden(engine: &Engine, path: &WorkspacePath) -> Option<(WorkspacePath, St
 
 /// Sets the times of a file as the command left them.
 fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
-    let nanoseconds = |time| i64::try_from(time).unwrap_or_default();
-    let times = Timestamps {
-        last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: nanoseconds(stat.st_atime_nsec) },
-        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds(stat.st_mtime_nsec) },
-    };
     if let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) {
         // An undo does not restore times; if this fails, the file keeps its new time.
         let name = path.name().unwrap_or_default();
-        let _ = rustix::fs::utimensat(&folder, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+        let _ = rustix::fs::utimensat(&folder, name, &times_of(stat), AtFlags::SYMLINK_NOFOLLOW);
     }
 }
