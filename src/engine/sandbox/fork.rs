@@ -10,6 +10,7 @@
 //!                            base         versions that were merged: they replace those that the fork began with
 //! STATE/lbx/forks/UNIQUE/    lower        versions that the workspace had when the fork began, of what lbx changed since
 //!                            new          files on their way there
+//!                            layers       layers of commands in the fork
 //! ```
 //! `lower` lies above the workspace in the mount, so the fork does not see what lbx changes in the workspace later.
 //! overlayfs takes no lower folder inside another one, so `lower` is in the user's state folder.
@@ -27,10 +28,10 @@ use serde::{Deserialize, Serialize};
 
 use super::fork_copy;
 use super::layer::{pass_a_moment, remove_all};
-use super::overlay::{OPAQUE, whiteout};
+use super::overlay::{LAYERS, OPAQUE, whiteout};
 use crate::control::seconds_now;
-use crate::engine::store::lock::{Lock, is_unique, unique_name};
-use crate::engine::store::sandboxes::ForkPlace;
+use crate::engine::store::lock::{Lock, unique_name};
+use crate::engine::store::sandboxes::{FORKS, ForkPlace, MARK_DIGITS, is_label};
 use crate::engine::store::state::{
     IGNORE_FILE, IGNORE_NAME, STATE_FOLDER, State, make_folder, replace_by_way_of,
 };
@@ -51,8 +52,6 @@ use crate::limits::{
 use crate::platform;
 use crate::sha256::Sha256;
 
-/// Folder of the forks, below the state folder, and below lbx's folder of the user.
-const FOLDER: &str = "forks";
 /// Lock of that folder.
 const LOCK: &str = "lock";
 /// File that describes a fork.
@@ -73,8 +72,6 @@ const NEW: &str = "new";
 const PASSING: &str = ".passing";
 /// Folder of git's own state.
 const GIT: &str = ".git";
-/// Digits of the mark of a workspace.
-const MARK_DIGITS: usize = 16;
 /// Mode of a folder that only this account uses.
 const OWN_MODE: u32 = 0o700;
 /// Mode of a folder that is gone from the workspace.
@@ -141,7 +138,7 @@ impl<'s> Forks<'s> {
     /// # Errors
     /// Returns `lock_timeout`, or the OS error.
     pub fn lock(workspace: &Workspace, state: &'s State) -> Result<Self, Error> {
-        let folder = state.folder(FOLDER)?;
+        let folder = state.folder(FORKS)?;
         let lock = state.lock(folder.as_fd(), LOCK, "the forks")?;
         let place = [workspace.root().as_os_str().as_bytes(), state.path().as_bytes()].concat();
         let mut mark = Sha256::of(&place).to_hex();
@@ -159,7 +156,7 @@ impl<'s> Forks<'s> {
         (record, references): (ForkRecord, &[String]),
     ) -> Result<ForkFolder, Error> {
         let name = record.name.clone();
-        let shown = self.state.shown(&format!("{FOLDER}/{name}"));
+        let shown = self.state.shown(&format!("{FORKS}/{name}"));
         let known = sandboxes::list()?.remove(&name);
         let is_lost = known.as_ref().is_some_and(sandboxes::Sandbox::is_of_lost_fork);
         if (known.is_some() && !is_lost) || fs::stat_at(self.folder.as_fd(), OsStr::new(&name)).is_ok() {
@@ -218,7 +215,7 @@ impl<'s> Forks<'s> {
     /// Fails with `sandbox_not_found` if there is no such fork, and with `lock_timeout` if a program still runs in it.
     pub fn drop(&self, name: &str) -> Result<(), Error> {
         let record = self.open_record(name).ok_or_else(|| not_found(name))?;
-        let io = |errno: Errno| Error::io("drop", self.state.shown(&format!("{FOLDER}/{name}")), errno);
+        let io = |errno: Errno| Error::io("drop", self.state.shown(&format!("{FORKS}/{name}")), errno);
         // From here no call finds it.
         let passing = unique_name(PASSING);
         fs::rename_at(&*self.folder, OsStr::new(name), &*self.folder, OsStr::new(&passing)).map_err(io)?;
@@ -273,11 +270,11 @@ impl<'s> Forks<'s> {
                 None => {}
             }
         }
-        let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FOLDER)).ok()) else {
+        let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FORKS)).ok()) else {
             return;
         };
         for name in fs::names_in(&folder).unwrap_or_default() {
-            let is_own = name.to_str().is_some_and(|name| name.starts_with(&self.mark) && is_plain(name));
+            let is_own = name.to_str().is_some_and(|name| name.starts_with(&self.mark) && is_label(name));
             if is_own && needed.iter().all(|needed| name != needed.as_str()) {
                 remove_all(folder.as_fd(), &name);
             }
@@ -291,8 +288,8 @@ impl ForkFolder {
     /// # Errors
     /// Fails with `sandbox_not_found` if there is no such fork, or returns the OS error.
     pub fn open(workspace: &Workspace, state: &State, name: &str) -> Result<Self, Error> {
-        let io = |errno: Errno| Error::io("open", state.shown(&format!("{FOLDER}/{name}")), errno);
-        let forks = state.find_folder(FOLDER)?.filter(|_| is_name(name)).ok_or_else(|| not_found(name))?;
+        let io = |errno: Errno| Error::io("open", state.shown(&format!("{FORKS}/{name}")), errno);
+        let forks = state.find_folder(FORKS)?.filter(|_| is_name(name)).ok_or_else(|| not_found(name))?;
         let folder = fs::open_at(forks.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| not_found(name))?;
         let record = read_record(folder.as_fd()).ok_or_else(|| not_found(name))?;
         let [upper, base] =
@@ -300,7 +297,7 @@ impl ForkFolder {
         let own = open_lower(&record.lower, false)?;
         let [lower, new] =
             [LOWER, NEW].map(|part| fs::open_at(own.as_fd(), OsStr::new(part), fs::FOLDER).map_err(io));
-        let path = workspace.root().join(state.path_of(&format!("{FOLDER}/{name}")).as_path());
+        let path = workspace.root().join(state.path_of(&format!("{FORKS}/{name}")).as_path());
         Ok(Self { record, path, upper: upper?, base: base?, lower: lower?, new: new? })
     }
 
@@ -309,7 +306,7 @@ impl ForkFolder {
     /// # Errors
     /// Returns the OS error.
     pub fn list(workspace: &Workspace, state: &State) -> Result<Vec<Self>, Error> {
-        let Some(forks) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
+        let Some(forks) = state.find_folder(FORKS)? else { return Ok(Vec::new()) };
         let names = names(state, &forks)?;
         Ok(names.iter().filter_map(|name| Self::open(workspace, state, name).ok()).collect())
     }
@@ -334,7 +331,7 @@ impl ForkFolder {
             let text = path.to_str().map(str::to_owned);
             text.ok_or_else(|| Error::invalid("the path of a fork's workspace must be UTF-8"))
         };
-        let lower = id::user_folder().map(|folder| folder.join(FOLDER).join(&self.record.lower).join(LOWER));
+        let lower = id::user_folder().map(|folder| folder.join(FORKS).join(&self.record.lower).join(LOWER));
         Ok(ForkPlace {
             root: text(workspace.root())?,
             upper: text(&self.path.join(UPPER))?,
@@ -668,7 +665,7 @@ fn open_lower(name: &str, make: bool) -> Result<OwnedFd, Error> {
         Error::new(ErrorKind::IoError, "there is no place for the files that a fork began with")
             .suggest("Set XDG_STATE_HOME to a folder that this account can write.")
     };
-    let path = id::user_folder().ok_or_else(no_place)?.join(FOLDER);
+    let path = id::user_folder().ok_or_else(no_place)?.join(FORKS);
     let io = |source: std::io::Error| Error::io("open", path.join(name).display().to_string(), source);
     if make {
         id::make_folders(&path).map_err(io)?;
@@ -679,6 +676,7 @@ fn open_lower(name: &str, make: bool) -> Result<OwnedFd, Error> {
             let own = new_folder(folder.as_fd(), name)?;
             new_folder(own.as_fd(), LOWER)?;
             new_folder(own.as_fd(), NEW)?;
+            new_folder(own.as_fd(), LAYERS)?;
         }
         fs::open_at(folder.as_fd(), OsStr::new(name), fs::FOLDER)
     })();
@@ -693,7 +691,7 @@ fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 
 /// Returns the names of the forks in their folder.
 fn names(state: &State, forks: &OwnedFd) -> Result<Vec<String>, Error> {
-    let found = fs::names_in(forks).map_err(|errno| Error::io("list", state.shown(FOLDER), errno))?;
+    let found = fs::names_in(forks).map_err(|errno| Error::io("list", state.shown(FORKS), errno))?;
     let mut names: Vec<String> =
         found.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| is_name(name)).collect();
     names.sort_unstable();
@@ -715,15 +713,7 @@ pub fn not_found(name: &str) -> Error {
 fn read_record(folder: BorrowedFd<'_>) -> Option<ForkRecord> {
     let bytes = fs::read_at(folder, OsStr::new(RECORD), FORK_RECORD_BYTES_MAX).ok()??;
     let record: ForkRecord = serde_json::from_slice(&bytes).ok()?;
-    (record.version <= VERSION && is_plain(&record.lower)).then_some(record)
-}
-
-/// Returns true if a text is the name of a folder that [`Forks::create`] made.
-fn is_plain(name: &str) -> bool {
-    let parts = name
-        .split_once('-')
-        .filter(|(mark, _)| mark.len() == MARK_DIGITS && mark.bytes().all(|it| it.is_ascii_hexdigit()));
-    parts.is_some_and(|(_, name)| is_unique(name))
+    (record.version <= VERSION && is_label(&record.lower)).then_some(record)
 }
 
 /// Writes the record to the folder of a fork.

@@ -14,7 +14,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,8 +136,8 @@ pub struct LayerFolder {
     folder: OwnedFd,
     /// Folder that takes the changes.
     pub upper: OwnedFd,
-    /// True if that folder is in memory, since the file system of the workspace cannot hold a layer.
-    in_memory: bool,
+    /// Folder that holds it instead, since the file system of the workspace cannot hold a layer.
+    outside: Option<PathBuf>,
     /// The command.
     pub record: LayerRecord,
     /// True if it outlives the call.
@@ -161,15 +161,15 @@ impl LayerFolder {
         let lock = state.try_lock(layers.as_fd(), &lock_name(&name))?;
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
         let folder = new_folder(layers.as_fd(), &name).map_err(io)?;
-        let in_memory = is_on_overlay(layers.as_fd());
-        let made = if in_memory { Some(made_in_memory(&name)?) } else { None };
+        let made = is_on_overlay(layers.as_fd()).then(|| made_outside(&name)).transpose()?;
+        let (made, outside) = made.unzip();
         let holder = made.as_ref().unwrap_or(&folder);
         let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
         new_folder(holder.as_fd(), WORK).map_err(io)?;
         let record = LayerRecord { version: VERSION, started: seconds_now(), ..record };
         let (is_kept, marks) = (false, None);
         let mut layer =
-            Self { state, layers, name, folder, upper, in_memory, record, is_kept, marks, _lock: lock };
+            Self { state, layers, name, folder, upper, outside, record, is_kept, marks, _lock: lock };
         layer.must_take_attributes()?;
         // A command sees owner, mode and times of the root there.
         make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
@@ -198,12 +198,10 @@ impl LayerFolder {
                 format!("the command of {name} is still running"),
             ));
         };
-        let in_memory = is_on_overlay(layers.as_fd());
-        let upper = open_upper(in_memory, folder.as_fd(), name).ok_or_else(missing)?;
+        let (upper, outside) = open_upper(layers.as_fd(), folder.as_fd(), name).ok_or_else(missing)?;
         let record = read_record(folder.as_fd()).ok_or_else(missing)?;
         let (name, is_kept, marks) = (name.to_owned(), true, None);
-        let layer =
-            Self { state, layers, name, folder, upper, in_memory, record, is_kept, marks, _lock: lock };
+        let layer = Self { state, layers, name, folder, upper, outside, record, is_kept, marks, _lock: lock };
         layer.return_taken();
         Ok(layer)
     }
@@ -247,8 +245,8 @@ impl LayerFolder {
 
     /// Returns the layer's folders, for the sandbox.
     pub fn layer(&self, workspace: &Workspace) -> Layer {
-        let place = if self.in_memory {
-            Path::new(overlay::MEMORY).join(name_in_memory(&self.name))
+        let place = if let Some(outside) = &self.outside {
+            outside.join(name_outside(&self.name))
         } else {
             let folder = self.state.path_of(&format!("{FOLDER}/{}", self.name));
             workspace.root().join(folder.as_path())
@@ -257,9 +255,14 @@ impl LayerFolder {
         Layer { upper: part(UPPER), work: part(WORK) }
     }
 
+    /// Returns true if the layer is in memory.
+    fn is_in_memory(&self) -> bool {
+        self.outside.as_ref().is_some_and(|outside| outside.as_path() == Path::new(overlay::MEMORY))
+    }
+
     /// Returns the size of a layer in memory if it is full.
     pub fn full_size(&self) -> Option<u64> {
-        if self.in_memory { overlay::full_size(&self.upper) } else { None }
+        if self.is_in_memory() { overlay::full_size(&self.upper) } else { None }
     }
 
     /// Moves the entry at `path` in the layer to the trash entry `id`, from which a change can move it to its place;
@@ -310,7 +313,7 @@ impl LayerFolder {
         let set = rustix::fs::fsetxattr(&self.upper, PROBE, b"y", XattrFlags::empty());
         set.and_then(|()| rustix::fs::fremovexattr(&self.upper, PROBE)).map_err(|errno| {
             let reason = format!("takes no extended attributes ({errno})");
-            if self.in_memory {
+            if self.is_in_memory() {
                 return not_on_overlay(&format!("{} {reason}, as before Linux 6.6", overlay::MEMORY));
             }
             not_possible(&format!("the file system of the workspace {reason}"))
@@ -330,14 +333,20 @@ impl Drop for LayerFolder {
     }
 }
 
-/// Opens the folder with the changes of a layer, whose own folder is given.
-fn open_upper(in_memory: bool, folder: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
-    let holder = if in_memory {
-        fs::open_at(overlay::open_memory().ok()?.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
+/// Opens the folder with the changes of a layer, whose own folder is given; also returns the folder that holds it
+/// instead.
+fn open_upper(
+    layers: BorrowedFd<'_>,
+    folder: BorrowedFd<'_>,
+    name: &str,
+) -> Option<(OwnedFd, Option<PathBuf>)> {
+    let (holder, outside) = if is_on_overlay(layers) {
+        let (holder, path) = overlay::open_outside().ok()?;
+        (fs::open_at(holder.as_fd(), OsStr::new(&name_outside(name)), fs::FOLDER).ok()?, Some(path))
     } else {
-        fs::open_at(folder, OsStr::new("."), fs::FOLDER)
+        (fs::open_at(folder, OsStr::new("."), fs::FOLDER).ok()?, None)
     };
-    fs::open_at(holder.ok()?.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()
+    Some((fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()?, outside))
 }
 
 /// Returns the record of a layer's folder, if it has one of a known version.
@@ -459,7 +468,8 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
             entry.is_some_and(|entry| entry.id == change.id)
         })
     };
-    let upper = folder.as_ref().and_then(|it| open_upper(is_on_overlay(layers), it.as_fd(), name));
+    let opened = folder.as_ref().and_then(|folder| open_upper(layers, folder.as_fd(), name));
+    let upper = opened.map(|(upper, _)| upper);
     let is_done = record.as_ref().is_none_or(is_applied);
     if let Some(folder) = &folder {
         return_taken(state, folder.as_fd(), upper.as_ref().filter(|_| !is_done).map(OwnedFd::as_fd));
@@ -518,10 +528,10 @@ fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 /// Removes a layer and its lock.
 fn remove(layers: BorrowedFd<'_>, name: &str) {
     if is_on_overlay(layers)
-        && let Ok(memory) = overlay::open_memory()
-        && fs::stat_at(memory.as_fd(), OsStr::new(&name_in_memory(name))).is_ok_and(|stat| is_mine(&stat))
+        && let Ok((outside, _)) = overlay::open_outside()
+        && fs::stat_at(outside.as_fd(), OsStr::new(&name_outside(name))).is_ok_and(|stat| is_mine(&stat))
     {
-        remove_all(memory.as_fd(), OsStr::new(&name_in_memory(name)));
+        remove_all(outside.as_fd(), OsStr::new(&name_outside(name)));
     }
     if !remove_all(layers, OsStr::new(name)).is_partial {
         let _ = fs::unlink_at(layers, lock_name(name), AtFlags::empty());
@@ -539,15 +549,16 @@ pub fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
     removal::remove(parent, name)
 }
 
-/// Creates the folder that holds a layer in memory.
-fn made_in_memory(name: &str) -> Result<OwnedFd, Error> {
-    let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
-    new_folder(memory.as_fd(), &name_in_memory(name))
-        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", overlay::MEMORY)))
+/// Creates the folder that holds a layer outside the file system of the workspace; also returns the folder that it is in.
+fn made_outside(name: &str) -> Result<(OwnedFd, PathBuf), Error> {
+    let (outside, path) = overlay::open_outside().map_err(|reason| not_on_overlay(&reason))?;
+    let made = new_folder(outside.as_fd(), &name_outside(name))
+        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", path.display())))?;
+    Ok((made, path))
 }
 
 /// Returns the name of that folder.
-fn name_in_memory(name: &str) -> String {
+fn name_outside(name: &str) -> String {
     format!("lbx-{name}")
 }
 

@@ -16,15 +16,19 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use crate::control::Control;
+use crate::engine::store::sandboxes::FORKS;
+use crate::engine::store::{id, sandboxes};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
+use crate::limits::MOUNTS_BYTES_MAX;
 use crate::platform;
 
 /// Attribute of a folder that hides the entries below it.
@@ -223,6 +227,8 @@ pub fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Option<OwnedFd> {
     fs::open_at(parent, name, fs::FOLDER).ok()
 }
 
+/// Folder of layers in the folder of a fork.
+pub const LAYERS: &str = "layers";
 /// Folder in memory that every process may write.
 pub const MEMORY: &str = "/dev/shm";
 /// Kernel's number of tmpfs.
@@ -230,15 +236,32 @@ const TMPFS: u64 = 0x0102_1994;
 /// A layer in memory counts as full when less than one part in this many is free.
 const FULL_PARTS: u64 = 100;
 
-/// Opens the folder in memory.
+/// Opens a folder that can hold layers of a workspace on an overlay file system, which takes none of them: in a fork its
+/// own folder, else one in memory.
 ///
 /// # Errors
 /// Returns the reason if there is no such folder.
-pub fn open_memory() -> Result<OwnedFd, String> {
+pub fn open_outside() -> Result<(OwnedFd, PathBuf), String> {
+    if let Some(path) = fork_folder()
+        && let Ok(opened) = fs::open_at(CWD, path.as_os_str(), fs::FOLDER)
+    {
+        return Ok((opened, path));
+    }
     let opened = fs::open_at(CWD, OsStr::new(MEMORY), fs::FOLDER);
     let opened = opened.map_err(|errno| format!("{MEMORY} cannot be opened ({errno})"))?;
     let kind = rustix::fs::fstatfs(&opened).ok().and_then(|found| u64::try_from(found.f_type).ok());
-    if kind == Some(TMPFS) { Ok(opened) } else { Err(format!("{MEMORY} is not in memory")) }
+    if kind == Some(TMPFS) { Ok((opened, MEMORY.into())) } else { Err(format!("{MEMORY} is not in memory")) }
+}
+
+/// Returns the folder of layers of the fork in which this process runs.
+fn fork_folder() -> Option<PathBuf> {
+    let mounts = fs::read_at(CWD, OsStr::new("/proc/self/mountinfo"), MOUNTS_BYTES_MAX).ok()??;
+    let label = mounts.split(|&byte| byte == b'\n').find_map(|line| {
+        let after = memchr::memmem::find(line, b" - overlay ")?;
+        let source = line.get(after..)?.split(|&byte| byte == b' ').nth(3)?;
+        std::str::from_utf8(source).ok().filter(|source| sandboxes::is_label(source))
+    })?;
+    Some(id::user_folder()?.join(FORKS).join(label).join(LAYERS))
 }
 
 /// Returns the size of the file system of a folder in memory, if it is full.

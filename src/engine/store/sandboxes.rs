@@ -10,7 +10,7 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use super::id;
-use super::lock::{self, Lock};
+use super::lock::{self, Lock, is_unique};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::limits::SANDBOXES_BYTES_MAX;
@@ -60,6 +60,17 @@ impl Sandbox {
         };
         Self { root, container: Some(container) }
     }
+}
+
+/// Folder of forks, below the state folder of a workspace and below lbx's folder of the user.
+pub const FORKS: &str = "forks";
+/// Digits of the mark of a workspace.
+pub const MARK_DIGITS: usize = 16;
+
+/// Returns true for the label of a fork: the mark of its workspace, and a unique name.
+pub fn is_label(label: &str) -> bool {
+    let is_mark = |mark: &str| mark.len() == MARK_DIGITS && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+    label.split_once('-').is_some_and(|(mark, name)| is_mark(mark) && is_unique(name))
 }
 
 /// First argument with which lbx enters a fork. Users do not call it.
