@@ -14,6 +14,7 @@ use super::options::Options;
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::policy::settings::{SETTINGS, Setting};
+use crate::engine::sandbox::fork;
 use crate::engine::store::calls::CallTally;
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
@@ -74,6 +75,7 @@ impl Remote {
     /// # Errors
     /// Fails if the engine cannot be run, or lbx is missing inside and cannot be copied.
     pub fn forward(mut self, tool: &str, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
+        self.prepare(tool);
         let is_tied = takes_no_stdin(tool, &self.arguments(arguments, options));
         if !is_tied && self.container.fork.is_none() {
             // This comes before stdin is used: after that, nothing can be repeated.
@@ -102,6 +104,15 @@ impl Remote {
             Err(self.unreachable(&container::words_of(&check)))
         } else {
             Ok(())
+        }
+    }
+
+    /// Prepares a fork for a call that may run for long.
+    fn prepare(&self, tool: &str) {
+        /// Calls that may.
+        const LONG: [&str; 4] = [Bash::NAME, "mcp", "batch", "watch"];
+        if let Some(place) = self.container.fork.as_ref().filter(|_| LONG.contains(&tool)) {
+            fork::prepare(place);
         }
     }
 
@@ -183,6 +194,7 @@ impl Remote {
         options: &Options,
         control: &Control,
     ) -> Result<(Option<i32>, Vec<u8>, String), Error> {
+        self.prepare(tool.name);
         let text = request.to_string();
         let is_tied = tool.name == Bash::NAME && text.len() <= ARGUMENT_BYTES_MAX;
         let words = self.words_of(tool, &text, options, is_tied);

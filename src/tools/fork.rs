@@ -258,8 +258,9 @@ fn exec(engine: &Engine, name: &str, command: &[OsString]) -> Error {
             .detail("field", "command");
     }
     let place = opened(engine, name).and_then(|fork| {
-        fork.prepare_for_program(&engine.workspace);
-        Ok((fork.place(&engine.workspace)?.for_program(), fork.record.at))
+        let place = fork.place(&engine.workspace)?;
+        fork::prepare(&place);
+        Ok((place.for_program(), fork.record.at))
     });
     let (place, at) = match place {
         Ok(opened) => opened,

@@ -1,5 +1,6 @@
 //! Programs that know nothing of lbx, in a fork.
 
+use std::io::{BufRead as _, Write as _};
 use std::process::Command;
 
 use crate::created::{forked, shell};
@@ -101,4 +102,25 @@ fn lbx_works_inside_a_program_of_a_fork() {
         .current_dir(&ws.root)
         .output();
     assert!(head.unwrap().stdout.is_empty(), "the snapshots of a fork are in the workspace's repository");
+}
+
+#[test]
+fn running_batch_in_a_fork_does_not_see_later_changes() {
+    let Some(ws) = forked(&["one"]) else { return };
+    let mut running = ws.call(&["--sandbox", "one", "batch"]).stdin_never_closes().spawn();
+    let mut stdout = std::io::BufReader::new(running.stdout.take().unwrap());
+    let mut ask = |request: &str| {
+        writeln!(running.stdin.as_mut().unwrap(), "{request}").unwrap();
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        serde_json::from_str::<serde_json::Value>(&line).unwrap()
+    };
+    let listed = ask(r#"{"tool":"ls","request":{"path":"src"}}"#);
+    ws.lbx(&["write", "src/later.txt", "--content", "later"]).ok();
+    ws.lbx(&["read", "src/b.txt"]).ok();
+    ws.lbx(&["edit", "src/b.txt", "--old-string", "b", "--new-string", "later"]).ok();
+    assert_eq!(ask(r#"{"tool":"ls","request":{"path":"src"}}"#)["data"], listed["data"]);
+    assert_eq!(ask(r#"{"tool":"read","request":{"path":"src/b.txt"}}"#)["data"]["content"], "b\n");
+    drop(running.stdin.take());
+    running.wait().unwrap();
 }

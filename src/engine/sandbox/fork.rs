@@ -201,11 +201,24 @@ impl<'s> Forks<'s> {
             copy_to(workspace, Path::new(at), &record.lower)?;
         }
         rename_new(&*self.folder, OsStr::new(&passing), &*self.folder, OsStr::new(&name)).map_err(io)?;
-        // In one wave: after a power failure, a folder without a record counts as a leftover.
-        let synced = sync_many(&[written.as_fd(), folder.as_fd(), self.folder.as_fd()].each_ref(), None);
-        synced.map_err(|source| Error::io("sync", shown.clone(), source))?;
         let fork = ForkFolder::open(workspace, self.state, &name)?;
-        sandboxes::create(&name, &fork.sandbox(workspace)?)?;
+        let sandbox = fork.sandbox(workspace)?;
+        // In one wave: after a power failure, a folder without a record counts as a leftover, and a fork without a name
+        // gets one from `list`.
+        let files = [written.as_fd(), folder.as_fd(), self.folder.as_fd()];
+        let (synced, named) = std::thread::scope(|scope| {
+            let sync = || sync_many(&files.each_ref(), None);
+            let apart = std::thread::Builder::new().spawn_scoped(scope, sync);
+            let named = sandboxes::create(&name, &sandbox);
+            // If no thread can start, do it here.
+            let synced = apart.map_or_else(
+                |_| sync(),
+                |apart| apart.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            );
+            (synced, named)
+        });
+        synced.map_err(|source| Error::io("sync", shown.clone(), source))?;
+        named?;
         Ok(fork)
     }
 
@@ -383,7 +396,9 @@ impl ForkFolder {
         let io = |errno: Errno| Error::io("keep for a fork", path.to_string(), errno);
         let parent = path.parent().unwrap_or_default();
         let is_there = !matches!(earlier, Earlier::Nothing);
-        let Some(folder) = self.folder_for(root, &parent, is_there).map_err(io)? else { return Ok(()) };
+        let Some(folder) = folder_for(self.lower.as_fd(), root, &parent, is_there).map_err(io)? else {
+            return Ok(());
+        };
         let name = path.name().unwrap_or_default();
         if fs::stat_at(folder.as_fd(), name).is_ok() {
             return Ok(());
@@ -401,41 +416,6 @@ impl ForkFolder {
                 write_version((self.new.as_fd(), OsStr::new(&aside)), *mode, bytes).map_err(io)?;
                 rename_new(&self.new, OsStr::new(&aside), &folder, name).map_err(io)
             }
-        }
-    }
-
-    /// Opens a folder of `lower`, made like that of the workspace. `None` if something else is kept in its place.
-    fn folder_for(
-        &self,
-        root: BorrowedFd<'_>,
-        path: &WorkspacePath,
-        is_there: bool,
-    ) -> Result<Option<OwnedFd>, Errno> {
-        let mut at = WorkspacePath::root();
-        let mut folder = fs::open_at(self.lower.as_fd(), OsStr::new("."), fs::FOLDER)?;
-        for name in path.components() {
-            at = at.join(name);
-            let Some(inner) = folder_like(folder.as_fd(), name, (root, &at), is_there)? else {
-                return Ok(None);
-            };
-            folder = inner;
-        }
-        Ok(Some(folder))
-    }
-
-    /// Makes the folders of tracked files in `lower`. A mount does not notice a folder that appears there once it has
-    /// looked for it, but it does notice files; so a program that runs for long does not see later changes.
-    pub fn prepare_for_program(&self, workspace: &Workspace) {
-        let mut folders = BTreeSet::new();
-        if let Some((_, Ok(index))) = git_files::find(workspace.root()) {
-            index.for_each_folder(|folder| {
-                folders.insert(folder);
-            });
-        }
-        let root = workspace.root_fd();
-        for folder in folders {
-            // One that fails may show later changes.
-            let _ = self.folder_for(root, &folder, false);
         }
     }
 
@@ -461,6 +441,50 @@ impl ForkFolder {
         let synced = platform::sync_file_system(self.lower.as_fd());
         synced.map_err(|errno| Error::io("sync", "what a fork began with", errno))
     }
+}
+
+/// Makes the folders of tracked files in `lower`, once: a mount does not notice a folder that appears there after it has
+/// looked for it, but it does notice files. So a program that runs for long does not see later changes.
+pub fn prepare(place: &ForkPlace) {
+    /// File that says that this is done.
+    const PREPARED: &str = "prepared";
+    let lower = Path::new(&place.lower);
+    let opened = id::open_path(Path::new(&place.root)).and_then(|root| {
+        let own = id::open_path(lower.parent().unwrap_or(lower))?;
+        Ok((root, id::open_path(lower)?, own))
+    });
+    let Ok((root, lower, own)) = opened else { return };
+    if fs::stat_at(own.as_fd(), OsStr::new(PREPARED)).is_ok() {
+        return;
+    }
+    let mut folders = BTreeSet::new();
+    if let Some((_, Ok(index))) = git_files::find(Path::new(&place.root)) {
+        index.for_each_folder(|folder| {
+            folders.insert(folder);
+        });
+    }
+    for folder in folders {
+        // One that fails may show later changes.
+        let _ = folder_for(lower.as_fd(), root.as_fd(), &folder, false);
+    }
+    let _ = fs::create_at(own.as_fd(), OsStr::new(PREPARED), 0o600);
+}
+
+/// Opens a folder of `lower`, made like that of the workspace. `None` if something else is kept in its place.
+fn folder_for(
+    lower: BorrowedFd<'_>,
+    root: BorrowedFd<'_>,
+    path: &WorkspacePath,
+    is_there: bool,
+) -> Result<Option<OwnedFd>, Errno> {
+    let mut at = WorkspacePath::root();
+    let mut folder = fs::open_at(lower, OsStr::new("."), fs::FOLDER)?;
+    for name in path.components() {
+        at = at.join(name);
+        let Some(inner) = folder_like(folder.as_fd(), name, (root, &at), is_there)? else { return Ok(None) };
+        folder = inner;
+    }
+    Ok(Some(folder))
 }
 
 /// Copies an entry to a name in an opened folder.
