@@ -55,6 +55,10 @@ impl Remote {
         let Some(name) = &options.sandbox else { return Ok(None) };
         let (name, sandbox) = sandboxes::find(name)?;
         let Some(container) = sandbox.container.clone() else { return Ok(None) };
+        if sandbox.is_of_lost_fork() {
+            let message = format!("the fork {name} is gone, with its workspace {}", sandbox.root);
+            return Err(Error::new(ErrorKind::SandboxNotFound, message));
+        }
         let mut remote = Self { name, sandbox, container };
         if remote.container.fork.is_none() && remote.container.stamp != container::stamp()? {
             remote.install()?;
@@ -240,6 +244,16 @@ impl Remote {
 
     /// Returns the error for a container that does not respond.
     fn unreachable(&self, why: &str) -> Error {
+        if self.container.fork.is_some() {
+            let message = format!("the fork {} cannot be entered: {why}", self.name);
+            let advice = format!(
+                "`lbx fork exec {} -- true` shows the reason. A copy needs no mount: `lbx fork NAME --at DIR`.",
+                self.name
+            );
+            return Error::new(ErrorKind::IoError, message)
+                .suggest(advice)
+                .detail("sandbox", self.name.clone());
+        }
         Error::new(ErrorKind::IoError, format!("no response from the sandbox {}: {why}", self.name))
             .suggest("Check that the container is running; `lbx sandbox list` shows how it is reached.")
             .detail("sandbox", self.name.clone())

@@ -114,7 +114,10 @@ impl Tool for Sandbox {
     fn text(response: &Response, text: &mut Text) {
         for sandbox in &response.sandboxes {
             let place = sandbox.container.as_ref().or(sandbox.exec.as_ref());
-            let place = place.map_or_else(String::new, |place| format!("\t{}", escaped::name(place)));
+            let fork = sandbox.fork.then(|| "fork".to_owned());
+            let place = place
+                .or(fork.as_ref())
+                .map_or_else(String::new, |place| format!("\t{}", escaped::name(place)));
             text.entry(&format!("{}\t{}{place}", sandbox.name, escaped::name(&sandbox.root)));
         }
     }

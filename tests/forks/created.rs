@@ -133,6 +133,44 @@ fn fork_of_a_part_of_a_repository_is_refused() {
 }
 
 #[test]
+fn fork_that_cannot_be_entered_says_why() {
+    if !is_root() {
+        return;
+    }
+    let Some(ws) = forked(&["one"]) else { return };
+    std::fs::create_dir(ws.path("inner")).unwrap();
+    let mount = |words: &[&str]| Command::new("mount").args(words).arg(ws.path("inner")).status().unwrap();
+    if !mount(&["-t", "tmpfs", "none"]).success() {
+        return skipped("no file system can be mounted here");
+    }
+    let error = ws.lbx(&["fork", "two"]).error("invalid_request");
+    let called = ws.call(&["--sandbox", "one", "ls"]).spawn().wait_with_output().unwrap();
+    assert!(Command::new("umount").arg(ws.path("inner")).status().unwrap().success());
+    assert!(
+        error["message"].as_str().unwrap().contains("is a mount point, which a fork does not cover"),
+        "{error}"
+    );
+    let (stdout, stderr) =
+        (String::from_utf8(called.stdout).unwrap(), String::from_utf8(called.stderr).unwrap());
+    assert!(
+        stdout.contains("the fork one cannot be entered") && stdout.contains("A copy needs no mount"),
+        "{stdout}"
+    );
+    assert!(stderr.contains("is a mount point, which a fork does not cover"), "{stderr}");
+}
+
+#[test]
+fn fork_of_a_deleted_workspace_is_gone() {
+    let Some(ws) = forked(&["one"]) else { return };
+    std::fs::remove_dir_all(ws.path(".lbx")).unwrap();
+    let error = within(&ws, "one", &["ls"]).error("sandbox_not_found");
+    assert!(error["message"].as_str().unwrap().contains("the fork one is gone"), "{error}");
+    ws.lbx(&["fork", "one"]).ok();
+    std::fs::remove_dir_all(ws.path(".lbx")).unwrap();
+    ws.lbx(&["sandbox", "remove", "one"]).ok();
+}
+
+#[test]
 fn fork_can_begin_with_a_snapshot() {
     let Some(ws) = forked(&[]) else { return };
     let first = ws.lbx(&["write", "src/new.txt", "--content", "new\n"]).envelope();

@@ -623,6 +623,9 @@ fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>, is_copy: bool)
             "the workspace is on an overlay file system, which cannot hold a layer; put it on a volume, or {copy}"
         ));
     }
+    if !is_copy && let Some(inner) = inner_mount(workspace.root()) {
+        return refused(format!("{} is a mount point, which a fork does not cover; {copy}", inner.display()));
+    }
     let (root, git) = (workspace.root(), Path::new(GIT));
     match fs::stat_at(workspace.root_fd(), git.as_os_str()) {
         Ok(stat) if fs::is_folder(&stat) => Ok(()),
@@ -641,6 +644,18 @@ fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>, is_copy: bool)
             None => Ok(()),
         },
     }
+}
+
+/// Returns a mount point below the workspace, if there is one.
+#[cfg(target_os = "linux")]
+fn inner_mount(root: &Path) -> Option<PathBuf> {
+    super::layer_mount::inner_mount(root).ok().flatten()
+}
+
+/// Returns no mount point: a fork is a copy here.
+#[cfg(not(target_os = "linux"))]
+fn inner_mount(_: &Path) -> Option<PathBuf> {
+    None
 }
 
 /// File in the state of a copy that names the fork.
