@@ -198,8 +198,6 @@ fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
 
 /// Creates a fork.
 fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
-    engine.settle();
-    let state = State::open(&engine.workspace)?;
     let target = request.from.as_deref().map(|from| Target::find(engine, from)).transpose()?;
     let record = ForkRecord {
         name,
@@ -213,7 +211,9 @@ fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown,
     let branch = engine.policy().branch();
     let reference =
         if branch.starts_with("refs/") { branch.to_owned() } else { format!("refs/heads/{branch}") };
-    let forks = Forks::lock(&engine.workspace, &state)?;
+    // No change is half done while the fork begins.
+    let locked = engine.lock()?;
+    let forks = Forks::lock(&engine.workspace, &locked.state)?;
     let fork = forks.create(&engine.workspace, (record, &[reference]))?;
     if let Some(target) = target
         && let Err(error) = target.set(engine, &fork)
