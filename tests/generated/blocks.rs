@@ -52,8 +52,8 @@ const USES: &[(&str, &str, Use)] = &[
     ("README: sh 2", "lbx write", tested_in_examples),
     ("README: json 1", "{\"mcpServers\"", configuration_starts_a_server),
     ("README: sh 3", "lbx init claude-code --guard", guard_of_a_client_makes_its_turn_undoable),
-    ("README: sh 4", "lbx log", tested_in_examples),
-    ("README: toml 1", "protect", example_globs_are_protected),
+    ("README: sh 4", "lbx fork parser", tested_in_examples),
+    ("README: sh 5", "lbx log", tested_in_examples),
 ];
 
 /// Returns all blocks.
