@@ -257,6 +257,69 @@ fn redo_replaces_an_empty_ignored_directory_with_a_file() {
 }
 
 #[test]
+fn empty_ignored_directories_give_way_to_undo_and_redo() {
+    for backend in backends() {
+        for is_direct in [true, false] {
+            let told = format!("{backend}, direct: {is_direct}");
+            let ws = Workspace::with(&[("d2/y", "y\n"), (".gitignore", "d2/\nin\n"), ("in", "one\n")]);
+            let run = |command: &str| {
+                with(&ws, backend, &json!({ "command": command, "direct": is_direct })).success()
+            };
+            // A file that git tracks, and one that it does not, in an ignored directory.
+            ws.write("d2/z", "z\n");
+            let first = ws.tree();
+            run("rm d2/y d2/z");
+            let none = run("mkdir -p d2/y d2/z/sub/d2");
+            assert_eq!(none["data"]["changed"], json!([]), "{told}");
+            ws.lbx(&["undo"]).success();
+            assert_eq!(ws.tree(), first, "{told}");
+            ws.lbx(&["redo"]).success();
+            assert!(!ws.path("d2/y").exists() && !ws.path("d2/z").exists(), "{told}");
+            ws.lbx(&["undo"]).success();
+            assert_eq!(ws.tree(), first, "{told}");
+            // A file that redo creates.
+            run("echo new > d2/new");
+            ws.lbx(&["undo"]).success();
+            run("mkdir d2/new");
+            ws.lbx(&["redo"]).success();
+            ws.holds("d2/new", "new\n");
+            ws.lbx(&["undo"]).success();
+            // A move, undone by its number.
+            ws.lbx(&["move", "d2/y", "moved"]).success();
+            run("mkdir d2/y");
+            let newest = &ws.lbx(&["log", "--limit", "1"]).ok()["snapshots"][0]["seq"];
+            ws.lbx(&["undo", "--seq", &newest.to_string()]).success();
+            assert_eq!(ws.tree(), first, "{told}");
+            // A directory that no change made, replaced by a file: several changes at once.
+            run("rm d2/z");
+            run("mkdir d2/z");
+            run("rmdir d2/z; echo other > d2/z");
+            ws.lbx(&["undo", "--steps", "2"]).success();
+            assert_eq!(ws.tree(), first, "{told}");
+            ws.lbx(&["redo", "--steps", "2"]).success();
+            ws.holds("d2/z", "other\n");
+        }
+    }
+}
+
+#[test]
+fn directories_with_files_or_outside_the_ignored_ones_stop_an_undo() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "d2/\n"), ("d2/y", "y\n")]);
+        direct(&ws, backend, "rm a.txt d2/y").success();
+        // Others made them.
+        ws.write("d2/y/sub/file", "theirs\n");
+        let refused = ws.lbx(&["undo"]).error("stale_file");
+        assert_eq!(refused["path"], "d2/y", "{backend}");
+        std::fs::remove_dir_all(ws.path("d2/y")).unwrap();
+        std::fs::create_dir(ws.path("a.txt")).unwrap();
+        let refused = ws.lbx(&["undo"]).error("stale_file");
+        assert_eq!(refused["path"], "a.txt", "{backend}");
+        assert!(ws.path("a.txt").is_dir() && !ws.path("d2/y").exists(), "{backend}");
+    }
+}
+
+#[test]
 fn concurrent_direct_sessions_own_exactly_their_files() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("shared.txt", "s\n")]);
     let names: Vec<String> = (0..6).map(|number| format!("s{number}")).collect();

@@ -10,11 +10,12 @@ use std::os::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::Change;
 use super::executor::{BELOW, Executor, Seen};
+use super::{Change, record};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::steps::{Folder, Location, Step};
 use crate::engine::journal::{FolderEntry, FolderMode, JournalEntry};
+use crate::engine::snapshot::IgnoreQuery;
 use crate::engine::workspace::fs::{self, is_closed, opened_up};
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
@@ -95,6 +96,18 @@ impl Change<'_> {
         let plain = |path| FolderEntry { path, mode: None, identity: None };
         self.folders.wanted.extend(missing.into_iter().map(plain));
         Ok(())
+    }
+
+    /// Returns true if git ignores all these folders, which hold no files.
+    pub fn are_ignored<'f>(&self, folders: &[&'f WorkspacePath]) -> bool {
+        let query = |folder: &&'f WorkspacePath| IgnoreQuery {
+            path: folder.as_bytes(),
+            is_folder: true,
+            is_empty: true,
+            rules: None,
+        };
+        let queries: Vec<IgnoreQuery<'f>> = folders.iter().map(query).collect();
+        record::ignored(self.engine_ref(), self.dry_run, &queries).iter().all(Option::is_some)
     }
 
     /// Adds folders that are removed before something else takes the name of one of them, innermost first.

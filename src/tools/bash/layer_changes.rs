@@ -37,6 +37,7 @@ impl Classified {
         let queries = found.iter().zip(&rules).map(|(differing, rules)| IgnoreQuery {
             path: differing.path.as_bytes(),
             is_folder: is_folder(differing),
+            is_empty: false,
             rules: rules.as_deref(),
         });
         let queries: Vec<IgnoreQuery<'_>> = queries.collect();

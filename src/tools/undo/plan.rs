@@ -294,8 +294,11 @@ pub fn clear_the_way(
         let vanishes = |real: &WorkspacePath| {
             outcome.displaced.contains(real) || vacant.contains(real) || vacant.contains(&others.placed(real))
         };
-        match emptied(workspace, &real, &leaving, &vanishes)? {
-            Some(inner) if vanishes(&real) => cleared.extend(inner),
+        // No change has an empty folder that git ignores: it gives way, as in a checkout.
+        let inner = emptied(workspace, &real, &leaving, &|_| true)?;
+        let others: Vec<&WorkspacePath> = inner.iter().flatten().filter(|folder| !vanishes(folder)).collect();
+        match &inner {
+            Some(inner) if change.are_ignored(&others) => cleared.extend(inner.iter().cloned()),
             _ => return Err(conflict_error(change, &ReplayConflict::Taken(at))),
         }
     }

@@ -355,9 +355,13 @@ impl<'s> Replay<'s> {
     /// Removes an unneeded folder, and those in it, so that something else can take its path, such as a move from
     /// `old`.
     fn displace(&mut self, path: &WorkspacePath, old: Option<&WorkspacePath>) {
+        let stays = |folder: &&WorkspacePath| old.is_some_and(|old| folder.is_within(old));
+        // A folder that one change removed, and no change had made: it was empty, and git ignores it, or others made it.
+        let made = below(&self.made, path).filter(|folder| !stays(folder));
+        let made: Vec<WorkspacePath> = made.cloned().collect();
+        made.iter().for_each(|folder| drop(self.made.remove(folder)));
         let within = self.vacant.range(path.clone()..).take_while(|folder| folder.is_within(path));
-        let displaced: Vec<WorkspacePath> =
-            within.filter(|folder| !old.is_some_and(|old| folder.is_within(old))).cloned().collect();
+        let displaced: Vec<WorkspacePath> = within.filter(|folder| !stays(folder)).cloned().collect();
         let reals: Vec<WorkspacePath> = displaced.iter().filter_map(|folder| self.standing(folder)).collect();
         self.displaced.extend(reals);
         for folder in &displaced {
@@ -530,6 +534,13 @@ mod tests {
         entry
     }
 
+    /// Returns a change that replaces an empty folder by a file.
+    fn over_folder(name: &str, after: &str) -> JournalEntry {
+        let mut entry = file(name, "", after);
+        entry.removed.push(FolderEntry { path: path(name), mode: None, identity: None });
+        entry
+    }
+
     /// Returns a rename.
     fn moved(from: &str, to: &str) -> JournalEntry {
         let mut entry = JournalEntry::new("id".to_owned(), "s", "move", 1, 0);
@@ -612,6 +623,12 @@ mod tests {
                 &["-d/x", ">d="],
             ),
             ("deleted and made anew", &["a"], vec![file("a", "", "2"), file("a", "1", "")], &["a>a="]),
+            (
+                "replaced a folder that no change made, in the place of a deleted file",
+                &["a"],
+                vec![over_folder("a", "2"), file("a", "1", "")],
+                &["a>a="],
+            ),
         ];
         for (name, standing, entries, wanted) in cases {
             assert_eq!(comes_to(standing, entries, Direction::Undo), *wanted, "{name}");

@@ -287,6 +287,8 @@ pub struct IgnoreQuery<'a> {
     pub path: &'a [u8],
     /// True if it is a folder.
     pub is_folder: bool,
+    /// True for a folder without files: only the rules decide, even if git tracked something there.
+    pub is_empty: bool,
     /// Its new bytes if it is a rule file, such as `.gitignore`.
     pub rules: Option<&'a [u8]>,
 }
@@ -316,9 +318,9 @@ impl Store {
         }
         let (mut folders, mut ignored) = (BTreeMap::new(), Vec::with_capacity(queries.len()));
         for query in queries {
-            let is_tracked = preparer.is_in_head(query.path)?;
+            let is_tracked = !query.is_empty && preparer.is_in_head(query.path)?;
             let found = if is_tracked { None } else { ignored_at(&mut preparer.rules, query, &mut folders)? };
-            ignored.push(found.filter(|_| !preparer.is_in_index(query.path)));
+            ignored.push(found.filter(|_| query.is_empty || !preparer.is_in_index(query.path)));
         }
         Ok(ignored)
     }
