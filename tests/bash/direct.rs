@@ -303,6 +303,25 @@ fn empty_ignored_directories_give_way_to_undo_and_redo() {
 }
 
 #[test]
+fn undo_removes_special_files_in_new_ignored_directories() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "d2/\n"), ("d2/y", "y\n")]);
+        let before = ws.tree();
+        direct(&ws, backend, "mkdir -p d2/m/n && mkfifo d2/m/n/pipe && mkfifo pipe").success();
+        ws.lbx(&["undo"]).success();
+        assert_eq!(ws.tree(), before, "{backend}");
+        let bind = "import socket; socket.socket(socket.AF_UNIX).bind('socket')";
+        direct(&ws, backend, &format!("python3 -c \"{bind}\"")).success();
+        let before = ws.tree();
+        direct(&ws, backend, "mkdir d2/m && mv socket d2/m/").success();
+        ws.lbx(&["undo"]).success();
+        assert_eq!(ws.tree(), before, "{backend}");
+        ws.lbx(&["redo"]).success();
+        assert!(!ws.path("socket").exists() && ws.path("d2/m/socket").exists(), "{backend}");
+    }
+}
+
+#[test]
 fn directories_with_files_or_outside_the_ignored_ones_stop_an_undo() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "d2/\n"), ("d2/y", "y\n")]);

@@ -69,7 +69,6 @@ pub fn record(
     }
     for held in sides.held {
         collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder });
-        collector.note(AFTER, &held.path, |folder| folder.has_recorded = true);
     }
     let by_others = std::mem::take(&mut collector.by_others);
     let lost = std::mem::take(&mut collector.ignored_lost);
@@ -274,6 +273,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.done.arrived.push(Created { path: path.clone(), thing });
         let action = if self.list.contains_key(path) { Action::Modify } else { Action::Create };
         self.note_listed(path, action, None);
+        self.note(AFTER, path, |folder| folder.has_recorded = true);
     }
 
     /// Returns what a scan before or after says of a path.
@@ -438,11 +438,6 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Returns all changes, and the list for the response.
     fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<FileChange>) {
         let [removed, made] = [&self.folders[BEFORE], &self.folders[AFTER]].map(kept);
-        let is_in_other = |path: &WorkspacePath| {
-            let parent = path.parent().unwrap_or_default();
-            self.folders[AFTER].contains_key(&parent) && !made.contains_key(&parent)
-        };
-        self.done.arrived.retain(|arrived| !is_in_other(&arrived.path));
         let [before, after] = self.sides.surveys;
         for (folders, survey, action) in [(&made, after, Action::Create), (&removed, before, Action::Delete)]
         {
