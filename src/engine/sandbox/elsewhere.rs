@@ -18,18 +18,6 @@ pub mod namespaces {
     }
 }
 
-/// Mounts: none.
-pub mod mounts {
-    use std::os::fd::OwnedFd;
-
-    use super::super::backend::SetupResult;
-
-    /// Fails.
-    pub fn new_proc() -> SetupResult<Option<OwnedFd>> {
-        Err("this system has no namespaces".to_owned())
-    }
-}
-
 /// Control groups: none.
 pub mod control_group {
     /// No group.

@@ -18,9 +18,11 @@ use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::backend::{SetupResult, with_context};
 use super::landlock::{self, Temporary};
+#[cfg(target_os = "linux")]
+use super::mounts;
 use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
-use super::{environment, mounts, privileges};
+use super::{environment, privileges};
 use crate::engine::workspace::programs;
 use crate::platform::process;
 
@@ -37,6 +39,7 @@ const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// New namespaces, which this process sets up.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no other system has namespaces"))]
     Namespaces,
     /// Namespaces that another program has set up.
     Prepared,
@@ -65,32 +68,50 @@ impl Kind {
 pub fn run(kind: Kind) -> SetupResult<()> {
     let mut link = link_on_stdin()?;
     if kind.has_namespace() {
-        let dies_with_parent = process::die_with_parent(Signal::KILL);
-        with_context(dies_with_parent, "cannot tie itself to the call")?;
+        tie_to_parent()?;
     }
-    if kind == Kind::Namespaces {
-        match mounts::new_proc() {
-            Ok(proc) => link.send(&Report::Ready, proc.as_ref().map(AsFd::as_fd)),
-            Err(reason) => link.send(&Report::Failed(reason), None),
-        }
-        .map_err(|error| format!("cannot reach the process that mounts: {error}"))?;
-    }
-    let mut order = with_context(link.receive(), "cannot reach the call")?;
-    let mut call = None;
-    if let Some(Order::Link) = order {
-        call = link.received.take();
-        order = with_context(link.receive(), "cannot reach the process that mounts")?;
-    }
+    let order = with_context(link.receive(), "cannot reach the call")?;
     let Some(Order::Run(plan)) = order else { return Ok(()) };
     let stdin = link.received.take();
     let restricted = restrict(kind, &plan);
-    if let Some(call) = call {
-        let order = with_context(link.receive(), "cannot reach the process that mounts")?;
-        let Some(Order::Mounted) = order else { return Ok(()) };
-        link = Link::new(UnixStream::from(call));
-    }
-    match restricted.and_then(|ended| start(kind, &plan, (stdin, ended), &mut link)) {
-        Ok(mut family) => family.keep(&mut link, &plan),
+    serve(kind, &plan, (stdin, restricted), &mut link)
+}
+
+/// Runs as the first process of new namespaces, after a fork: `first` is the link to the process that mounts.
+///
+/// # Errors
+/// As [`run`].
+#[cfg(target_os = "linux")]
+pub(super) fn run_second(mut first: Link, mut call: Link) -> SetupResult<()> {
+    let unreachable = "cannot reach the process that mounts";
+    tie_to_parent()?;
+    let sent = match mounts::new_proc() {
+        Ok(proc) => first.send(&Report::Ready, proc.as_ref().map(AsFd::as_fd)),
+        Err(reason) => first.send(&Report::Failed(reason), None),
+    };
+    with_context(sent, unreachable)?;
+    let Some(Order::Run(plan)) = with_context(first.receive(), unreachable)? else { return Ok(()) };
+    let stdin = first.received.take();
+    let restricted = restrict(Kind::Namespaces, &plan);
+    let Some(Order::Mounted) = with_context(first.receive(), unreachable)? else { return Ok(()) };
+    drop(first);
+    serve(Kind::Namespaces, &plan, (stdin, restricted), &mut call)
+}
+
+/// Has this process end with its parent.
+fn tie_to_parent() -> SetupResult<()> {
+    with_context(process::die_with_parent(Signal::KILL), "cannot tie itself to the call")
+}
+
+/// Starts the command, and stays until all processes have ended.
+fn serve(
+    kind: Kind,
+    plan: &SandboxPlan,
+    (stdin, restricted): (Option<OwnedFd>, SetupResult<UnixStream>),
+    link: &mut Link,
+) -> SetupResult<()> {
+    match restricted.and_then(|ended| start(kind, plan, (stdin, ended), link)) {
+        Ok(mut family) => family.keep(link, plan),
         Err(reason) => with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"),
     }
 }

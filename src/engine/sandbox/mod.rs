@@ -55,7 +55,7 @@ use capture::Capture;
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{control_group, folder_watch};
 #[cfg(not(target_os = "linux"))]
-use elsewhere::{landlock, mounts, namespaces, privileges};
+use elsewhere::{landlock, namespaces, privileges};
 use plan::{Limits, Reach, SandboxPlan};
 
 use crate::platform::process::own_program;
@@ -151,7 +151,6 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
     let ran = match part.to_str() {
         #[cfg(target_os = "linux")]
         Some("namespaces") => namespaces::run(),
-        Some("init") => init::run(init::Kind::Namespaces),
         Some("prepared") => init::run(init::Kind::Prepared),
         Some("landlock") => init::run(init::Kind::Landlock),
         #[cfg(target_os = "linux")]

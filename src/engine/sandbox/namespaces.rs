@@ -1,15 +1,15 @@
 //! Backends with namespaces.
 //!
 //! `namespaces` needs no other program: it makes user, mount, PID, network, IPC and UTS namespaces in two processes.
-//! The first leaves the host's namespaces, gets its user ids from the call, and starts the second, which is the first
-//! of the new PID namespace: `init`. While that one starts, the first mounts the file system of both.
+//! The first leaves the host's namespaces, gets its user ids from the call, and forks the second, which is the first
+//! of the new PID namespace: `init`. While that one gets ready, the first mounts the file system of both.
 //!
 //! ```text
 //! call                first process         second process (init)
 //! start ----------->  unshare
 //! map user ids <----  Unshared
-//! Mapped              start ------------->  make a /proc
-//! Run ------------->  Link, Run --------->  give up privileges
+//! Mapped              fork -------------->  make a /proc
+//! Run ------------->  Run --------------->  give up privileges
 //!                     mount <-------------  Ready, with that /proc
 //!                     Mounted ----------->  start the command, talk with the call
 //! ```
@@ -19,21 +19,21 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
+use fork::Fork;
 use nix::sched::{CloneFlags, setns, unshare};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
 use super::backend::{INTERNAL, SetupResult, part, with_context};
 use super::caches::View;
 use super::mounts::{RUNTIME, STATE_SHOWN, TEMPORARY, TEMPORARY_BYTES};
 use super::outside::{Network, Outside};
 use super::plan::{Hidden, Link, Order, Reach, Report};
-use super::{init, mounts, privileges};
+use super::{init, mounts};
 use crate::engine::workspace::programs;
 use crate::platform::process::own_program;
 
@@ -54,7 +54,7 @@ pub fn early_command(network: bool, peer: Option<u32>) -> Command {
     command
 }
 
-/// Runs as the first of the two processes.
+/// Runs as the first of the two processes, and after the fork as either.
 ///
 /// # Errors
 /// Fails if there is no link; other errors are sent over the link.
@@ -62,21 +62,40 @@ pub(super) fn run() -> SetupResult<()> {
     let mut link = init::link_on_stdin()?;
     // A new session keeps the user's terminal from the command.
     let _ = rustix::process::setsid();
-    let made = join_peer().and_then(|is_joined| {
-        part_from_system(is_joined)?;
-        let report = if is_joined { Report::Joined } else { Report::Unshared };
-        with_context(link.send(&report, None), "cannot reach the call")?;
-        // The second process starts while the call sets the user ids.
-        let second = SecondProcess::start()?;
-        if !is_joined {
-            match with_context(link.receive(), "cannot reach the call")? {
-                Some(Order::Mapped) => {}
-                _ => return Ok(()),
-            }
-        }
-        second.run(&mut link)
-    });
+    let made = match leave_system(&mut link) {
+        Ok(Side::Second(first)) => return init::run_second(first, link),
+        Ok(Side::First(second)) => second.run(&mut link),
+        Err(reason) => Err(reason),
+    };
     made.or_else(|reason| with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"))
+}
+
+/// This process after the fork.
+enum Side {
+    /// It is the first process.
+    First(SecondProcess),
+    /// It is the second one, with its link to the first.
+    Second(Link),
+}
+
+/// Enters new namespaces, tells the call so, and forks. The second process gets ready while the call sets the user ids.
+fn leave_system(call: &mut Link) -> SetupResult<Side> {
+    let what = "cannot start the first process of the sandbox";
+    let is_joined = join_peer()?;
+    part_from_system(is_joined)?;
+    let report = if is_joined { Report::Joined } else { Report::Unshared };
+    with_context(call.send(&report, None), "cannot reach the call")?;
+    // A new root becomes that of the second process as well, and its working directory if it was the old root.
+    with_context(rustix::process::chdir("/"), what)?;
+    let (ours, theirs) = with_context(UnixStream::pair(), what)?;
+    // This process has one thread, so that nothing is left half-done in its copy.
+    match with_context(fork::fork(), what)? {
+        Fork::Child => Ok(Side::Second(Link::new(theirs))),
+        Fork::Parent(id) => {
+            let id = Pid::from_raw(id).ok_or_else(|| what.to_owned())?;
+            Ok(Side::First(SecondProcess { id, link: Link::new(ours), is_mapped: is_joined }))
+        }
+    }
 }
 
 /// Enters the network of a peer, through the user namespace that owns it; returns false if no peer is named or it has
@@ -110,31 +129,23 @@ fn part_from_system(is_joined: bool) -> SetupResult<()> {
 
 /// The second process.
 struct SecondProcess {
-    /// Process.
-    child: Child,
-    /// Socket to it. At the end of this socket, a process without a file system ends.
+    /// Its id.
+    id: Pid,
+    /// Link to it. At the end of this link, a process without a file system ends.
     link: Link,
+    /// True if both processes have their user ids.
+    is_mapped: bool,
 }
 
 impl SecondProcess {
-    /// Starts it. Its user may have no id yet.
-    fn start() -> SetupResult<Self> {
-        let what = "cannot start the first process of the sandbox";
-        privileges::hand_down()?;
-        // A new root becomes that of the second process as well, and its working directory if it was the old root.
-        with_context(rustix::process::chdir("/"), what)?;
-        let (ours, theirs) = with_context(UnixStream::pair(), what)?;
-        let child = programs::spawn(part(own_program(), "init").stdin(OwnedFd::from(theirs)));
-        Ok(Self { child: with_context(child, what)?, link: Link::new(ours) })
-    }
-
     /// Mounts its file system, hands the call over to it, and waits until the sandbox has ended.
     fn run(mut self, call: &mut Link) -> SetupResult<()> {
         let mounted = self.mount(call);
         drop(self.link);
-        let status = with_context(self.child.wait(), "cannot wait for the first process of the sandbox")?;
+        let ended = rustix::io::retry_on_intr(|| waitpid(Some(self.id), WaitOptions::empty()));
+        let ended = with_context(ended, "cannot wait for the first process of the sandbox")?;
         mounted?;
-        match status.signal() {
+        match ended.and_then(|(_, status)| status.terminating_signal()) {
             Some(signal) => Err(format!("the first process of the sandbox was ended by signal {signal}")),
             None => Ok(()),
         }
@@ -143,7 +154,11 @@ impl SecondProcess {
     /// Mounts its file system, and hands the call over to it.
     fn mount(&mut self, call: &mut Link) -> SetupResult<()> {
         let what = "cannot reach the first process of the sandbox";
-        with_context(self.link.send(&Order::Link, Some(call.fd())), what)?;
+        if !self.is_mapped {
+            let Some(Order::Mapped) = with_context(call.receive(), "cannot reach the call")? else {
+                return Ok(());
+            };
+        }
         let Some(order) = with_context(call.receive_line(), "cannot reach the call")? else { return Ok(()) };
         let stdin = call.received.take();
         with_context(self.link.send_line(&order, stdin.as_ref().map(AsFd::as_fd)), what)?;

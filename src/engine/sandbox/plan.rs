@@ -241,8 +241,6 @@ pub enum Order {
     Mapped,
     /// Run this plan. The message carries the command's stdin, if it has one.
     Run(Box<SandboxPlan>),
-    /// The message carries the link to the call, for the time after [`Self::Mounted`].
-    Link,
     /// The file system of the command is mounted.
     Mounted,
     /// End everything.

@@ -63,21 +63,6 @@ fn keep_capabilities(kept: CapabilitySet) -> SetupResult<()> {
     with_context(rustix::thread::set_capabilities(None, sets), "cannot drop the capabilities")
 }
 
-/// Passes the capabilities of this process in its own namespace on to the program that it starts next, for any user.
-///
-/// # Errors
-/// Returns the step that failed.
-pub fn hand_down() -> SetupResult<()> {
-    let ours = with_context(rustix::thread::capabilities(None), "cannot read the capabilities")?;
-    let sets = CapabilitySets { inheritable: ours.permitted, ..ours };
-    with_context(rustix::thread::set_capabilities(None, sets), "cannot hand the capabilities down")?;
-    for capability in ours.permitted.iter() {
-        let added = rustix::thread::configure_capability_in_ambient_set(capability, true);
-        with_context(added, "cannot hand a capability down")?;
-    }
-    Ok(())
-}
-
 /// Gives up privileges that an exec could gain, and forbids other processes to inspect this one.
 ///
 /// # Errors
