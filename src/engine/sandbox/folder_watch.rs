@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
-use super::layer_mount::inner_mount;
+use super::layer_mount::{inner_mount, mount_points};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
 use crate::engine::workspace::{Workspace, fs};
@@ -65,7 +65,9 @@ impl FolderWatch {
     /// Begins a watch over no folder; returns `None` if the account has too many, or something is mounted in the
     /// workspace: of a file that is a mount point, only the folder elsewhere hears.
     pub fn begin(workspace: &Workspace) -> Option<Self> {
-        inner_mount(workspace.root()).ok().filter(Option::is_none)?;
+        if inner_mount(workspace.root(), &mount_points().ok()?).is_some() {
+            return None;
+        }
         let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         Some(Self { inotify, folders: Mutex::new(Some(HashMap::new())) })
     }

@@ -12,12 +12,15 @@ use super::backend::{SetupResult, with_context};
 use super::plan::Layer;
 use crate::engine::store::sandboxes::ForkPlace;
 
-/// Mounts `layer` over the folder `root`, which must hold no other mount; the mount is still detached.
+/// Mounts of a namespace: id and mount point of each.
+pub(super) type MountPoints = Vec<(u64, PathBuf)>;
+
+/// Mounts `layer` over the folder `root`, which must hold none of the `points`; the mount is still detached.
 ///
 /// # Errors
 /// Returns the reason.
-pub(super) fn mount(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
-    if let Some(inner) = inner_mount(root)? {
+pub(super) fn mount(root: &Path, layer: &Layer, points: &MountPoints) -> SetupResult<OwnedFd> {
+    if let Some(inner) = inner_mount(root, points) {
         return Err(format!("{} is a mount point, which a layer does not cover", inner.display()));
     }
     mount_over(root, layer)
@@ -70,14 +73,14 @@ struct Folders {
 }
 
 /// Returns a mount point below a folder, if there is one.
-pub(super) fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
-    let mut points = mount_points()?.into_iter().map(|(_, point)| point);
-    Ok(points.find(|point| point != root && point.starts_with(root)))
+pub(super) fn inner_mount<'p>(root: &Path, points: &'p MountPoints) -> Option<&'p Path> {
+    let mut points = points.iter().map(|(_, point)| point.as_path());
+    points.find(|point| *point != root && point.starts_with(root))
 }
 
-/// Returns the mounts of this namespace: id and mount point.
+/// Returns the mounts of this namespace.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
-pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
+pub(super) fn mount_points() -> SetupResult<MountPoints> {
     let mounts = with_context(std::fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
     let parsed = mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| {
         let mut fields = line.split(|&byte| byte == b' ');

@@ -18,7 +18,7 @@ use rustix::mount::{
 
 use super::backend::{SetupResult, with_context};
 use super::caches::{PROGRAMS, UPPER, View, WORK};
-use super::layer_mount::{self, mount_points};
+use super::layer_mount::{self, MountPoints, mount_points};
 use super::outside::Network;
 use super::plan::{Hidden, Layer, Reach};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
@@ -121,9 +121,10 @@ impl Trees {
     /// Takes the trees. Also makes the mounts read-only that the read-only trees come from.
     fn take(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<Self> {
         let placed = |path: &Path| Ok((path.to_owned(), tree(path)?));
+        let points = mount_points()?;
         let writable = reach.writable_folders().map(|path| match &reach.layer {
             Some(layer) if path.as_os_str() == reach.root => {
-                Ok((path.clone(), layer_mount::mount(&path, layer)?))
+                Ok((path.clone(), layer_mount::mount(&path, layer, &points)?))
             }
             _ => placed(&path),
         });
@@ -138,7 +139,10 @@ impl Trees {
         let root = reach.read_only.then(|| Path::new(&reach.root));
         let proc = take_proc()?;
         let of_container = proc.is_none().then(|| Path::new(PROC));
-        make_all_read_only(&kept.iter().copied().chain(root).chain(of_container).collect::<Vec<_>>())?;
+        make_all_read_only(
+            &points,
+            &kept.iter().copied().chain(root).chain(of_container).collect::<Vec<_>>(),
+        )?;
         caches.extend(reach.caches.iter().filter_map(programs));
         if let Some(root) = root {
             own.insert(0, placed(root)?);
@@ -300,12 +304,12 @@ pub fn new_proc() -> SetupResult<ProcMount> {
     }
 }
 
-/// Makes the mounts read-only that contain one of `paths`, and those below one.
-fn make_all_read_only(paths: &[&Path]) -> SetupResult<()> {
-    for (id, point) in mount_points()? {
-        let is_one = paths.iter().any(|path| path.starts_with(&point) || point.starts_with(path));
-        if is_one && leads_to(&point, id)? {
-            make_read_only(&point)?;
+/// Makes those of the mounts read-only that contain one of `paths`, and those below one.
+fn make_all_read_only(points: &MountPoints, paths: &[&Path]) -> SetupResult<()> {
+    for (id, point) in points {
+        let is_one = paths.iter().any(|path| path.starts_with(point) || point.starts_with(path));
+        if is_one && leads_to(point, *id)? {
+            make_read_only(point)?;
         }
     }
     Ok(())
