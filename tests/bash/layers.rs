@@ -1,10 +1,11 @@
 //! Commands on a layer: changes that are applied when they end, and changes that are saved aside.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Child;
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, skipped};
+use crate::common::{Workspace, skipped, state};
 use crate::confined::with_cargo;
 use crate::support::with;
 use crate::transactions::has_overlays;
@@ -396,4 +397,52 @@ fn second_make_rebuilds_nothing() {
     let second = make();
     assert!(second["stdout"].as_str().unwrap().contains("up to date"), "{second:#}");
     assert_eq!(second["changed"], json!([]), "{second:#}");
+}
+
+/// Python that prints the attributes of the workspace's root, after setting one if `set` is true.
+fn attributes(set: bool) -> String {
+    let set = if set { "os.setxattr('.', 'user.note', b'x'); " } else { "" };
+    format!("python3 -c \"import os; {set}print(os.listxattr('.'))\"; ls -a | grep -v '^[.]'")
+}
+
+#[test]
+fn next_command_gets_the_empty_folders_of_a_layer_and_nothing_in_them() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let run = |command: &str| with(&ws, "namespaces", &json!({ "command": command })).ok();
+    let spare = ws.path(&state("spare_layer"));
+    let inode = || std::fs::metadata(spare.join("upper")).map(|folder| folder.ino()).ok();
+    run("true");
+    let Some(first) = inode() else {
+        return skipped("the layers are in memory");
+    };
+    // A command that changes files leaves the folders as well.
+    run("echo two > a.txt; mkdir -p d/e; touch d/e/f");
+    assert_eq!(inode(), Some(first));
+    assert_eq!(std::fs::read_dir(spare.join("work")).unwrap().count(), 0);
+    // Attributes and modes that a command gives the root end with it.
+    let told = run(&attributes(true));
+    assert!(told["stdout"].as_str().unwrap().contains("user.note"), "{told:#}");
+    assert_eq!(inode(), None);
+    let told = run(&attributes(false));
+    assert_eq!((&told["stdout"], &told["changed"]), (&json!("[]\na.txt\nd\n"), &json!([])), "{told:#}");
+    // Files that others put there are no changes of a command.
+    for place in ["upper/planted", "work/planted", "planted"] {
+        std::fs::write(spare.join(place), "planted\n").unwrap();
+        let told = run(&attributes(false));
+        assert_eq!((&told["stdout"], &told["changed"]), (&json!("[]\na.txt\nd\n"), &json!([])), "{told:#}");
+        assert!(!ws.path("planted").exists() && !spare.join(place).exists());
+    }
+    // Commands at the same time have layers of their own.
+    let meeting = Meeting::new(&ws);
+    let other = meeting.start(&ws, &[], "echo 1 > one.txt");
+    assert_eq!(inode(), None);
+    assert_eq!(run("ls; echo 2 > two.txt")["stdout"], "a.txt\nd\n");
+    meeting.end(other);
+    ws.holds("one.txt", "1\n");
+    ws.holds("two.txt", "2\n");
+    assert!(inode().is_some());
+    assert_eq!(std::fs::read_dir(ws.path(&state("layers"))).unwrap().count(), 0);
 }

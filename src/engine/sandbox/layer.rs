@@ -5,6 +5,7 @@
 //! shows, applies or drops such a layer.
 //!
 //! ```text
+//! spare_layer/        empty folders of the last layer, for the next one: to make and remove them is slow
 //! layers/NAME.lock    held while the call lives
 //! layers/NAME/        layer.lbx   the command (LayerRecord)
 //!                     taken        trash entries that hold parts of the layer (TakenEntry, a line each)
@@ -14,11 +15,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -32,15 +33,21 @@ use crate::engine::store::state::{State, make_folder, replace_by_way_of};
 use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
-use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
+use crate::platform;
 
 /// Folder of the layers, below the state folder.
 const FOLDER: &str = "layers";
+/// Folder of an empty layer, below the state folder.
+const SPARE: &str = "spare_layer";
+/// Attribute that overlayfs gives the folder for changes once a file is copied into it.
+const HAS_COPIES: &str = "user.overlay.impure";
+/// Attribute that overlayfs gives it in any case.
+const OVERLAY_ID: &[u8] = b"user.overlay.uuid\0";
 /// Folder in a layer that takes the changes of a command.
 const UPPER: &str = "upper";
 /// Folder that overlayfs uses for itself.
@@ -136,12 +143,14 @@ pub struct LayerFolder {
     folder: OwnedFd,
     /// Folder that takes the changes.
     pub upper: OwnedFd,
-    /// Folder that holds it instead, since the file system of the workspace cannot hold a layer.
-    outside: Option<PathBuf>,
+    /// True if that folder is in memory, since the file system of the workspace cannot hold a layer.
+    in_memory: bool,
     /// The command.
     pub record: LayerRecord,
     /// True if it outlives the call.
     pub is_kept: bool,
+    /// True if the next layer can have its folders.
+    is_spare: bool,
     /// Folder with the mark of a running command; `None` for a layer of an earlier call.
     marks: Option<Arc<OwnedFd>>,
     /// Lock that shows that the call lives.
@@ -160,19 +169,30 @@ impl LayerFolder {
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
         let lock = state.try_lock(layers.as_fd(), &lock_name(&name))?;
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
-        let folder = new_folder(layers.as_fd(), &name).map_err(io)?;
-        let made = is_on_overlay(layers.as_fd()).then(|| made_outside(&name)).transpose()?;
-        let (made, outside) = made.unzip();
-        let holder = made.as_ref().unwrap_or(&folder);
-        let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
-        new_folder(holder.as_fd(), WORK).map_err(io)?;
+        let in_memory = is_on_overlay(layers.as_fd());
+        let spare = if in_memory { None } else { take_spare(&state, &layers, &name) };
+        let is_new = spare.is_none();
+        let made = || make_folders(&layers, &name, in_memory, &shown);
+        let (folder, upper) = spare.map_or_else(made, Ok)?;
         let record = LayerRecord { version: VERSION, started: seconds_now(), ..record };
-        let (is_kept, marks) = (false, None);
-        let mut layer =
-            Self { state, layers, name, folder, upper, outside, record, is_kept, marks, _lock: lock };
-        layer.must_take_attributes()?;
-        // A command sees owner, mode and times of the root there.
-        make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
+        let (is_kept, is_spare, marks) = (false, false, None);
+        let mut layer = Self {
+            state,
+            layers,
+            name,
+            folder,
+            upper,
+            in_memory,
+            record,
+            is_kept,
+            is_spare,
+            marks,
+            _lock: lock,
+        };
+        if is_new {
+            layer.must_take_attributes()?;
+        }
+        layer.look_like(workspace).map_err(io)?;
         layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
         layer.write_record()?;
         let marks = layer.state.folder(OPEN_FOLDER)?;
@@ -198,10 +218,23 @@ impl LayerFolder {
                 format!("the command of {name} is still running"),
             ));
         };
-        let (upper, outside) = open_upper(layers.as_fd(), folder.as_fd(), name).ok_or_else(missing)?;
+        let in_memory = is_on_overlay(layers.as_fd());
+        let upper = open_upper(in_memory, folder.as_fd(), name).ok_or_else(missing)?;
         let record = read_record(folder.as_fd()).ok_or_else(missing)?;
-        let (name, is_kept, marks) = (name.to_owned(), true, None);
-        let layer = Self { state, layers, name, folder, upper, outside, record, is_kept, marks, _lock: lock };
+        let (name, is_kept, is_spare, marks) = (name.to_owned(), true, false, None);
+        let layer = Self {
+            state,
+            layers,
+            name,
+            folder,
+            upper,
+            in_memory,
+            record,
+            is_kept,
+            is_spare,
+            marks,
+            _lock: lock,
+        };
         layer.return_taken();
         Ok(layer)
     }
@@ -245,8 +278,8 @@ impl LayerFolder {
 
     /// Returns the layer's folders, for the sandbox.
     pub fn layer(&self, workspace: &Workspace) -> Layer {
-        let place = if let Some(outside) = &self.outside {
-            outside.join(name_outside(&self.name))
+        let place = if self.in_memory {
+            Path::new(overlay::MEMORY).join(name_in_memory(&self.name))
         } else {
             let folder = self.state.path_of(&format!("{FOLDER}/{}", self.name));
             workspace.root().join(folder.as_path())
@@ -255,14 +288,9 @@ impl LayerFolder {
         Layer { upper: part(UPPER), work: part(WORK) }
     }
 
-    /// Returns true if the layer is in memory.
-    fn is_in_memory(&self) -> bool {
-        self.outside.as_ref().is_some_and(|outside| outside.as_path() == Path::new(overlay::MEMORY))
-    }
-
     /// Returns the size of a layer in memory if it is full.
     pub fn full_size(&self) -> Option<u64> {
-        if self.is_in_memory() { overlay::full_size(&self.upper) } else { None }
+        if self.in_memory { overlay::full_size(&self.upper) } else { None }
     }
 
     /// Moves the entry at `path` in the layer to the trash entry `id`, from which a change can move it to its place;
@@ -313,18 +341,52 @@ impl LayerFolder {
         let set = rustix::fs::fsetxattr(&self.upper, PROBE, b"y", XattrFlags::empty());
         set.and_then(|()| rustix::fs::fremovexattr(&self.upper, PROBE)).map_err(|errno| {
             let reason = format!("takes no extended attributes ({errno})");
-            if self.is_in_memory() {
+            if self.in_memory {
                 return not_on_overlay(&format!("{} {reason}, as before Linux 6.6", overlay::MEMORY));
             }
             not_possible(&format!("the file system of the workspace {reason}"))
         })
     }
+
+    /// Empties the layer, unless it outlives the call. On drop its folders become the spare layer: no process may use
+    /// them then.
+    pub fn release(&mut self) {
+        if self.is_kept || self.in_memory {
+            return;
+        }
+        let Ok(work) = fs::open_at(self.folder.as_fd(), OsStr::new(WORK), fs::FOLDER) else { return };
+        for folder in [&self.upper, &work] {
+            for name in fs::names_in(folder).unwrap_or_default() {
+                remove_all(folder.as_fd(), &name);
+            }
+        }
+        for name in [RECORD, TAKEN] {
+            let _ = fs::unlink_at(&self.folder, name, AtFlags::empty());
+        }
+        let _ = rustix::fs::fremovexattr(&self.upper, HAS_COPIES);
+        self.is_spare = is_unused(&self.upper) && is_unused(&work);
+    }
+
+    /// Copies owner and mode of the root to the layer's top folder: a command sees them there.
+    fn look_like(&self, workspace: &Workspace) -> Result<(), Errno> {
+        let (root, own) = (rustix::fs::fstat(workspace.root_fd())?, rustix::fs::fstat(&self.upper)?);
+        if (root.st_uid, root.st_gid) != (own.st_uid, own.st_gid) {
+            let (user, group) = (Uid::from_raw(root.st_uid), Gid::from_raw(root.st_gid));
+            // If another account owns the root, the top folder only shows another owner.
+            let _ = rustix::fs::fchown(&self.upper, Some(user), Some(group));
+        }
+        rustix::fs::fchmod(&self.upper, platform::mode(fs::mode_of(&root)))
+    }
 }
 
 impl Drop for LayerFolder {
     fn drop(&mut self) {
-        if !self.is_kept {
-            // Best effort: a later call removes the rest.
+        let become_spare =
+            || rename_new(&self.layers, OsStr::new(&self.name), self.state.fd(), OsStr::new(SPARE));
+        // Best effort: a later call removes the rest.
+        if self.is_spare && become_spare().is_ok() {
+            let _ = fs::unlink_at(&self.layers, lock_name(&self.name), AtFlags::empty());
+        } else if !self.is_kept {
             remove(self.layers.as_fd(), &self.name);
         }
         if let Some(marks) = &self.marks {
@@ -333,20 +395,59 @@ impl Drop for LayerFolder {
     }
 }
 
-/// Opens the folder with the changes of a layer, whose own folder is given; also returns the folder that holds it
-/// instead.
-fn open_upper(
-    layers: BorrowedFd<'_>,
-    folder: BorrowedFd<'_>,
+/// Makes the folders of a layer; returns its own folder and the one for changes.
+fn make_folders(
+    layers: &OwnedFd,
     name: &str,
-) -> Option<(OwnedFd, Option<PathBuf>)> {
-    let (holder, outside) = if is_on_overlay(layers) {
-        let (holder, path) = overlay::open_outside().ok()?;
-        (fs::open_at(holder.as_fd(), OsStr::new(&name_outside(name)), fs::FOLDER).ok()?, Some(path))
-    } else {
-        (fs::open_at(folder, OsStr::new("."), fs::FOLDER).ok()?, None)
+    in_memory: bool,
+    shown: &str,
+) -> Result<(OwnedFd, OwnedFd), Error> {
+    let io = |errno: Errno| Error::io("make", shown.to_owned(), errno);
+    let folder = new_folder(layers.as_fd(), name).map_err(io)?;
+    let made = if in_memory { Some(made_in_memory(name)?) } else { None };
+    let holder = made.as_ref().unwrap_or(&folder);
+    let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
+    new_folder(holder.as_fd(), WORK).map_err(io)?;
+    Ok((folder, upper))
+}
+
+/// Makes the spare layer the one of that name; returns its own folder and the one for changes. Removes it if anything
+/// is in them.
+fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<(OwnedFd, OwnedFd)> {
+    fs::rename_at(state.fd(), SPARE, layers, name).ok()?;
+    let open = || {
+        let folder = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
+        let [upper, work] =
+            [UPPER, WORK].map(|name| fs::open_at(folder.as_fd(), OsStr::new(name), fs::FOLDER).ok());
+        let (upper, work) = (upper?, work?);
+        let is_whole = fs::names_in(&folder).is_ok_and(|names| names.len() == 2) && is_unused(&work);
+        (is_whole && is_unused(&upper)).then_some((folder, upper))
     };
-    Some((fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()?, outside))
+    let opened = open();
+    if opened.is_none() {
+        remove_all(layers.as_fd(), OsStr::new(name));
+    }
+    opened
+}
+
+/// Returns true if a folder of this account is empty, and has no attributes that a command may have set.
+fn is_unused(folder: &OwnedFd) -> bool {
+    let mut attributes = [0_u8; 2 * OVERLAY_ID.len()];
+    let length = rustix::fs::flistxattr(folder, &mut attributes[..]);
+    let attributes = length.ok().and_then(|length| attributes.get(..length));
+    attributes.is_some_and(|set| set.is_empty() || set == OVERLAY_ID)
+        && rustix::fs::fstat(folder).is_ok_and(|stat| is_mine(&stat))
+        && fs::names_in(folder).is_ok_and(|names| names.is_empty())
+}
+
+/// Opens the folder with the changes of a layer, whose own folder is given.
+fn open_upper(in_memory: bool, folder: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
+    let holder = if in_memory {
+        fs::open_at(overlay::open_memory().ok()?.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
+    } else {
+        fs::open_at(folder, OsStr::new("."), fs::FOLDER)
+    };
+    fs::open_at(holder.ok()?.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()
 }
 
 /// Returns the record of a layer's folder, if it has one of a known version.
@@ -468,8 +569,7 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
             entry.is_some_and(|entry| entry.id == change.id)
         })
     };
-    let opened = folder.as_ref().and_then(|folder| open_upper(layers, folder.as_fd(), name));
-    let upper = opened.map(|(upper, _)| upper);
+    let upper = folder.as_ref().and_then(|it| open_upper(is_on_overlay(layers), it.as_fd(), name));
     let is_done = record.as_ref().is_none_or(is_applied);
     if let Some(folder) = &folder {
         return_taken(state, folder.as_fd(), upper.as_ref().filter(|_| !is_done).map(OwnedFd::as_fd));
@@ -528,10 +628,10 @@ fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
 /// Removes a layer and its lock.
 fn remove(layers: BorrowedFd<'_>, name: &str) {
     if is_on_overlay(layers)
-        && let Ok((outside, _)) = overlay::open_outside()
-        && fs::stat_at(outside.as_fd(), OsStr::new(&name_outside(name))).is_ok_and(|stat| is_mine(&stat))
+        && let Ok(memory) = overlay::open_memory()
+        && fs::stat_at(memory.as_fd(), OsStr::new(&name_in_memory(name))).is_ok_and(|stat| is_mine(&stat))
     {
-        remove_all(outside.as_fd(), OsStr::new(&name_outside(name)));
+        remove_all(memory.as_fd(), OsStr::new(&name_in_memory(name)));
     }
     if !remove_all(layers, OsStr::new(name)).is_partial {
         let _ = fs::unlink_at(layers, lock_name(name), AtFlags::empty());
@@ -539,7 +639,7 @@ fn remove(layers: BorrowedFd<'_>, name: &str) {
 }
 
 /// Removes a folder with its content, whatever its permissions.
-pub fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
+fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
     let removed = removal::remove(parent, name);
     if !removed.is_partial {
         return removed;
@@ -549,16 +649,15 @@ pub fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
     removal::remove(parent, name)
 }
 
-/// Creates the folder that holds a layer outside the file system of the workspace; also returns the folder that it is in.
-fn made_outside(name: &str) -> Result<(OwnedFd, PathBuf), Error> {
-    let (outside, path) = overlay::open_outside().map_err(|reason| not_on_overlay(&reason))?;
-    let made = new_folder(outside.as_fd(), &name_outside(name))
-        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", path.display())))?;
-    Ok((made, path))
+/// Creates the folder that holds a layer in memory.
+fn made_in_memory(name: &str) -> Result<OwnedFd, Error> {
+    let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
+    new_folder(memory.as_fd(), &name_in_memory(name))
+        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", overlay::MEMORY)))
 }
 
 /// Returns the name of that folder.
-fn name_outside(name: &str) -> String {
+fn name_in_memory(name: &str) -> String {
     format!("lbx-{name}")
 }
 

@@ -97,6 +97,11 @@ impl LayeredCommand {
         self.0.is_kept = false;
     }
 
+    /// Empties the layer, unless it is kept: drop it when no process of the command is left.
+    pub fn release(&mut self) {
+        self.0.release();
+    }
+
     /// Warns if a layer in memory was too small for the command.
     pub fn tell_full(&self, engine: &mut Engine) {
         if let Some(bytes) = self.0.full_size() {
@@ -172,7 +177,7 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `stale_file` if all must be applied and others changed one of the files, and as any change does. The
     /// layer is kept then, unless all must be applied.
-    pub fn apply(mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
+    pub fn apply(&mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
         if fs::names_in(&self.0.upper).is_ok_and(|names| names.is_empty()) {
             self.0.is_kept = false;
             return Ok(CommandDiff::none());

@@ -174,9 +174,9 @@ impl Bash {
             ran => ran.map_err(NotRun::error),
         };
         let has_succeeded = ran.as_ref().ok().map(|finished| finished.answer.exit_code == 0);
-        let taken = recording.take(engine, request, &plan.reach, has_succeeded);
+        let (taken, _layer) = recording.take(engine, request, &plan.reach, has_succeeded);
         // The OS removes the sandbox meanwhile; dropping `_departing` waits for that, at the latest when the session's
-        // folders are free.
+        // folders are free, and before the next command gets the folders of the layer.
         let Finished { mut answer, warnings, departing: _departing } = ran?;
         answer.stale = marks.stale(engine);
         warnings.into_iter().for_each(|warning| engine.warn(warning));

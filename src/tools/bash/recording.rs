@@ -117,47 +117,59 @@ impl Recording {
         }
     }
 
-    /// Records what a command changed; `has_succeeded` is `None` if the command did not run to its end.
+    /// Records what a command changed; `has_succeeded` is `None` if the command did not run to its end. Returns the
+    /// layer as well, to be dropped when no process of the command is left.
     ///
-    /// # Errors
-    /// Fails with `stale_file` for a transaction whose files others changed, with `protected_path` for one that would
-    /// touch a repository, or with `snapshot_failed`.
+    /// The result fails with `stale_file` for a transaction whose files others changed, with `protected_path` for one
+    /// that would touch a repository, or with `snapshot_failed`.
     pub fn take(
         self,
         engine: &mut Engine,
         request: &Request,
         reach: &Reach,
         has_succeeded: Option<bool>,
-    ) -> Result<CommandDiff, Error> {
+    ) -> (Result<CommandDiff, Error>, Option<Box<LayeredCommand>>) {
         let (command, why) = (request.command.as_deref().unwrap_or_default(), request.why.as_deref());
-        if let Self::Layer(layered, _) = &self {
-            layered.tell_full(engine);
-        }
-        let discarded = |difference| CommandDiff { discarded: true, ..difference };
-        match (self, has_succeeded) {
+        match self {
             // A cancelled command may have changed files.
-            (Self::Files(before, direct), _) => {
-                let difference = before.compare(engine, reach, (command, why))?;
-                Ok(CommandDiff { direct, ..difference })
+            Self::Files(before, direct) => {
+                let compared = before.compare(engine, reach, (command, why));
+                (compared.map(|difference| CommandDiff { direct, ..difference }), None)
             }
-            (Self::ReadOnly(why), _) => {
+            Self::ReadOnly(why) => {
                 engine.warn(format!("the command ran without write access to the workspace: {why}"));
-                Ok(CommandDiff::none())
+                (Ok(CommandDiff::none()), None)
             }
-            (Self::Layer(layered, Manner::Partly), _) => {
-                // A cancel must not lose the changes that the command made.
-                let control = std::mem::take(&mut engine.control);
-                let applied = layered.apply(engine, Manner::Partly);
-                engine.control = control;
-                applied
+            Self::Layer(mut layered, manner) => {
+                layered.tell_full(engine);
+                let taken = take_layer(engine, &mut layered, manner, has_succeeded);
+                layered.release();
+                (taken, Some(layered))
             }
-            (Self::Layer(..), None) => Ok(discarded(CommandDiff::default())),
-            (Self::Layer(layered, Manner::Shown), Some(_)) => Ok(discarded(layered.try_out(engine)?)),
-            (Self::Layer(layered, Manner::WholeOnSuccess), Some(false)) => {
-                Ok(discarded(layered.look(engine)?))
-            }
-            (Self::Layer(layered, _), Some(_)) => layered.apply(engine, Manner::Whole),
         }
+    }
+}
+
+/// Applies, shows or discards the layer of a command.
+fn take_layer(
+    engine: &mut Engine,
+    layered: &mut LayeredCommand,
+    manner: Manner,
+    has_succeeded: Option<bool>,
+) -> Result<CommandDiff, Error> {
+    let discarded = |difference| CommandDiff { discarded: true, ..difference };
+    match (manner, has_succeeded) {
+        (Manner::Partly, _) => {
+            // A cancel must not lose the changes that the command made.
+            let control = std::mem::take(&mut engine.control);
+            let applied = layered.apply(engine, Manner::Partly);
+            engine.control = control;
+            applied
+        }
+        (_, None) => Ok(discarded(CommandDiff::default())),
+        (Manner::Shown, Some(_)) => Ok(discarded(layered.try_out(engine)?)),
+        (Manner::WholeOnSuccess, Some(false)) => Ok(discarded(layered.look(engine)?)),
+        (_, Some(_)) => layered.apply(engine, Manner::Whole),
     }
 }
 
@@ -176,7 +188,7 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
     if request.command.is_some() {
         return Err(Error::invalid("`layer` runs no command: leave out `command`").detail("field", "command"));
     }
-    let layered = LayeredCommand::open(engine, name)?;
+    let mut layered = LayeredCommand::open(engine, name)?;
     let mut response = response(engine, name, layered.record());
     let bytes_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     if request.drop {
