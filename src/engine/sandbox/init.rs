@@ -176,6 +176,7 @@ fn start(
         result: None,
         left_running: 0,
         counted_max,
+        next_count: Instant::now() + COUNT_INTERVAL,
         had_too_many: false,
         _temporary: temporary,
     })
@@ -226,6 +227,8 @@ struct Family {
     left_running: u32,
     /// Largest number of processes, if this process has to count them.
     counted_max: Option<usize>,
+    /// Time of the next count.
+    next_count: Instant,
     /// True if there were more processes.
     had_too_many: bool,
     /// Folder for their temporary files, if it is not in a file system of its own.
@@ -299,9 +302,12 @@ impl Family {
         }
     }
 
-    /// Returns true if there are too many processes.
-    fn has_too_many(&self) -> bool {
-        self.counted_max.is_some_and(|most| process::descendants(None).len() > most)
+    /// Returns true if it is time for a count, and there are too many processes.
+    fn has_too_many(&mut self) -> bool {
+        let now = Instant::now();
+        let Some(most) = self.counted_max.filter(|_| now >= self.next_count) else { return false };
+        self.next_count = now + COUNT_INTERVAL;
+        process::descendants(None).len() > most
     }
 
     /// Reaps every process that has ended; returns true if any is left.
@@ -323,7 +329,9 @@ impl Family {
     /// Waits until a process has ended, the call sends a message, or the phase has to move on.
     fn wait(&mut self, link: BorrowedFd<'_>, phase: Phase) {
         let timeout = match phase {
-            Phase::Running => self.counted_max.map(|_| COUNT_INTERVAL),
+            Phase::Running => {
+                self.counted_max.map(|_| self.next_count.saturating_duration_since(Instant::now()))
+            }
             Phase::Ending(until) => Some(until.saturating_duration_since(Instant::now())),
             Phase::Killing(_) => Some(KILL_NAP),
         };
