@@ -25,6 +25,7 @@ mod init;
 #[cfg(target_os = "linux")]
 mod landlock;
 pub mod layer;
+pub mod layer_folders;
 #[cfg(target_os = "linux")]
 mod layer_mount;
 #[cfg(target_os = "linux")]

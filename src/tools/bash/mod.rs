@@ -36,7 +36,7 @@ use crate::engine::sandbox::control_group::ControlGroup;
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::repository_marks::RepositoryWatch;
 use crate::engine::sandbox::running::CommandTurn;
-use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
+use crate::engine::sandbox::{self, BACKENDS, Backend, layer_folders, run};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -219,7 +219,7 @@ impl NotRun {
     /// Returns the error of a command that does not run without a layer.
     fn error(self) -> Error {
         match self {
-            Self::NoLayer(reason) => layer::not_possible(&reason),
+            Self::NoLayer(reason) => layer_folders::not_possible(&reason),
             Self::Outdated(error) | Self::Call(error) => error,
         }
     }

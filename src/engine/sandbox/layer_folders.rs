@@ -1,0 +1,185 @@
+//! The folders of a layer: made, emptied for the next layer, and removed.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
+
+use super::overlay::{self, enter};
+use crate::engine::store::state::{State, make_folder};
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::removal::{self, Removed};
+use crate::engine::workspace::sync::is_on_overlay;
+use crate::error::Error;
+
+/// Folder in a layer that takes the changes of a command.
+pub(super) const UPPER: &str = "upper";
+/// Folder that overlayfs uses for itself.
+pub(super) const WORK: &str = "work";
+/// Folder of an empty layer, below the state folder.
+pub(super) const SPARE: &str = "spare_layer";
+/// Attribute that overlayfs gives the folder for changes once a file is copied into it.
+pub(super) const HAS_COPIES: &str = "user.overlay.impure";
+/// Attribute that overlayfs gives it in any case.
+const OVERLAY_ID: &[u8] = b"user.overlay.uuid\0";
+/// Suffix of a layer's lock.
+pub(super) const LOCK: &str = ".lock";
+/// Mode of a folder that only this account uses.
+const OWN_MODE: u32 = 0o700;
+
+/// Makes the folders of a layer; returns its own folder and the one for changes.
+pub(super) fn make_folders(
+    layers: &OwnedFd,
+    name: &str,
+    in_memory: bool,
+    shown: &str,
+) -> Result<(OwnedFd, OwnedFd), Error> {
+    let io = |errno: Errno| Error::io("make", shown.to_owned(), errno);
+    let folder = new_folder(layers.as_fd(), name).map_err(io)?;
+    let made = if in_memory { Some(made_in_memory(name)?) } else { None };
+    let holder = made.as_ref().unwrap_or(&folder);
+    let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
+    new_folder(holder.as_fd(), WORK).map_err(io)?;
+    Ok((folder, upper))
+}
+
+/// Makes the spare layer the one of that name; returns its own folder and the one for changes. Removes it if anything
+/// is in them.
+pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<(OwnedFd, OwnedFd)> {
+    fs::rename_at(state.fd(), SPARE, layers, name).ok()?;
+    let open = || {
+        let folder = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
+        let [upper, work] =
+            [UPPER, WORK].map(|name| fs::open_at(folder.as_fd(), OsStr::new(name), fs::FOLDER).ok());
+        let (upper, work) = (upper?, work?);
+        let is_whole = fs::names_in(&folder).is_ok_and(|names| names.len() == 2) && is_unused(&work);
+        (is_whole && is_unused(&upper)).then_some((folder, upper))
+    };
+    let opened = open();
+    if opened.is_none() {
+        remove_all(layers.as_fd(), OsStr::new(name));
+    }
+    opened
+}
+
+/// Returns true if a folder of this account is empty, and has no attributes that a command may have set.
+pub(super) fn is_unused(folder: &OwnedFd) -> bool {
+    let mut attributes = [0_u8; 2 * OVERLAY_ID.len()];
+    let length = rustix::fs::flistxattr(folder, &mut attributes[..]);
+    let attributes = length.ok().and_then(|length| attributes.get(..length));
+    attributes.is_some_and(|set| set.is_empty() || set == OVERLAY_ID)
+        && rustix::fs::fstat(folder).is_ok_and(|stat| is_mine(&stat))
+        && fs::names_in(folder).is_ok_and(|names| names.is_empty())
+}
+
+/// Opens the folder with the changes of a layer, whose own folder is given.
+pub(super) fn open_upper(in_memory: bool, folder: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
+    let holder = if in_memory {
+        fs::open_at(overlay::open_memory().ok()?.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
+    } else {
+        fs::open_at(folder, OsStr::new("."), fs::FOLDER)
+    };
+    fs::open_at(holder.ok()?.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()
+}
+
+/// Returns the name of a layer's lock.
+pub(super) fn lock_name(name: &str) -> String {
+    format!("{name}{LOCK}")
+}
+
+/// Removes everything except the kept paths and the folders above them.
+pub(super) fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePath]) {
+    for name in fs::names_in(folder).unwrap_or_default() {
+        let inner = path.join(&name);
+        if kept.contains(&&inner) {
+            continue;
+        }
+        if kept.iter().any(|kept| kept.is_within(&inner)) {
+            if let Some(opened) = enter(folder.as_fd(), &name) {
+                prune(&opened, &inner, kept);
+            }
+        } else {
+            remove_all(folder.as_fd(), &name);
+        }
+    }
+}
+
+/// Removes a layer and its lock.
+pub(super) fn remove(layers: BorrowedFd<'_>, name: &str) {
+    if is_on_overlay(layers)
+        && let Ok(memory) = overlay::open_memory()
+        && fs::stat_at(memory.as_fd(), OsStr::new(&name_in_memory(name))).is_ok_and(|stat| is_mine(&stat))
+    {
+        remove_all(memory.as_fd(), OsStr::new(&name_in_memory(name)));
+    }
+    if !remove_all(layers, OsStr::new(name)).is_partial {
+        let _ = fs::unlink_at(layers, lock_name(name), AtFlags::empty());
+    }
+}
+
+/// Removes a folder with its content, whatever its permissions.
+pub(super) fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
+    let removed = removal::remove(parent, name);
+    if !removed.is_partial {
+        return removed;
+    }
+    // A command may have made its folders unreadable, and overlayfs does so with one of its own.
+    open_up(parent, name);
+    removal::remove(parent, name)
+}
+
+/// Creates and opens a folder for this account alone.
+fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    if !make_folder(parent, OsStr::new(name), OWN_MODE)? {
+        return Err(Errno::EXIST);
+    }
+    fs::open_at(parent, OsStr::new(name), fs::FOLDER)
+}
+
+/// Creates the folder that holds a layer in memory.
+fn made_in_memory(name: &str) -> Result<OwnedFd, Error> {
+    let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
+    new_folder(memory.as_fd(), &name_in_memory(name))
+        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", overlay::MEMORY)))
+}
+
+/// Returns the name of that folder.
+pub(super) fn name_in_memory(name: &str) -> String {
+    format!("lbx-{name}")
+}
+
+/// Returns true if a file belongs to this account.
+fn is_mine(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// Makes a folder and its content writable for this account.
+fn open_up(parent: BorrowedFd<'_>, name: &OsStr) {
+    let Some(top) = enter(parent, name) else { return };
+    let mut waiting = vec![top];
+    while let Some(folder) = waiting.pop() {
+        let names: Vec<OsString> = fs::names_in(&folder).unwrap_or_default();
+        let is_folder =
+            |name: &OsString| fs::stat_at(folder.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat));
+        let inner: Vec<OwnedFd> = names
+            .iter()
+            .filter(|name| is_folder(name))
+            .filter_map(|name| enter(folder.as_fd(), name))
+            .collect();
+        waiting.extend(inner);
+    }
+}
+
+/// Returns the error of a transaction that cannot get a layer.
+pub fn not_possible(reason: &str) -> Error {
+    Error::invalid(format!("a transaction is not possible here: {reason}"))
+        .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
+}
+
+/// Returns the error if the workspace is on an overlay file system, and no memory can hold a layer either.
+pub(super) fn not_on_overlay(reason: &str) -> Error {
+    not_possible(&format!("the workspace is on an overlay file system, which cannot hold a layer, and {reason}"))
+        .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
+}
