@@ -27,7 +27,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fork_copy;
-use super::layer::{pass_a_moment, remove_all};
+use super::layer::pass_a_moment;
+use super::layer_folders::remove_all;
 use super::overlay::{LAYERS, OPAQUE, whiteout};
 use crate::control::seconds_now;
 use crate::engine::store::lock::{Lock, unique_name};
@@ -649,7 +650,8 @@ fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>, is_copy: bool)
 /// Returns a mount point below the workspace, if there is one.
 #[cfg(target_os = "linux")]
 fn inner_mount(root: &Path) -> Option<PathBuf> {
-    super::layer_mount::inner_mount(root).ok().flatten()
+    let points = super::layer_mount::mount_points().ok()?;
+    super::layer_mount::inner_mount(root, &points).map(Path::to_owned)
 }
 
 /// Returns no mount point: a fork is a copy here.

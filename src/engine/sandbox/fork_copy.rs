@@ -11,7 +11,7 @@ use std::rc::Rc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::layer::remove_all;
+use super::layer_folders::remove_all;
 use super::overlay::whiteout;
 use crate::engine::store::state::{STATE_FOLDER, make_folder};
 use crate::engine::workspace::metadata::{make_alike, times_of};

@@ -15,17 +15,17 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::layer_folders::{
-    HAS_COPIES, LOCK, SPARE, UPPER, WORK, is_unused, lock_name, make_folders, name_in_memory, not_on_overlay,
-    not_possible, open_upper, prune, remove, remove_all, take_spare,
+    Folders, HAS_COPIES, LOCK, SPARE, UPPER, WORK, is_unused, lock_name, make_folders, name_outside,
+    not_on_overlay, not_possible, open_upper, prune, remove, remove_all, take_spare,
 };
 use super::overlay;
 use super::plan::Layer;
@@ -37,11 +37,10 @@ use crate::engine::store::state::{State, replace_by_way_of};
 use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
+use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
-use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
-use crate::platform;
 
 /// Folder of the layers, below the state folder.
 const FOLDER: &str = "layers";
@@ -132,8 +131,8 @@ pub struct LayerFolder {
     folder: OwnedFd,
     /// Folder that takes the changes.
     pub upper: OwnedFd,
-    /// True if that folder is in memory, since the file system of the workspace cannot hold a layer.
-    in_memory: bool,
+    /// Folder that holds it instead, since the file system of the workspace cannot hold a layer.
+    outside: Option<PathBuf>,
     /// The command.
     pub record: LayerRecord,
     /// True if it outlives the call.
@@ -158,11 +157,10 @@ impl LayerFolder {
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
         let lock = state.try_lock(layers.as_fd(), &lock_name(&name))?;
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
-        let in_memory = is_on_overlay(layers.as_fd());
-        let spare = if in_memory { None } else { take_spare(&state, &layers, &name) };
+        let spare = take_spare(&state, &layers, &name);
         let is_new = spare.is_none();
-        let made = || make_folders(&layers, &name, in_memory, &shown);
-        let (folder, upper) = spare.map_or_else(made, Ok)?;
+        let made = || make_folders(&layers, &name, &shown);
+        let Folders { folder, upper, outside } = spare.map_or_else(made, Ok)?;
         let record = LayerRecord { version: VERSION, started: seconds_now(), ..record };
         let (is_kept, is_spare, marks) = (false, false, None);
         let mut layer = Self {
@@ -171,7 +169,7 @@ impl LayerFolder {
             name,
             folder,
             upper,
-            in_memory,
+            outside,
             record,
             is_kept,
             is_spare,
@@ -181,7 +179,8 @@ impl LayerFolder {
         if is_new {
             layer.must_take_attributes()?;
         }
-        layer.look_like(workspace).map_err(io)?;
+        // A command sees owner, mode and times of the root there.
+        make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
         layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
         layer.write_record()?;
         let marks = layer.state.folder(OPEN_FOLDER)?;
@@ -207,8 +206,7 @@ impl LayerFolder {
                 format!("the command of {name} is still running"),
             ));
         };
-        let in_memory = is_on_overlay(layers.as_fd());
-        let upper = open_upper(in_memory, folder.as_fd(), name).ok_or_else(missing)?;
+        let (upper, outside) = open_upper(layers.as_fd(), folder.as_fd(), name).ok_or_else(missing)?;
         let record = read_record(folder.as_fd()).ok_or_else(missing)?;
         let (name, is_kept, is_spare, marks) = (name.to_owned(), true, false, None);
         let layer = Self {
@@ -217,7 +215,7 @@ impl LayerFolder {
             name,
             folder,
             upper,
-            in_memory,
+            outside,
             record,
             is_kept,
             is_spare,
@@ -267,8 +265,8 @@ impl LayerFolder {
 
     /// Returns the layer's folders, for the sandbox.
     pub fn layer(&self, workspace: &Workspace) -> Layer {
-        let place = if self.in_memory {
-            Path::new(overlay::MEMORY).join(name_in_memory(&self.name))
+        let place = if let Some(outside) = &self.outside {
+            outside.join(name_outside(&self.name))
         } else {
             let folder = self.state.path_of(&format!("{FOLDER}/{}", self.name));
             workspace.root().join(folder.as_path())
@@ -277,9 +275,14 @@ impl LayerFolder {
         Layer { upper: part(UPPER), work: part(WORK) }
     }
 
+    /// Returns true if the layer is in memory.
+    fn is_in_memory(&self) -> bool {
+        self.outside.as_ref().is_some_and(|outside| outside.as_path() == Path::new(overlay::MEMORY))
+    }
+
     /// Returns the size of a layer in memory if it is full.
     pub fn full_size(&self) -> Option<u64> {
-        if self.in_memory { overlay::full_size(&self.upper) } else { None }
+        if self.is_in_memory() { overlay::full_size(&self.upper) } else { None }
     }
 
     /// Moves the entry at `path` in the layer to the trash entry `id`, from which a change can move it to its place;
@@ -330,7 +333,7 @@ impl LayerFolder {
         let set = rustix::fs::fsetxattr(&self.upper, PROBE, b"y", XattrFlags::empty());
         set.and_then(|()| rustix::fs::fremovexattr(&self.upper, PROBE)).map_err(|errno| {
             let reason = format!("takes no extended attributes ({errno})");
-            if self.in_memory {
+            if self.is_in_memory() {
                 return not_on_overlay(&format!("{} {reason}, as before Linux 6.6", overlay::MEMORY));
             }
             not_possible(&format!("the file system of the workspace {reason}"))
@@ -340,7 +343,7 @@ impl LayerFolder {
     /// Empties the layer, unless it outlives the call. On drop its folders become the spare layer: no process may use
     /// them then.
     pub fn release(&mut self) {
-        if self.is_kept || self.in_memory {
+        if self.is_kept || self.outside.is_some() {
             return;
         }
         let Ok(work) = fs::open_at(self.folder.as_fd(), OsStr::new(WORK), fs::FOLDER) else { return };
@@ -354,17 +357,6 @@ impl LayerFolder {
         }
         let _ = rustix::fs::fremovexattr(&self.upper, HAS_COPIES);
         self.is_spare = is_unused(&self.upper) && is_unused(&work);
-    }
-
-    /// Copies owner and mode of the root to the layer's top folder: a command sees them there.
-    fn look_like(&self, workspace: &Workspace) -> Result<(), Errno> {
-        let (root, own) = (rustix::fs::fstat(workspace.root_fd())?, rustix::fs::fstat(&self.upper)?);
-        if (root.st_uid, root.st_gid) != (own.st_uid, own.st_gid) {
-            let (user, group) = (Uid::from_raw(root.st_uid), Gid::from_raw(root.st_gid));
-            // If another account owns the root, the top folder only shows another owner.
-            let _ = rustix::fs::fchown(&self.upper, Some(user), Some(group));
-        }
-        rustix::fs::fchmod(&self.upper, platform::mode(fs::mode_of(&root)))
     }
 }
 
@@ -474,7 +466,8 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
             entry.is_some_and(|entry| entry.id == change.id)
         })
     };
-    let upper = folder.as_ref().and_then(|it| open_upper(is_on_overlay(layers), it.as_fd(), name));
+    let opened = folder.as_ref().and_then(|folder| open_upper(layers, folder.as_fd(), name));
+    let upper = opened.map(|(upper, _)| upper);
     let is_done = record.as_ref().is_none_or(is_applied);
     if let Some(folder) = &folder {
         return_taken(state, folder.as_fd(), upper.as_ref().filter(|_| !is_done).map(OwnedFd::as_fd));

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
@@ -29,25 +30,33 @@ pub(super) const LOCK: &str = ".lock";
 /// Mode of a folder that only this account uses.
 const OWN_MODE: u32 = 0o700;
 
-/// Makes the folders of a layer; returns its own folder and the one for changes.
-pub(super) fn make_folders(
-    layers: &OwnedFd,
-    name: &str,
-    in_memory: bool,
-    shown: &str,
-) -> Result<(OwnedFd, OwnedFd), Error> {
+/// The folders of a layer.
+pub(super) struct Folders {
+    /// Its own folder.
+    pub folder: OwnedFd,
+    /// Folder that takes the changes.
+    pub upper: OwnedFd,
+    /// Folder that holds that one instead, since the file system of the workspace cannot.
+    pub outside: Option<PathBuf>,
+}
+
+/// Makes the folders of a layer.
+pub(super) fn make_folders(layers: &OwnedFd, name: &str, shown: &str) -> Result<Folders, Error> {
     let io = |errno: Errno| Error::io("make", shown.to_owned(), errno);
     let folder = new_folder(layers.as_fd(), name).map_err(io)?;
-    let made = if in_memory { Some(made_in_memory(name)?) } else { None };
+    let made = is_on_overlay(layers.as_fd()).then(|| made_outside(name)).transpose()?;
+    let (made, outside) = made.unzip();
     let holder = made.as_ref().unwrap_or(&folder);
     let upper = new_folder(holder.as_fd(), UPPER).map_err(io)?;
     new_folder(holder.as_fd(), WORK).map_err(io)?;
-    Ok((folder, upper))
+    Ok(Folders { folder, upper, outside })
 }
 
-/// Makes the spare layer the one of that name; returns its own folder and the one for changes. Removes it if anything
-/// is in them.
-pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<(OwnedFd, OwnedFd)> {
+/// Makes the spare layer the one of that name. Removes it if anything is in its folders.
+pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<Folders> {
+    if is_on_overlay(layers.as_fd()) {
+        return None;
+    }
     fs::rename_at(state.fd(), SPARE, layers, name).ok()?;
     let open = || {
         let folder = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
@@ -55,7 +64,7 @@ pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<
             [UPPER, WORK].map(|name| fs::open_at(folder.as_fd(), OsStr::new(name), fs::FOLDER).ok());
         let (upper, work) = (upper?, work?);
         let is_whole = fs::names_in(&folder).is_ok_and(|names| names.len() == 2) && is_unused(&work);
-        (is_whole && is_unused(&upper)).then_some((folder, upper))
+        (is_whole && is_unused(&upper)).then_some(Folders { folder, upper, outside: None })
     };
     let opened = open();
     if opened.is_none() {
@@ -74,14 +83,20 @@ pub(super) fn is_unused(folder: &OwnedFd) -> bool {
         && fs::names_in(folder).is_ok_and(|names| names.is_empty())
 }
 
-/// Opens the folder with the changes of a layer, whose own folder is given.
-pub(super) fn open_upper(in_memory: bool, folder: BorrowedFd<'_>, name: &str) -> Option<OwnedFd> {
-    let holder = if in_memory {
-        fs::open_at(overlay::open_memory().ok()?.as_fd(), OsStr::new(&name_in_memory(name)), fs::FOLDER)
+/// Opens the folder with the changes of a layer, whose own folder is given; also returns the folder that holds it
+/// instead.
+pub(super) fn open_upper(
+    layers: BorrowedFd<'_>,
+    folder: BorrowedFd<'_>,
+    name: &str,
+) -> Option<(OwnedFd, Option<PathBuf>)> {
+    let (holder, outside) = if is_on_overlay(layers) {
+        let (holder, path) = overlay::open_outside().ok()?;
+        (fs::open_at(holder.as_fd(), OsStr::new(&name_outside(name)), fs::FOLDER).ok()?, Some(path))
     } else {
-        fs::open_at(folder, OsStr::new("."), fs::FOLDER)
+        (fs::open_at(folder, OsStr::new("."), fs::FOLDER).ok()?, None)
     };
-    fs::open_at(holder.ok()?.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()
+    Some((fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()?, outside))
 }
 
 /// Returns the name of a layer's lock.
@@ -109,10 +124,10 @@ pub(super) fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePa
 /// Removes a layer and its lock.
 pub(super) fn remove(layers: BorrowedFd<'_>, name: &str) {
     if is_on_overlay(layers)
-        && let Ok(memory) = overlay::open_memory()
-        && fs::stat_at(memory.as_fd(), OsStr::new(&name_in_memory(name))).is_ok_and(|stat| is_mine(&stat))
+        && let Ok((outside, _)) = overlay::open_outside()
+        && fs::stat_at(outside.as_fd(), OsStr::new(&name_outside(name))).is_ok_and(|stat| is_mine(&stat))
     {
-        remove_all(memory.as_fd(), OsStr::new(&name_in_memory(name)));
+        remove_all(outside.as_fd(), OsStr::new(&name_outside(name)));
     }
     if !remove_all(layers, OsStr::new(name)).is_partial {
         let _ = fs::unlink_at(layers, lock_name(name), AtFlags::empty());
@@ -120,7 +135,7 @@ pub(super) fn remove(layers: BorrowedFd<'_>, name: &str) {
 }
 
 /// Removes a folder with its content, whatever its permissions.
-pub(super) fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
+pub fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
     let removed = removal::remove(parent, name);
     if !removed.is_partial {
         return removed;
@@ -138,15 +153,16 @@ fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     fs::open_at(parent, OsStr::new(name), fs::FOLDER)
 }
 
-/// Creates the folder that holds a layer in memory.
-fn made_in_memory(name: &str) -> Result<OwnedFd, Error> {
-    let memory = overlay::open_memory().map_err(|reason| not_on_overlay(&reason))?;
-    new_folder(memory.as_fd(), &name_in_memory(name))
-        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", overlay::MEMORY)))
+/// Creates the folder that holds a layer outside the file system of the workspace; also returns the folder that it is in.
+fn made_outside(name: &str) -> Result<(OwnedFd, PathBuf), Error> {
+    let (outside, path) = overlay::open_outside().map_err(|reason| not_on_overlay(&reason))?;
+    let made = new_folder(outside.as_fd(), &name_outside(name))
+        .map_err(|errno| not_on_overlay(&format!("no folder can be made in {} ({errno})", path.display())))?;
+    Ok((made, path))
 }
 
 /// Returns the name of that folder.
-pub(super) fn name_in_memory(name: &str) -> String {
+pub(super) fn name_outside(name: &str) -> String {
     format!("lbx-{name}")
 }
 

@@ -51,7 +51,7 @@ pub(super) fn mount_over(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
 /// Returns the reason.
 pub(super) fn mount_fork(place: &ForkPlace) -> SetupResult<OwnedFd> {
     let root = Path::new(&place.root);
-    if let Some(inner) = inner_mount(root)? {
+    if let Some(inner) = inner_mount(root, &mount_points()?) {
         return Err(format!("{} is a mount point, which a fork does not cover", inner.display()));
     }
     let folders = Folders {
