@@ -2,9 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -214,6 +217,53 @@ pub fn begin_writing(file: BorrowedFd<'_>, bytes: u64) {
 /// Asks for large pages.
 pub fn use_large_pages(pages: &memmap2::MmapMut) {
     let _ = pages.advise(memmap2::Advice::HugePage);
+}
+
+/// Locks a byte.
+pub fn lock_byte(file: BorrowedFd<'_>, byte: u64) -> Result<bool, Errno> {
+    let lock = byte_lock(libc::F_WRLCK, &(byte..byte.saturating_add(1)))?;
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&lock)) {
+        Ok(_) => Ok(true),
+        Err(nix::Error::EAGAIN | nix::Error::EACCES | nix::Error::EINTR) => Ok(false),
+        Err(error) => Err(Errno::from_raw_os_error(error as i32)),
+    }
+}
+
+/// Waits for a byte: shares it with others that wait, which [`locked_bytes`] does not show.
+pub fn wait_for_byte(file: BorrowedFd<'_>, byte: u64) -> Result<(), Errno> {
+    let lock = byte_lock(libc::F_RDLCK, &(byte..byte.saturating_add(1)))?;
+    loop {
+        match fcntl(file, FcntlArg::F_OFD_SETLKW(&lock)) {
+            Ok(_) => return Ok(()),
+            Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(Errno::from_raw_os_error(error as i32)),
+        }
+    }
+}
+
+/// Returns the end of a lock.
+pub fn locked_bytes(file: BorrowedFd<'_>, bytes: Range<u64>) -> Result<Option<u64>, Errno> {
+    let mut lock = byte_lock(libc::F_RDLCK, &bytes)?;
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|error| Errno::from_raw_os_error(error as i32))?;
+    if i32::from(lock.l_type) == libc::F_UNLCK {
+        return Ok(None);
+    }
+    // A length of 0 means all bytes.
+    let end = if lock.l_len == 0 { i64::MAX } else { lock.l_start.saturating_add(lock.l_len) };
+    Ok(u64::try_from(end).ok())
+}
+
+/// Returns a lock of some bytes for fcntl(2).
+fn byte_lock(kind: i32, bytes: &Range<u64>) -> Result<libc::flock, Errno> {
+    let number = |number: u64| i64::try_from(number).map_err(|_| Errno::OVERFLOW);
+    let short = |number: i32| i16::try_from(number).map_err(|_| Errno::INVAL);
+    Ok(libc::flock {
+        l_type: short(kind)?,
+        l_whence: short(libc::SEEK_SET)?,
+        l_start: number(bytes.start)?,
+        l_len: number(bytes.end.saturating_sub(bytes.start))?,
+        l_pid: 0,
+    })
 }
 
 /// Fills a buffer with random bytes.

@@ -11,8 +11,8 @@ use rustix::io::{Errno, retry_on_intr};
 
 pub use super::portable::{
     begin_writing, exists_without_links, file_system_kind, fill_random, has_journal, is_socket_in_use, list,
-    make_special, mount_of, open_beneath, open_without_links, set_mode, stat_beneath, sync_file_system,
-    syncs_file_systems, unwritten_bytes, use_large_pages,
+    lock_byte, locked_bytes, make_special, mount_of, open_beneath, open_without_links, set_mode,
+    stat_beneath, sync_file_system, syncs_file_systems, unwritten_bytes, use_large_pages, wait_for_byte,
 };
 
 /// Renames to a free name.

@@ -15,6 +15,7 @@ pub mod watch;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -218,6 +219,30 @@ pub fn begin_writing(file: BorrowedFd<'_>, bytes: u64) {
 /// Asks for large pages for these bytes. A hint.
 pub fn use_large_pages(pages: &memmap2::MmapMut) {
     native::use_large_pages(pages);
+}
+
+/// Locks one byte of a file until the file is closed, which a kill does too; returns false if another one holds it.
+///
+/// # Errors
+/// Returns the OS error; `ENOSYS` if the system has no locks that belong to an open file.
+pub fn lock_byte(file: BorrowedFd<'_>, byte: u64) -> Result<bool, Errno> {
+    on_this_system!(lock_byte(file, byte))
+}
+
+/// Waits until no other one holds [`lock_byte`] of a byte.
+///
+/// # Errors
+/// As [`lock_byte`].
+pub fn wait_for_byte(file: BorrowedFd<'_>, byte: u64) -> Result<(), Errno> {
+    on_this_system!(wait_for_byte(file, byte))
+}
+
+/// Returns the end of one of the bytes in a range that others have locked; `None` if they have locked nothing there.
+///
+/// # Errors
+/// As [`lock_byte`].
+pub fn locked_bytes(file: BorrowedFd<'_>, bytes: Range<u64>) -> Result<Option<u64>, Errno> {
+    on_this_system!(locked_bytes(file, bytes))
 }
 
 /// Fills a buffer with random bytes that nobody can guess.

@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
@@ -174,6 +175,21 @@ pub fn begin_writing(_: BorrowedFd<'_>, _: u64) {}
 /// Does nothing: there is no such hint.
 #[cfg(not(target_os = "linux"))]
 pub fn use_large_pages(_: &memmap2::MmapMut) {}
+
+/// Fails: POSIX has only locks that belong to a process, whichever of its threads took them.
+pub const fn lock_byte(_: BorrowedFd<'_>, _: u64) -> Result<bool, Errno> {
+    Err(Errno::NOSYS)
+}
+
+/// Fails, as [`lock_byte`].
+pub const fn wait_for_byte(_: BorrowedFd<'_>, _: u64) -> Result<(), Errno> {
+    Err(Errno::NOSYS)
+}
+
+/// Fails, as [`lock_byte`].
+pub fn locked_bytes(_: BorrowedFd<'_>, _: Range<u64>) -> Result<Option<u64>, Errno> {
+    Err(Errno::NOSYS)
+}
 
 /// Fills a buffer with random bytes.
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
@@ -13,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::common::skip::can_trace;
+use crate::common::skip::{self, can_trace};
 use crate::common::{Workspace, kill, state};
 use crate::inject::{is_thorough, traced_command};
 use crate::judge::{must_be_tidy, must_equal_tip};
@@ -99,6 +100,68 @@ fn killed_writers_of_different_files_keep_the_journal_in_order() {
     assert_eq!((&audit["verified"], &audit["total"]), (&Value::from(true), &Value::from(applied)));
     must_equal_tip(&ws).unwrap();
     must_be_tidy(&ws).unwrap();
+}
+
+/// Returns the number of places in the queue for the workspace's lock.
+fn queued(ws: &Workspace) -> usize {
+    let Ok(queue) = fs::metadata(ws.path(&state("queue"))) else { return 0 };
+    let file = format!(":{}", queue.ino());
+    let table = fs::read_to_string("/proc/locks").unwrap();
+    let is_place = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(1) == Some(&"OFDLCK") && fields[3] == "WRITE" && fields[5].ends_with(&file)
+    };
+    table.lines().filter(is_place).count()
+}
+
+#[test]
+fn calls_that_wait_get_the_lock_in_order_whatever_becomes_of_one() {
+    if cfg!(any(not(target_os = "linux"), feature = "portable")) {
+        return skip::skipped("the portable platform has no queue");
+    }
+    let files: Vec<(String, String)> =
+        (0..8).map(|number| (format!("f{number}"), format!("start {number}\n"))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    for signal in [Signal::KILL, Signal::STOP] {
+        let ws = Workspace::with(&files);
+        ws.lbx(&["append", "f0", "--content", "x\n"]).ok();
+        let held = File::open(ws.path(".lbx/lock")).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        let mut waiting: Vec<Child> = Vec::new();
+        for (number, (file, _)) in files.iter().enumerate() {
+            let session = format!("s{number}");
+            waiting.push(ws.call(&["append", file, "--content", "x\n", "--session", &session]).spawn());
+            wait_until("it waits", || queued(&ws) == number + 1);
+        }
+        let unlucky = waiting.remove(3);
+        let send = |signal| {
+            kill_process(Pid::from_raw(unlucky.id().cast_signed()).unwrap(), signal).unwrap();
+        };
+        send(signal);
+        flock(&held, FlockOperation::Unlock).unwrap();
+        for call in waiting {
+            let output = call.wait_with_output().unwrap();
+            assert!(output.status.success(), "{signal:?}: {}", String::from_utf8_lossy(&output.stdout));
+        }
+        if signal == Signal::KILL {
+            let mut order = ws.snapshots();
+            order.retain(|subject| subject.starts_with("append"));
+            let expected = ["f7", "f6", "f5", "f4", "f2", "f1", "f0", "f0"];
+            assert_eq!(order, expected.map(|file| format!("append: {file}")));
+        } else {
+            // A new call is not held up by the one that is stopped, which goes on later.
+            let begun = Instant::now();
+            ws.lbx(&["append", "f0", "--content", "y\n"]).ok();
+            assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+            ws.holds("f3", "start 3\n");
+            send(Signal::CONT);
+        }
+        let output = unlucky.wait_with_output().unwrap();
+        assert_eq!(output.status.success(), signal == Signal::STOP);
+        assert_eq!(queued(&ws), 0);
+        must_equal_tip(&ws).unwrap();
+        must_be_tidy(&ws).unwrap();
+    }
 }
 
 /// A call that is stopped while it waits for the disk, after its last step.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::common::{STATE_ID, Workspace};
+use crate::common::{STATE_ID, Workspace, state};
 use crate::common_ground::{SPARSE_BYTES, Trap, must_change_nothing_outside, names_in};
 
 /// Id of the account that prepared the workspace.
@@ -120,6 +120,26 @@ fn hostile_lock_file_is_moved_aside() {
             Trap::Empty => assert_eq!(aside, 0),
             _ => assert_eq!(aside, 1, "{what}"),
         }
+    }
+}
+
+#[test]
+fn hostile_queue_file_holds_up_no_call() {
+    for trap in Trap::ALL {
+        let ws = Workspace::with(&[("a.txt", "")]);
+        ws.lbx(&["append", "a.txt", "--content", "x\n"]).ok();
+        trap.set(&ws, &state("queue"));
+        must_change_nothing_outside(&ws, &format!("{trap:?}"), || {
+            let append = |number: u32| {
+                let session = number.to_string();
+                ws.call(&["append", "a.txt", "--content", "x\n", "--session", &session]).spawn()
+            };
+            let calls: Vec<_> = (0..6).map(append).collect();
+            for call in calls {
+                assert!(call.wait_with_output().unwrap().status.success(), "{trap:?}");
+            }
+        });
+        ws.holds("a.txt", "x\n".repeat(7));
     }
 }
 

@@ -10,6 +10,8 @@
 //!     workspace: A                   | B                              |
 //!                      steps: A                      |        B                       |
 //! ```
+//! Calls that wait for the workspace get it in the order in which they came (`store/queue.rs`).
+//!
 //! B takes its first step when A is closed: at every moment the steps of at most one change are open, as if one lock
 //! were held all the time. Until then B has written only what a recovery removes. If A is killed while it syncs, its
 //! lock is free, its entry is open, and B finishes it before its own first step.
@@ -108,7 +110,8 @@ impl Engine {
         for tries in 0_usize.. {
             let state = State::open(&self.workspace)?;
             self.state_path = Some(state.path().clone());
-            let lock = self.lock_workspace(&state);
+            // A call that has to wait does some of its work meanwhile.
+            let lock = state.lock_workspace(&|| record::open_early(self));
             let is_doubted = tries >= LOCK_TRIES;
             let is_right = state.is_in_place(&self.workspace)
                 || (is_doubted && is_settled(&self.workspace, SystemTime::now()));
@@ -124,17 +127,6 @@ impl Engine {
             }
         }
         Err(Error::new(ErrorKind::LockTimeout, format!("another program keeps replacing {STATE_FOLDER}")))
-    }
-
-    /// Takes the lock of the workspace. A call that has to wait does some of its work before.
-    fn lock_workspace(&self, state: &State) -> Result<Lock, Error> {
-        match state.try_lock_workspace() {
-            Ok(Some(lock)) => return Ok(lock),
-            Ok(None) => record::open_early(self),
-            // The same error, with advice.
-            Err(_) => {}
-        }
-        state.lock_workspace()
     }
 
     /// Returns the turn of the call; waits for it unless it can begin before.

@@ -20,7 +20,7 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::lock::{self, Lock};
+use crate::engine::store::lock::{self, Lock, Wait};
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -52,7 +52,7 @@ impl CommandTurn {
     /// Waits for the command that runs now; returns `None` if that takes long. This command is then recorded as one
     /// that another overlaps.
     pub fn take(state: &State) -> Option<Self> {
-        lock::take(state.fd(), TURN_LOCK, 0o600, Some(TURN_TIME_MAX)).ok().flatten().map(Self)
+        lock::take(state.fd(), TURN_LOCK, 0o600, Some(Wait::at_most(TURN_TIME_MAX))).ok().flatten().map(Self)
     }
 }
 

@@ -1,22 +1,29 @@
 //! Locks, and unique names.
 //!
-//! Locks are advisory (`flock`), so that they die with their holder. Nobody reads a lock's file: each holder that had
-//! to wait sets its time, which shows other waiters that the lock changes hands. Anything else at its path is renamed.
+//! Locks are advisory (`flock`), so that they die with their holder. Nobody reads a lock's file, but its times count: a
+//! call that begins to wait sets the time of access, and that of modification once it holds the lock, which shows other
+//! waiters that the lock changes hands. Anything else at its path is renamed.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{FlockOperation, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
+use super::queue::{self, Place};
 use crate::engine::workspace::fs;
 use crate::platform;
 
 /// Most tries to take a lock whose file others remove or rename meanwhile.
 const TRIES: usize = 20;
+/// Time after which a lock is contended no longer, if no call has begun to wait for it, and none that waited took it.
+const CONTENDED_FOR: Duration = Duration::from_secs(1);
+/// Time after which a call that waits takes a lock that is free although others are before it in the queue.
+const QUEUE_STOPPED_AFTER: Duration = Duration::from_secs(1);
 /// Permission bits of a lock that other accounts take too.
 const OTHERS: u32 = 0o066;
 
@@ -28,8 +35,26 @@ pub struct Lock {
     _file: File,
 }
 
-/// Takes the exclusive lock `name` in `folder`: at once, or after waiting while it passes from holder to holder and
-/// none keeps it longer than `patience`. Creates its file with `mode` if missing. `None` if someone else keeps it.
+/// Way to wait for a lock that others hold.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// Longest time that one holder may keep it.
+    pub patience: Duration,
+    /// Folder of the queue of those that wait; `None` if any of them is next.
+    pub queue: Option<BorrowedFd<'a>>,
+    /// Work to do meanwhile.
+    pub meanwhile: &'a dyn Fn(),
+}
+
+impl Wait<'_> {
+    /// Returns the way to wait for a lock that has no queue.
+    pub const fn at_most(patience: Duration) -> Self {
+        Self { patience, queue: None, meanwhile: &|| {} }
+    }
+}
+
+/// Takes the exclusive lock `name` in `folder`: at once, or after a wait while it passes from holder to holder. Creates
+/// its file with `mode` if missing. `None` if someone else keeps it.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -37,15 +62,22 @@ pub fn take(
     folder: BorrowedFd<'_>,
     name: &str,
     mode: u32,
-    patience: Option<Duration>,
+    wait: Option<Wait<'_>>,
 ) -> std::io::Result<Option<Lock>> {
     let name = OsStr::new(name);
     for _ in 0..TRIES {
-        let (file, stat) = open(folder, name, mode)?;
-        let is_free = is_taken(&file)?;
-        // A `flock` belongs to the open file, whichever of its descriptors stays open.
-        if !is_free && patience.map_or(Ok(None), |patience| wait_for(&file, patience))?.is_none() {
-            return Ok(None);
+        let (mut file, stat) = open(folder, name, mode)?;
+        let is_free = is_taken(&file)? && !is_overtaking(&file, &stat, wait)?;
+        if !is_free {
+            let Some(wait) = wait else { return Ok(None) };
+            if wait.queue.is_some() {
+                touch(&file, &stat, UTIME_OMIT);
+            }
+            file = match wait_for(&file, wait, &|| open(folder, name, mode))? {
+                Waited::Locked(locked) => locked,
+                Waited::NewQueue => continue,
+                Waited::TooLong => return Ok(None),
+            };
         }
         // If the file was unlinked or replaced meanwhile, others lock another one.
         if let Ok(named) = fs::stat_at(folder, name)
@@ -53,12 +85,25 @@ pub fn take(
         {
             // Without a wait, skip a write that the next sync would have to flush.
             if !is_free {
-                touch(&file, &named);
+                touch(&file, &named, UTIME_NOW);
             }
             return Ok(Some(Lock { _file: file }));
         }
     }
     Err(Errno::AGAIN.into())
+}
+
+/// Returns true, and releases the lock, if it was free only because those that wait for it are not awake yet.
+fn is_overtaking(file: &File, stat: &Stat, wait: Option<Wait<'_>>) -> std::io::Result<bool> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let contended = u64::try_from(stat.st_atime.max(stat.st_mtime)).unwrap_or_default();
+    // The times spare a call that is alone the look at the queue.
+    let has_waiters = contended.saturating_add(CONTENDED_FOR.as_secs()) >= now
+        && wait.and_then(open_queue).is_some_and(|file| queue::is_used(&file));
+    if has_waiters {
+        fs2::FileExt::unlock(file)?;
+    }
+    Ok(has_waiters)
 }
 
 /// Takes an exclusive lock on a folder, which needs no file, as [`take_opened`] does.
@@ -76,11 +121,15 @@ pub fn take_folder(folder: BorrowedFd<'_>, patience: Option<Duration>) -> std::i
 /// # Errors
 /// Returns the OS error.
 pub fn take_opened(file: File, patience: Option<Duration>) -> std::io::Result<Option<Lock>> {
-    let is_free = is_taken(&file)?;
-    if !is_free && patience.map_or(Ok(None), |patience| wait_for(&file, patience))?.is_none() {
-        return Ok(None);
+    if is_taken(&file)? {
+        return Ok(Some(Lock { _file: file }));
     }
-    Ok(Some(Lock { _file: file }))
+    let Some(patience) = patience else { return Ok(None) };
+    match wait_for(&file, Wait::at_most(patience), &|| Err(Errno::NOSYS))? {
+        // A `flock` belongs to the open file, whichever of its descriptors stays open.
+        Waited::Locked(file) => Ok(Some(Lock { _file: file })),
+        Waited::NewQueue | Waited::TooLong => Ok(None),
+    }
 }
 
 /// A process that holds a lock.
@@ -135,15 +184,21 @@ fn is_taken(file: &File) -> std::io::Result<bool> {
     }
 }
 
-/// Shows waiters that the lock has another holder.
-fn touch(file: &File, stat: &Stat) {
+/// Sets the time of access, and unless `modification` is `UTIME_OMIT`, that of modification.
+fn touch(file: &File, stat: &Stat, modification: i64) {
     // A file with other names is also someone else's, and its time must not change.
     if stat.st_nlink != 1 {
         return;
     }
-    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let time = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    let times = Timestamps { last_access: time(UTIME_NOW), last_modification: time(modification) };
     // Another account's file keeps its time: waiters then give up earlier than necessary.
-    let _ = rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now });
+    let _ = rustix::fs::futimens(file, &times);
+}
+
+/// Opens the file of the queue, if there is one.
+fn open_queue(wait: Wait<'_>) -> Option<File> {
+    open(wait.queue?, queue::NAME.as_ref(), 0o600).ok().map(|(file, _)| file)
 }
 
 /// Opens a lock's file; creates it if missing. Read-only if this account may not write it.
@@ -208,31 +263,73 @@ fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
-/// Waits for a lock in a thread, while it passes from holder to holder; `None` if one keeps it too long.
-fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
-    let waiting = file.try_clone()?;
-    let (sender, receiver) = std::sync::mpsc::channel();
+/// Result of a wait.
+enum Waited {
+    /// The call holds the lock.
+    Locked(File),
+    /// Another queue has begun, or has to begin.
+    NewQueue,
+    /// One holder keeps the lock too long.
+    TooLong,
+}
+
+/// Waits for a lock while it passes from holder to holder. `open` opens its file again.
+fn wait_for(
+    file: &File,
+    wait: Wait<'_>,
+    open: &dyn Fn() -> Result<(File, Stat), Errno>,
+) -> std::io::Result<Waited> {
+    // Without a place, the call takes the lock when it can.
+    let place = open_queue(wait).and_then(|file| Place::take(file).ok().flatten());
+    let receiver = lock_in_thread(file.try_clone()?, place.as_ref())?;
+    (wait.meanwhile)();
+    let (mut seen, mut since) = (rustix::fs::fstat(file)?, Instant::now());
+    let queued = wait.queue.zip(place.as_ref());
+    let look_after = queued.map_or(wait.patience, |_| wait.patience.min(QUEUE_STOPPED_AFTER));
+    loop {
+        if let Ok(locked) = receiver.recv_timeout(look_after) {
+            return locked.map(Waited::Locked);
+        }
+        if queued.is_some_and(|(queue, place)| !place.is_in_queue(queue)) {
+            return Ok(Waited::NewQueue);
+        }
+        let now = rustix::fs::fstat(file)?;
+        if (now.st_mtime, now.st_mtime_nsec) != (seen.st_mtime, seen.st_mtime_nsec) {
+            (seen, since) = (now, Instant::now());
+            continue;
+        }
+        // A process before this one may be stopped, so that it neither takes a free lock nor gives up its place.
+        if let Some((queue, _)) = queued
+            && let Ok((again, _)) = open()
+            && is_taken(&again)?
+        {
+            queue::renew(queue);
+            return Ok(Waited::NewQueue);
+        }
+        if since.elapsed() >= wait.patience {
+            return Ok(Waited::TooLong);
+        }
+    }
+}
+
+/// Takes a lock in a thread, which waits for its place in the queue first.
+fn lock_in_thread(file: File, place: Option<&Place>) -> std::io::Result<Receiver<std::io::Result<File>>> {
+    let place = place.map(Place::try_clone).transpose()?;
+    let (sender, receiver) = channel();
     std::thread::Builder::new().spawn(move || {
+        // If this fails, the lock still excludes others.
+        let _ = place.as_ref().map(Place::wait);
         let locked = loop {
-            match fs2::FileExt::lock_exclusive(&waiting) {
+            match fs2::FileExt::lock_exclusive(&file) {
                 Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
                 outcome => break outcome,
             }
         };
+        drop(place);
         // If nobody waits any more, the file is closed here, which releases the lock.
-        let _ = sender.send(locked.map(|()| waiting));
+        let _ = sender.send(locked.map(|()| file));
     })?;
-    let mut seen = rustix::fs::fstat(file)?;
-    loop {
-        if let Ok(locked) = receiver.recv_timeout(patience) {
-            return locked.map(Some);
-        }
-        let now = rustix::fs::fstat(file)?;
-        if (now.st_mtime, now.st_mtime_nsec) == (seen.st_mtime, seen.st_mtime_nsec) {
-            return Ok(None);
-        }
-        seen = now;
-    }
+    Ok(receiver)
 }
 
 /// Returns true if the error only means that someone else holds the lock.
@@ -278,6 +375,61 @@ mod tests {
         File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
         drop(take());
         assert_eq!(path.metadata().unwrap().modified().unwrap(), time);
+    }
+
+    /// Waits as a call does for the workspace's lock.
+    fn in_queue(folder: &File, patience: Duration) -> Option<Lock> {
+        let wait = Wait { patience, queue: Some(folder.as_fd()), meanwhile: &|| {} };
+        take(folder.as_fd(), "lock", 0o600, Some(wait)).unwrap()
+    }
+
+    #[cfg(all(target_os = "linux", not(feature = "portable")))]
+    #[test]
+    fn free_lock_is_not_taken_before_those_that_wait_unless_they_are_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = File::open(folder.path()).unwrap();
+        drop(in_queue(&opened, Duration::ZERO).expect("nobody holds it"));
+        let queue = || open(opened.as_fd(), queue::NAME.as_ref(), 0o600).unwrap();
+        let (file, before) = queue();
+        let place = Place::take(file).unwrap().unwrap();
+        let long = Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let newcomer = scope.spawn(|| in_queue(&opened, long));
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!newcomer.is_finished(), "it took a free lock though another call waits");
+            drop(place);
+            assert!(newcomer.join().unwrap().is_some());
+        });
+        assert_eq!(queue().1.st_ino, before.st_ino);
+        // One that neither takes the lock nor dies holds up nobody for long, and new calls not at all.
+        let stopped = Place::take(queue().0).unwrap().unwrap();
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            let calls: Vec<_> = (0..6).map(|_| scope.spawn(|| in_queue(&opened, long).is_some())).collect();
+            assert!(calls.into_iter().all(|call| call.join().unwrap()));
+        });
+        assert!((QUEUE_STOPPED_AFTER..QUEUE_STOPPED_AFTER * 4).contains(&begun.elapsed()));
+        assert_ne!(queue().1.st_ino, before.st_ino);
+        let begun = Instant::now();
+        drop(in_queue(&opened, long).expect("nobody holds it"));
+        assert!(begun.elapsed() < QUEUE_STOPPED_AFTER);
+        drop(stopped);
+    }
+
+    #[test]
+    fn lock_that_is_kept_too_long_is_given_up_by_all_that_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = File::open(folder.path()).unwrap();
+        let held = take(opened.as_fd(), "lock", 0o600, None).unwrap().expect("nobody holds it");
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            let wait = || in_queue(&opened, QUEUE_STOPPED_AFTER * 2);
+            let waiting = [scope.spawn(wait), scope.spawn(wait)];
+            assert!(waiting.into_iter().all(|waiting| waiting.join().unwrap().is_none()));
+        });
+        assert!(begun.elapsed() >= QUEUE_STOPPED_AFTER * 2);
+        drop(held);
+        assert!(in_queue(&opened, Duration::from_secs(60)).is_some());
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod container;
 pub mod hook_log;
 pub mod id;
 pub mod lock;
+mod queue;
 pub mod sandboxes;
 pub mod session;
 pub mod state;

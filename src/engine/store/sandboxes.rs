@@ -10,7 +10,7 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use super::id;
-use super::lock::{self, Lock, is_unique};
+use super::lock::{self, Lock, Wait, is_unique};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::limits::SANDBOXES_BYTES_MAX;
@@ -264,7 +264,7 @@ fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Erro
 
 /// Takes the lock.
 fn lock(folder: &OwnedFd, path: &std::path::Path) -> Result<Lock, Error> {
-    match lock::take(folder.as_fd(), LOCK, 0o600, Some(LOCK_WAIT)) {
+    match lock::take(folder.as_fd(), LOCK, 0o600, Some(Wait::at_most(LOCK_WAIT))) {
         Ok(Some(lock)) => Ok(lock),
         Ok(None) => Err(Error::new(
             ErrorKind::LockTimeout,

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::lock::Holder;
 pub use super::lock::Lock;
-use super::lock::unique_name;
+use super::lock::{Wait, unique_name};
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
@@ -355,21 +355,23 @@ impl State {
 
     /// Takes the exclusive lock `name` in `folder`, which protects `what`; waits until it is free.
     ///
-    /// The lock is advisory (`flock`) and dies with its holder. Waiters get it in order, so a long queue is no reason
-    /// to give up, but one holder that keeps it for too long is (10 s, unless the policy says otherwise).
+    /// The lock is advisory (`flock`) and dies with its holder. It passes from one to the next, so many that wait are no
+    /// reason to give up, but one holder that keeps it for too long is (10 s, unless the policy says otherwise).
     ///
     /// # Errors
     /// Returns `lock_timeout`, or the OS error.
     pub fn lock(&self, folder: BorrowedFd<'_>, name: &str, what: &str) -> Result<Lock, Error> {
-        self.wait_for((folder, name), 0o600, what)
+        self.wait_for((folder, name), 0o600, what, Wait::at_most(self.lock_wait))
     }
 
-    /// Takes the lock that every change in the workspace holds, whichever account makes it.
+    /// Takes the lock that every change in the workspace holds, whichever account makes it. Calls of one account that
+    /// have to wait get it in the order in which they came. Does `meanwhile` if this one has to wait.
     ///
     /// # Errors
     /// As [`Self::lock`].
-    pub fn lock_workspace(&self) -> Result<Lock, Error> {
-        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace")
+    pub fn lock_workspace(&self, meanwhile: &dyn Fn()) -> Result<Lock, Error> {
+        let wait = Wait { patience: self.lock_wait, queue: Some(self.fd()), meanwhile };
+        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace", wait)
     }
 
     /// Takes that lock if it is free.
@@ -432,8 +434,14 @@ impl State {
     }
 
     /// Takes the lock of `what`, whose file gets `mode` without the umask.
-    fn wait_for(&self, (folder, name): (BorrowedFd<'_>, &str), mode: u32, what: &str) -> Result<Lock, Error> {
-        match lock::take(folder, name, mode, Some(self.lock_wait)) {
+    fn wait_for(
+        &self,
+        (folder, name): (BorrowedFd<'_>, &str),
+        mode: u32,
+        what: &str,
+        wait: Wait<'_>,
+    ) -> Result<Lock, Error> {
+        match lock::take(folder, name, mode, Some(wait)) {
             Ok(Some(lock)) => Ok(lock),
             Ok(None) => Err(self.kept_too_long(what)),
             Err(source) if source.kind() == io::ErrorKind::WouldBlock => Err(Error::new(
