@@ -19,6 +19,7 @@ pub mod nearest;
 pub mod omission;
 pub mod patch;
 pub mod plural;
+pub mod renames;
 pub mod replace;
 pub mod replaced_lines;
 pub mod shell_words;

@@ -1,7 +1,5 @@
 //! Differences of two trees: changed paths, and deltas for a diff, with renames.
 
-use std::collections::HashMap;
-
 use gix::ObjectId;
 use gix::bstr::BString;
 use gix::objs::tree::Entry;
@@ -11,6 +9,7 @@ use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::limits::{COMPARED_FOLDERS_MAX, RENAME_PAIRS_MAX, TREE_DEPTH_MAX};
+use crate::text::renames::{self, COMPARED_BYTES_MAX, Candidate, Compared, List, Rename};
 
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,15 +99,8 @@ fn version(entry: Option<&Entry>) -> Option<TreeItem> {
     entry.filter(|entry| !entry.mode.is_tree()).map(TreeItem::of)
 }
 
-/// Largest file in such a comparison, in bytes.
-const COMPARED_BYTES_MAX: usize = 256 * 1024;
-/// Smallest similarity of a renamed file, in percent.
-const SIMILARITY_MIN: usize = 50;
-/// Full similarity, in percent.
-const SIMILARITY_ALL: usize = 100;
-
-/// Index of a delta, and one of its versions.
-type Indexed = (usize, TreeItem);
+/// Index of a delta, with the path and version of its file.
+type Indexed<'a> = (usize, &'a [u8], TreeItem);
 
 /// A file on both sides of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,49 +140,32 @@ impl Store {
 
     /// Returns renamed files: index of the old delta, index of the new one, and similarity.
     fn renames(&self, deltas: &[Delta]) -> Result<Vec<(usize, usize, usize)>, SnapshotError> {
-        let (mut gone, mut come): (Vec<Indexed>, Vec<Indexed>) = (Vec::new(), Vec::new());
+        let (mut gone, mut come): (Vec<Indexed<'_>>, Vec<Indexed<'_>>) = (Vec::new(), Vec::new());
         for (index, delta) in deltas.iter().enumerate() {
             match (&delta.before, &delta.after) {
-                (Some((_, version)), None) if version.is_file() => gone.push((index, *version)),
-                (None, Some((_, version))) if version.is_file() => come.push((index, *version)),
+                (Some((path, version)), None) if version.is_file() => gone.push((index, path, *version)),
+                (None, Some((path, version))) if version.is_file() => come.push((index, path, *version)),
                 _ => {}
             }
         }
-        let mut renames = Vec::new();
-        come.retain(|(to, after)| {
-            let same = gone.iter().position(|(_, before)| before.id == after.id);
-            let Some(same) = same.filter(|_| after.id != gix::ObjectId::empty_blob(after.id.kind())) else {
-                return true;
-            };
-            renames.push((gone.remove(same).0, *to, SIMILARITY_ALL));
-            false
-        });
-        if gone.len() * come.len() > RENAME_PAIRS_MAX {
-            return Ok(renames);
-        }
-        let read = |files: &[Indexed]| -> Result<Vec<(usize, Vec<u8>)>, SnapshotError> {
-            let mut read = Vec::new();
-            for (index, version) in files {
-                // Larger files are similar to nothing.
-                if self.size(*version)? <= COMPARED_BYTES_MAX as u64 {
-                    read.push((*index, self.content(*version)?));
-                }
-            }
-            Ok(read)
+        let read = |list: List, index: usize| {
+            let file = if list == List::Gone { gone.get(index) } else { come.get(index) };
+            let Some((_, _, version)) = file else { return Ok(None) };
+            let is_small = self.size(*version)? <= COMPARED_BYTES_MAX as u64;
+            is_small.then(|| self.content(*version)).transpose()
         };
-        if gone.is_empty() || come.is_empty() {
-            return Ok(renames);
-        }
-        let (mut gone, come) = (read(&gone)?, read(&come)?);
-        for (to, after) in &come {
-            let alike = gone.iter().map(|(_, before)| similarity(before, after)).enumerate();
-            let best = alike.filter(|(_, alike)| *alike >= SIMILARITY_MIN).max_by_key(|(_, alike)| *alike);
-            if let Some((at, alike)) = best {
-                renames.push((gone.remove(at).0, *to, alike.min(SIMILARITY_ALL - 1)));
-            }
-        }
-        Ok(renames)
+        let compared = Compared { is_relevant: &|_| true, pairs_max: RENAME_PAIRS_MAX, read: &read };
+        let found = renames::find(&candidates(&gone), &candidates(&come), &compared)?;
+        let indexed =
+            |rename: Rename| Some((gone.get(rename.from)?.0, come.get(rename.to)?.0, rename.similarity));
+        Ok(found.into_iter().filter_map(indexed).collect())
     }
+}
+
+/// Returns files as candidates for renames.
+fn candidates<'a>(files: &[Indexed<'a>]) -> Vec<Candidate<'a, ObjectId>> {
+    let id = |version: &TreeItem| Some(version.id).filter(|id| *id != ObjectId::empty_blob(id.kind()));
+    files.iter().map(|(_, path, version)| Candidate { path, id: id(version) }).collect()
 }
 
 /// Returns the deltas of one path; a change of type is a deletion and a creation.
@@ -209,24 +184,4 @@ fn delta(change: &PathChange) -> Vec<Delta> {
 /// Returns the type of a file, ignoring the executable bit.
 fn format_of(version: TreeItem) -> &'static str {
     version.mode().get(..3).unwrap_or_default()
-}
-
-/// Returns the similarity of two files: the share of equal lines, in any order, in percent of the larger file.
-fn similarity(before: &[u8], after: &[u8]) -> usize {
-    let larger = before.len().max(after.len());
-    if larger == 0 || larger > COMPARED_BYTES_MAX || before.len().min(after.len()) * 2 < larger {
-        return 0;
-    }
-    let mut lines: HashMap<&[u8], usize> = HashMap::new();
-    for line in before.split_inclusive(|byte| *byte == b'\n') {
-        *lines.entry(line).or_default() += 1;
-    }
-    let mut same = 0;
-    for line in after.split_inclusive(|byte| *byte == b'\n') {
-        if let Some(left) = lines.get_mut(line).filter(|left| **left > 0) {
-            *left -= 1;
-            same += line.len();
-        }
-    }
-    same * SIMILARITY_ALL / larger
 }
