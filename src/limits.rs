@@ -143,6 +143,8 @@ pub const PREPARED_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const REF_FOLDERS_MAX: usize = 1000;
 /// Most pairs of a deleted and a new file whose contents are compared.
 pub const RENAME_PAIRS_MAX: usize = 400;
+/// Most pairs of a removed and a new file whose contents a merge compares.
+pub const MERGE_RENAME_PAIRS_MAX: usize = 10_000;
 /// Most commits between two values of the branch in a repair.
 pub const REPAIR_COMMITS_MAX: usize = 1000;
 /// Most paths of one snapshot whose content a repair reads.

@@ -92,6 +92,13 @@ impl<'t> Texts<'t> {
         self.sides[0].get(region.sides[0].clone()) == self.sides[1].get(region.sides[1].clone())
     }
 
+    /// Returns the regions that both sides change, each in its own way; none if there are too many lines to compare.
+    fn overlaps(&self) -> Vec<Region> {
+        let (mut regions, is_coarse) = self.regions(touch);
+        regions.retain(|region| !is_coarse && region.is_changed == [true; 2] && !self.is_alike(region));
+        regions
+    }
+
     /// Returns the base with the lines of the side that `pick` chooses for each region.
     fn merged(
         &self,
@@ -208,10 +215,8 @@ pub struct Labels<'a> {
 /// Bytes that are not UTF-8 are shown lossily, so it is for reading only.
 pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, bytes_max: usize) -> String {
     let texts = Texts::of(base, one, other);
-    let (regions, is_coarse) = texts.regions(touch);
     let mut text = String::new();
-    let is_overlap = |region: &&Region| region.is_changed == [true; 2] && !texts.is_alike(region);
-    for region in regions.into_iter().filter(|region| !is_coarse && is_overlap(&region)) {
+    for region in texts.overlaps() {
         let [one, other] = region.sides;
         text.extend(["line ", &(one.start + 1).to_string(), ":\n<<<<<<< ", labels.one, "\n"]);
         show(&mut text, &texts.sides[0], one);
@@ -222,6 +227,18 @@ pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, byte
         text.extend([">>>>>>> ", labels.other, "\n"]);
     }
     cut(text, bytes_max)
+}
+
+/// Returns the overlaps of `one` and `other` as lines of each side, counted from 0; an empty range is a place between two
+/// lines.
+pub fn overlaps(base: &[u8], one: &[u8], other: &[u8]) -> Vec<[Range<usize>; 2]> {
+    Texts::of(base, one, other).overlaps().into_iter().map(|region| region.sides).collect()
+}
+
+/// Returns the lines of `side` that differ from `base`, counted from 0; an empty range is a place of removed lines.
+pub fn changed_lines(base: &[u8], side: &[u8]) -> Vec<Range<usize>> {
+    let diff = line_diff::diff(&lines::all(base), &lines::all(side));
+    SideRest::of(&diff.ops).changes.into_iter().map(|change| change.new).collect()
 }
 
 /// Adds lines to a text for reading, each with an ending.

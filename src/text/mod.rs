@@ -26,3 +26,4 @@ pub mod shell_words;
 pub mod similarity;
 pub mod sketch;
 pub mod slice;
+pub mod tree_merge;

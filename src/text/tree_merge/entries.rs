@@ -1,0 +1,149 @@
+//! The files of a merge: which paths of the three trees are one file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::folders::MovedFolders;
+use super::{Conflict, FileType, Path, Paths, Side, Trees, Versions};
+use crate::limits::MERGE_RENAME_PAIRS_MAX;
+use crate::sha256::Sha256;
+use crate::text::renames::{self, Candidate, Compared, List};
+
+/// Renames of one side, from old to new paths.
+pub type Renames = BTreeMap<Path, Path>;
+
+/// Files of a merge.
+pub struct Entries {
+    /// Paths of each file.
+    pub files: Vec<Paths>,
+    /// Files that one side created in a folder that the other moved.
+    pub moved_folders: Vec<Conflict>,
+}
+
+impl Entries {
+    /// Finds the files, with the renames of both sides.
+    pub fn of<E>(trees: &Trees<'_, E>) -> Result<Self, E> {
+        let [ours, theirs] = [renames_of(trees, Side::Ours)?, renames_of(trees, Side::Theirs)?];
+        let targets = [&ours, &theirs].map(|renames| renames.values().collect::<BTreeSet<&Path>>());
+        let mut files = Vec::new();
+        for (path, versions) in trees.paths {
+            let own = |side| versions.on(side).map(|_| path.clone());
+            let paths = if versions.base.is_some() && !versions.has_unknown_base {
+                Paths {
+                    base: Some(path.clone()),
+                    ours: own(Side::Ours).or_else(|| ours.get(path).cloned()),
+                    theirs: own(Side::Theirs).or_else(|| theirs.get(path).cloned()),
+                }
+            } else {
+                let is_new = targets.each_ref().map(|targets| !targets.contains(path));
+                Paths {
+                    base: None,
+                    ours: own(Side::Ours).filter(|_| is_new[0]),
+                    theirs: own(Side::Theirs).filter(|_| is_new[1]),
+                }
+            };
+            if !paths.all().is_empty() {
+                files.push(paths);
+            }
+        }
+        let moved_folders = MovedFolders::conflicts(trees, [&ours, &theirs]);
+        Ok(Self { files, moved_folders })
+    }
+}
+
+/// Returns the other of the two sides that changed the base.
+pub const fn other(side: Side) -> Side {
+    match side {
+        Side::Ours => Side::Theirs,
+        Side::Base | Side::Theirs => Side::Ours,
+    }
+}
+
+/// Returns the folder that holds a path; the root is empty.
+pub fn folder_of(path: &[u8]) -> &[u8] {
+    let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    path.get(..slash).unwrap_or_default()
+}
+
+/// Returns the folders above a path, innermost first, without the root.
+pub fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(folder_of(path)), |folder| Some(folder_of(folder)))
+        .take_while(|folder| !folder.is_empty())
+}
+
+/// Returns true if a side created the file at a path.
+pub fn is_added(versions: &Versions, side: Side) -> bool {
+    !versions.has_unknown_base && versions.base.is_none() && versions.on(side).is_some()
+}
+
+/// Returns true if a side has no files left in a folder of the base.
+pub fn is_removed<E>(trees: &Trees<'_, E>, side: Side, folder: &[u8]) -> bool {
+    let below = [folder, b"/"].concat();
+    let mut inner =
+        trees.paths.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below)).peekable();
+    inner.peek().is_some()
+        && inner.all(|(_, versions)| versions.on(side).is_none())
+        && !(trees.keeps_files)(folder)
+}
+
+/// Returns the folders in which only `side` created a file directly.
+pub fn folders_with_new<'t, E>(trees: &Trees<'t, E>, side: Side) -> BTreeSet<&'t [u8]> {
+    let is_only = |versions: &Versions| is_added(versions, side) && versions.on(other(side)).is_none();
+    trees.paths.iter().filter(|(_, it)| is_only(it)).map(|(path, _)| folder_of(path)).collect()
+}
+
+/// Returns the renames of one side.
+///
+/// As in git, contents are compared only where a rename matters: if the other side changed the file, or created one in a
+/// folder that this side removed.
+fn renames_of<E>(trees: &Trees<'_, E>, side: Side) -> Result<Renames, E> {
+    let is_gone = |versions: &Versions| {
+        !versions.has_unknown_base && versions.base.is_some() && versions.on(side).is_none()
+    };
+    let is_certain = |(from, to): &&(Path, Path)| {
+        side == Side::Theirs
+            && trees.paths.get(from).is_some_and(is_gone)
+            && trees.paths.get(to).is_some_and(|versions| is_added(versions, side))
+    };
+    let mut renames: Renames = trees.moved.iter().filter(is_certain).cloned().collect();
+    let taken: BTreeSet<Path> = renames.values().cloned().collect();
+    let gone: Vec<(&Path, &Versions)> =
+        trees.paths.iter().filter(|(path, it)| is_gone(it) && !renames.contains_key(*path)).collect();
+    let come: Vec<(&Path, &Versions)> =
+        trees.paths.iter().filter(|(path, it)| is_added(it, side) && !taken.contains(*path)).collect();
+    if gone.is_empty() || come.is_empty() {
+        return Ok(renames);
+    }
+    let new = folders_with_new(trees, other(side));
+    let is_relevant = |index: usize| {
+        let Some((path, versions)) = gone.get(index) else { return false };
+        let is_kept = versions.on(other(side)).zip(versions.base.as_ref());
+        is_kept.is_none_or(|(there, base)| !there.is_same(base))
+            || folders_above(path).any(|folder| new.contains(folder) && is_removed(trees, side, folder))
+    };
+    let read = |list, index: usize| {
+        let file = if list == List::Gone { gone.get(index) } else { come.get(index) };
+        let at = if list == List::Gone { Side::Base } else { side };
+        let is_regular =
+            |versions: &Versions| versions.on(at).is_some_and(|it| it.file_type == FileType::Regular);
+        match file.filter(|(_, versions)| is_regular(versions)) {
+            Some((path, _)) => (trees.read)(at, path),
+            None => Ok(None),
+        }
+    };
+    let compared = Compared { is_relevant: &is_relevant, pairs_max: MERGE_RENAME_PAIRS_MAX, read: &read };
+    let found = renames::find(&candidates(&gone, Side::Base), &candidates(&come, side), &compared)?;
+    let named =
+        |rename: renames::Rename| Some((gone.get(rename.from)?.0.clone(), come.get(rename.to)?.0.clone()));
+    renames.extend(found.into_iter().filter_map(named));
+    Ok(renames)
+}
+
+/// Returns files as candidates for renames.
+fn candidates<'a>(files: &[(&'a Path, &Versions)], side: Side) -> Vec<Candidate<'a, (FileType, Sha256)>> {
+    let empty = Sha256::of(b"");
+    let id = |versions: &Versions| {
+        let version = versions.on(side)?;
+        (version.sha256 != empty).then_some((version.file_type, version.sha256))
+    };
+    files.iter().map(|(path, versions)| Candidate { path: path.as_slice(), id: id(versions) }).collect()
+}

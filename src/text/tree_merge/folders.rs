@@ -1,0 +1,69 @@
+//! Folders that one side moved while the other created files in them: a conflict, as by git's default
+//! (`merge.directoryRenames = conflict`).
+
+use std::collections::BTreeMap;
+
+use super::entries::{Renames, folder_of, folders_above, folders_with_new, is_added, is_removed, other};
+use super::{Conflict, ConflictKind, Path, Paths, Side, Trees};
+
+/// Folders that one side moved, with their new paths; `None` if it moved as many files to one folder as to another.
+pub struct MovedFolders(BTreeMap<Path, Option<Path>>);
+
+impl MovedFolders {
+    /// Returns the conflicts about moved folders; `renames` are those of ours and theirs.
+    pub fn conflicts<E>(trees: &Trees<'_, E>, renames: [&Renames; 2]) -> Vec<Conflict> {
+        let moved = [Self::of(trees, Side::Ours, renames[0]), Self::of(trees, Side::Theirs, renames[1])];
+        let mut found = Vec::new();
+        for (side, [here, there]) in
+            [(Side::Ours, [&moved[1], &moved[0]]), (Side::Theirs, [&moved[0], &moved[1]])]
+        {
+            for (path, _) in trees.paths.iter().filter(|(_, versions)| is_added(versions, side)) {
+                let Some(target) = here.target(path, there) else { continue };
+                let own = |of| (of == side).then(|| path.clone());
+                let paths = Paths { base: None, ours: own(Side::Ours), theirs: own(Side::Theirs) };
+                found.push(Conflict { kind: ConflictKind::FolderMoved, paths, lines: Vec::new(), target });
+            }
+        }
+        found
+    }
+
+    /// Finds the folders that a side moved and in which the other created a file.
+    fn of<E>(trees: &Trees<'_, E>, side: Side, renames: &Renames) -> Self {
+        let new = folders_with_new(trees, other(side));
+        let mut counts: BTreeMap<Path, BTreeMap<Path, usize>> = BTreeMap::new();
+        for (from, to) in renames {
+            let (mut old, mut moved) = (folder_of(from), folder_of(to));
+            loop {
+                if new.contains(old) && is_removed(trees, side, old) {
+                    *counts.entry(old.to_vec()).or_default().entry(moved.to_vec()).or_default() += 1;
+                }
+                // `a/b/e/f` to `a/c/e/f` also moves `a/b` to `a/c`, but not `a`.
+                let name = |folder: &[u8]| folder.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
+                if old.is_empty() || moved.is_empty() || name(old) != name(moved) {
+                    break;
+                }
+                (old, moved) = (folder_of(old), folder_of(moved));
+            }
+        }
+        let best = |targets: BTreeMap<Path, usize>| {
+            let most = targets.values().copied().max().unwrap_or(0);
+            let mut best = targets.into_iter().filter(|(_, count)| *count == most).map(|(path, _)| path);
+            best.next().filter(|_| best.next().is_none())
+        };
+        let moved = counts.into_iter().filter(|(old, _)| !old.is_empty());
+        Self(moved.map(|(old, targets)| (old, best(targets))).collect())
+    }
+
+    /// Returns the path that a new file gets with its folder; `None` if no folder above it moved.
+    fn target(&self, path: &[u8], there: &Self) -> Option<Option<Path>> {
+        let (old, target) = folders_above(path).find_map(|folder| Some((folder, self.0.get(folder)?)))?;
+        let Some(target) = target else { return Some(None) };
+        // The other side moved that folder away.
+        if there.0.contains_key(target) {
+            return None;
+        }
+        let rest = path.get(old.len()..).unwrap_or_default();
+        let moved = [target.as_slice(), rest].concat();
+        Some(Some(moved.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(moved)))
+    }
+}
