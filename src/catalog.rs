@@ -11,8 +11,8 @@ use crate::request;
 use crate::text::similarity;
 use crate::tools::{
     COMMON_FIELDS, Effect, Stdin, Text, Tool, ToolEntry, append, audit, bash, blame, config, delete, diff,
-    doctor, edit, entry, fork, gc, glob, grep, hook, init, insert, log, ls, mkdir, r#move, patch, read,
-    review, rewind, sandbox, section, session, snapshot, trash, undo, watch, write,
+    doctor, edit, entry, fork, gc, glob, grep, hook, init, insert, log, ls, merge, mkdir, r#move, patch,
+    read, review, rewind, sandbox, section, session, snapshot, trash, undo, watch, write,
 };
 
 /// All tools, in the order of help and documentation.
@@ -51,6 +51,7 @@ pub const TOOLS: &[ToolEntry] = &[
     entry::<doctor::Doctor>(),
     entry::<sandbox::Sandbox>(),
     entry::<fork::Fork>(),
+    entry::<merge::Merge>(),
     entry::<config::Config>(),
     entry::<init::Init>(),
     entry::<hook::Hook>(),

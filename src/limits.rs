@@ -143,6 +143,8 @@ pub const PREPARED_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const REF_FOLDERS_MAX: usize = 1000;
 /// Most pairs of a deleted and a new file whose contents are compared.
 pub const RENAME_PAIRS_MAX: usize = 400;
+/// Largest file that is merged by lines, in bytes.
+pub const MERGED_BYTES_MAX: u64 = 8 << 20;
 /// Most pairs of a removed and a new file whose contents a merge compares.
 pub const MERGE_RENAME_PAIRS_MAX: usize = 10_000;
 /// Most commits between two values of the branch in a repair.
@@ -198,6 +200,8 @@ pub const FORKS_MAX: usize = 64;
 pub const FORK_FILES_COUNTED_MAX: usize = 10_000;
 /// Most files that a fork takes from a snapshot.
 pub const FORK_FILES_SET_MAX: usize = 100_000;
+/// Largest list of the merges of a fork, in bytes.
+pub const FORK_MERGES_BYTES_MAX: u64 = 4 << 20;
 /// Largest record of a fork, in bytes.
 pub const FORK_RECORD_BYTES_MAX: u64 = 1 << 20;
 /// Largest file of a reference that a fork copies, in bytes.

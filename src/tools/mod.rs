@@ -19,6 +19,7 @@ pub mod init;
 pub mod insert;
 pub mod log;
 pub mod ls;
+pub mod merge;
 pub mod mkdir;
 pub mod r#move;
 pub mod patch;

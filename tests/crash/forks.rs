@@ -1,4 +1,4 @@
-//! Forks that are killed as they are created or dropped.
+//! Forks that are killed as they are created, merged or dropped.
 
 use crate::common::Workspace;
 use crate::common::skip::{can_trace, skipped};
@@ -33,6 +33,57 @@ fn killed_fork_is_whole_or_gone() {
     let drop: &[&str] = &["fork", "drop", "one"];
     let tries = sample(points(&with_fork(), &names, drop), POINTS);
     let wrong = each(&tries, |point| dropped(&with_fork(), point, drop).map_err(|why| told(point, &why)));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn killed_merge_is_whole_or_not_made() {
+    if !can_trace() {
+        return;
+    }
+    let lines: String = (1..=20).map(|line| format!("{line}\n")).collect();
+    let first = Workspace::with(&[("a.txt", &lines), ("d/b.txt", "b\nb\nb\n"), ("d/c.txt", "c\n")]);
+    if first.lbx(&["fork", "probe"]).status() != 0 {
+        return skipped("no fork is possible here");
+    }
+    first.lbx(&["fork", "drop", "probe"]).ok();
+    let with_fork = || {
+        let ws = first.copy();
+        ws.lbx(&["fork", "one"]).ok();
+        let script = "sed -i s/^2$/two/ a.txt; mv d/b.txt b.txt; rm d/c.txt; mkdir n; echo n > n/n.txt";
+        ws.lbx(&["--sandbox", "one", "bash", script]).ok();
+        ws.lbx(&["bash", "sed -i s/^18$/eighteen/ a.txt"]).ok();
+        ws
+    };
+    let merge: &[&str] = &["merge", "one"];
+    let whole = with_fork();
+    let before = whole.tree();
+    whole.lbx(merge).ok();
+    let after = whole.tree();
+    let names = [CHANGING, &["mknodat", "fsync", "syncfs", "fsetxattr"]].concat();
+    let tries = sample(points(&with_fork(), &names, merge), POINTS);
+    let judge = |point: &Point| {
+        let ws = with_fork();
+        kill_at(&ws, point, merge);
+        ws.lbx(&["ls"]).envelope();
+        let tree = ws.tree();
+        if tree != before && tree != after {
+            return Err(format!("half of the merge is there: {tree:?}"));
+        }
+        ws.lbx(merge).ok();
+        if ws.tree() != after {
+            return Err("a second merge made something else".to_owned());
+        }
+        // Both go on, and no line is lost.
+        ws.lbx(&["--sandbox", "one", "bash", "sed -i s/^5$/five/ a.txt; echo more >> b.txt"]).ok();
+        ws.lbx(&["bash", "sed -i s/^10$/ten/ a.txt"]).ok();
+        ws.lbx(merge).ok();
+        let text = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
+        let is_whole =
+            ["two", "five", "ten", "eighteen"].iter().all(|line| text.contains(&format!("{line}\n")));
+        if is_whole && ws.read_bytes("b.txt") == b"b\nb\nb\nmore\n" { Ok(()) } else { Err(text) }
+    };
+    let wrong = each(&tries, |point| judge(point).map_err(|why| told(point, &why)));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

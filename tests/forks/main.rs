@@ -12,4 +12,6 @@ mod common;
 mod copies;
 mod created;
 mod frozen;
+mod merged;
+mod merged_random;
 mod programs;

@@ -413,6 +413,24 @@ const EXAMPLES: &[Example] = &[
         "lbx fork try --why 'another parser'\nlbx fork list --text\nlbx fork drop try",
         "another parser",
     ),
+    on(
+        "merge",
+        "Let an agent work in a fork, and merge what it did:",
+        "lbx fork feature\nlbx --sandbox feature append notes.txt --content 'four\n'\nlbx merge feature --text",
+        "modify: notes.txt",
+    ),
+    on(
+        "merge",
+        "Show what would merge, and where the forks overlap:",
+        "lbx fork one\nlbx fork two\nlbx --sandbox one append notes.txt --content 'four\n'\nlbx --sandbox two append notes.txt --content '4\n'\nlbx merge --check --text",
+        "overlap: notes.txt: one 4-4; two 4-4 (conflict)",
+    ),
+    on(
+        "merge",
+        "Merge one file, and leave the rest for later:",
+        "lbx fork feature\nlbx --sandbox feature write a.txt --content a\nlbx --sandbox feature write b.txt --content b\nlbx merge feature --paths a.txt",
+        "\"left\":1",
+    ),
     on("config", "Every value and where it came from:", "lbx config --text", "gate ="),
     on("config", "One table, explained:", "lbx config limits --explain --text", "limits.read"),
     on(

@@ -264,7 +264,8 @@ impl Change<'_> {
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity })
     }
 
-    /// Plans to rename `source` to `target`, perhaps with other bytes; returns their SHA-256. The read mark moves too.
+    /// Plans to rename `source` to `target`, perhaps with other bytes; returns their SHA-256. The read mark moves too, as
+    /// far as `known` says.
     ///
     /// # Errors
     /// Returns the OS error, or `not_found` if there is no source.
@@ -274,6 +275,7 @@ impl Change<'_> {
         target: CheckedFile,
         bytes: Vec<u8>,
         mode: Option<u32>,
+        known: CallerKnowledge,
     ) -> Result<Sha256, Error> {
         let current = &source.current;
         let Some(original) = &current.original else {
@@ -285,7 +287,6 @@ impl Change<'_> {
             bytes: Arc::clone(&current.bytes),
             sha256: current.sha256,
         };
-        let known = CallerKnowledge::ChangedLines;
         self.remove(source);
         let after = |bytes, sha256| After { bytes, sha256, mode, known, identity: None };
         Ok(self.plan(target, Some(origin), bytes, after))

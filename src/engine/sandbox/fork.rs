@@ -109,7 +109,9 @@ pub struct ForkRecord {
 pub struct ForkFolder {
     /// Its beginning.
     pub record: ForkRecord,
-    /// Path of its folder.
+    /// Folder of the fork.
+    pub(super) folder: OwnedFd,
+    /// Path of that folder.
     path: PathBuf,
     /// Folder with its changes.
     pub upper: OwnedFd,
@@ -312,7 +314,7 @@ impl ForkFolder {
         let [lower, new] =
             [LOWER, NEW].map(|part| fs::open_at(own.as_fd(), OsStr::new(part), fs::FOLDER).map_err(io));
         let path = workspace.root().join(state.path_of(&format!("{FORKS}/{name}")).as_path());
-        Ok(Self { record, path, upper: upper?, base: base?, lower: lower?, new: new? })
+        Ok(Self { record, folder, path, upper: upper?, base: base?, lower: lower?, new: new? })
     }
 
     /// Returns the forks of a workspace, by name. Skips those that cannot be opened.
@@ -530,7 +532,11 @@ fn folder_like(
 }
 
 /// Writes a file or symlink under a new name.
-fn write_version((folder, name): (BorrowedFd<'_>, &OsStr), mode: u32, bytes: &[u8]) -> Result<(), Errno> {
+pub(super) fn write_version(
+    (folder, name): (BorrowedFd<'_>, &OsStr),
+    mode: u32,
+    bytes: &[u8],
+) -> Result<(), Errno> {
     if fs::is_symlink_mode(mode) {
         return fs::create_link_at(folder, name, bytes);
     }

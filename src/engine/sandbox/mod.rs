@@ -17,6 +17,7 @@ pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod folder_watch;
 pub mod fork;
+pub mod fork_base;
 mod fork_copy;
 #[cfg(target_os = "linux")]
 pub mod fork_mount;

@@ -35,6 +35,12 @@ use crate::platform;
 pub const OPAQUE: &str = "user.overlay.opaque";
 /// Prefix of the attributes that overlayfs sets.
 const ATTRIBUTES: &[u8] = b"user.overlay.";
+/// Attribute of a file in a layer that was copied up from below, or renamed later.
+const ORIGIN: &str = "user.overlay.origin";
+/// Largest value of that attribute, in bytes.
+const ORIGIN_BYTES: usize = 256;
+/// Bytes before the file handle in it (`struct ovl_fb`: version, magic, length, flags, type, UUID).
+const ORIGIN_HEADER_BYTES: usize = 21;
 /// Largest list of a file's attribute names, in bytes (Linux, `XATTR_LIST_MAX`).
 const NAMES_BYTES: usize = 64 << 10;
 
@@ -63,31 +69,46 @@ struct Waiting {
     /// Folder in the layer.
     upper: Rc<OwnedFd>,
     /// Folder below the layer, if it exists.
-    lower: Option<Rc<OwnedFd>>,
+    lower: Option<Stack>,
     /// Its path.
     path: WorkspacePath,
     /// True if entries below the layer that are not in it were removed.
     is_opaque: bool,
 }
 
-/// Returns the changes of a layer, ordered by path, without the paths for which `is_skipped` is true, and all below them.
-///
-/// Paths below a removed folder are not listed.
+/// Returns the changes of a layer over the workspace, as [`read_over`] does.
 ///
 /// # Errors
-/// Fails with `timeout` if the call was cancelled, or returns the OS error.
+/// As [`read_over`].
 pub fn read(
     workspace: &Workspace,
     upper: &OwnedFd,
     control: &Control,
     is_skipped: &dyn Fn(&WorkspacePath) -> bool,
 ) -> Result<Vec<Difference>, Error> {
+    let root = Stack::of(&[workspace.root_fd()]);
+    let root = root.map_err(|errno| Error::io("read", "the workspace", errno))?;
+    read_over(workspace, (upper, root), control, is_skipped)
+}
+
+/// Returns the changes of a layer over others, ordered by path, without the paths for which `is_skipped` is true, and all
+/// below them.
+///
+/// Paths below a removed folder are not listed.
+///
+/// # Errors
+/// Fails with `timeout` if the call was cancelled, or returns the OS error.
+pub fn read_over(
+    workspace: &Workspace,
+    (upper, lower): (&OwnedFd, Stack),
+    control: &Control,
+    is_skipped: &dyn Fn(&WorkspacePath) -> bool,
+) -> Result<Vec<Difference>, Error> {
     let io = |errno: Errno| Error::io("read", "the layer of the command", errno);
     let top = fs::open_at(upper.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?;
-    let root = fs::open_at(workspace.root_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?;
     let mut waiting = vec![Waiting {
         upper: Rc::new(top),
-        lower: Some(Rc::new(root)),
+        lower: Some(lower),
         path: WorkspacePath::root(),
         is_opaque: false,
     }];
@@ -116,10 +137,10 @@ fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno
     let Some(lower) = &folder.lower else { return Ok(Vec::new()) };
     let kept: BTreeSet<&OsString> = names.iter().collect();
     let mut gone = Vec::new();
-    for name in fs::names_in(lower)?.iter().filter(|name| !kept.contains(name)) {
-        let stat = fs::stat_at(lower.as_fd(), name)?;
+    for name in lower.names()?.iter().filter(|name| !kept.contains(name)) {
         let path = folder.path.join(name);
-        gone.push(Difference { path, lower: Some(stat), upper: None, has_other_attributes: false });
+        let lower = lower.entry(name)?.map(|found| found.stat);
+        gone.push(Difference { path, lower, upper: None, has_other_attributes: false });
     }
     Ok(gone)
 }
@@ -128,10 +149,8 @@ fn hidden(folder: &Waiting, names: &[OsString]) -> Result<Vec<Difference>, Errno
 fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Waiting>), Errno> {
     let path = folder.path.join(name);
     let upper = fs::stat_at(folder.upper.as_fd(), name)?;
-    let lower = match folder.lower.as_ref().map(|lower| fs::stat_at(lower.as_fd(), name)) {
-        None | Some(Err(Errno::NOENT)) => None,
-        Some(stat) => Some(stat?),
-    };
+    let lower = folder.lower.as_ref().map(|lower| lower.entry(name)).transpose()?.flatten();
+    let lower = lower.map(|found| found.stat);
     let upper = Some(upper).filter(|stat| !is_whiteout(stat));
     let Some(stat) = upper.filter(fs::is_folder) else {
         let is_change = lower.is_some() || upper.is_some();
@@ -141,17 +160,17 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let opened = enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
     let lower_folder = match (&folder.lower, &lower) {
         (Some(parent), Some(lower)) if fs::is_folder(lower) => {
-            match fs::open_at(parent.as_fd(), name, fs::FOLDER) {
+            match parent.enter(name) {
                 // Its mode may have changed, but not its entries: nobody could read them.
                 Err(Errno::ACCESS) if fs::names_in(&opened)?.is_empty() => None,
-                folder => Some(Rc::new(folder?)),
+                folder => folder?,
             }
         }
         _ => None,
     };
     let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(lower, folder)| {
         (lower.st_uid, lower.st_gid) != (stat.st_uid, stat.st_gid)
-            || metadata::own(&**folder) != metadata::own(&opened)
+            || folder.top().is_some_and(|folder| metadata::own(folder) != metadata::own(&opened))
     });
     let is_changed = lower_folder.is_none()
         || has_other_attributes
@@ -164,8 +183,155 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 
+/// Entry of a [`Stack`].
+#[derive(Debug, Clone, Copy)]
+pub struct StackEntry {
+    /// Number of the layer that has it, the uppermost first.
+    pub layer: usize,
+    /// Its metadata.
+    pub stat: Stat,
+}
+
+/// A folder in several layers over each other, as overlayfs shows it.
+#[derive(Debug, Clone)]
+pub struct Stack(Vec<(usize, Rc<OwnedFd>)>);
+
+impl Stack {
+    /// Returns the root of layers, the uppermost first.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn of(layers: &[BorrowedFd<'_>]) -> Result<Self, Errno> {
+        let open = |layer: &BorrowedFd<'_>| fs::open_at(*layer, OsStr::new("."), fs::FOLDER).map(Rc::new);
+        let opened: Result<Vec<_>, _> = layers.iter().map(open).collect();
+        Ok(Self(opened?.into_iter().enumerate().collect()))
+    }
+
+    /// Returns the uppermost folder.
+    fn top(&self) -> Option<&OwnedFd> {
+        self.0.first().map(|(_, folder)| &**folder)
+    }
+
+    /// Returns the entry of that name.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn entry(&self, name: &OsStr) -> Result<Option<StackEntry>, Errno> {
+        for (layer, folder) in &self.0 {
+            match fs::stat_at(folder.as_fd(), name) {
+                Err(Errno::NOENT) => {}
+                stat => {
+                    return Ok(Some(stat?)
+                        .filter(|it| !is_whiteout(it))
+                        .map(|stat| StackEntry { layer: *layer, stat }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the folder of that name; `None` if it is no folder.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn enter(&self, name: &OsStr) -> Result<Option<Self>, Errno> {
+        let mut inner = Vec::new();
+        for (layer, folder) in &self.0 {
+            match fs::open_at(folder.as_fd(), name, fs::FOLDER) {
+                Err(Errno::NOENT) => {}
+                Err(Errno::NOTDIR | Errno::LOOP) => break,
+                opened => {
+                    let opened = opened?;
+                    let hides_rest = is_opaque(&opened);
+                    inner.push((*layer, Rc::new(opened)));
+                    if hides_rest {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok((!inner.is_empty()).then_some(Self(inner)))
+    }
+
+    /// Returns the names in the folder, in order.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn names(&self) -> Result<BTreeSet<OsString>, Errno> {
+        let mut names = BTreeSet::new();
+        for (_, folder) in &self.0 {
+            names.extend(fs::names_in(folder)?);
+        }
+        if self.0.len() > 1 {
+            let mut visible = BTreeSet::new();
+            for name in names {
+                if self.entry(&name)?.is_some() {
+                    visible.insert(name);
+                }
+            }
+            return Ok(visible);
+        }
+        Ok(names)
+    }
+
+    /// Returns the entry at a path, with the opened folder that has it in its layer.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn place(&self, path: &WorkspacePath) -> Result<Option<(Rc<OwnedFd>, StackEntry)>, Errno> {
+        let Some(parent) = self.folder(&path.parent().unwrap_or_default())? else { return Ok(None) };
+        let Some(entry) = parent.entry(path.name().unwrap_or_default())? else { return Ok(None) };
+        let folder = parent.0.into_iter().find(|(layer, _)| *layer == entry.layer);
+        Ok(folder.map(|(_, folder)| (folder, entry)))
+    }
+
+    /// Returns the folder at a path, if it exists.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn folder(&self, path: &WorkspacePath) -> Result<Option<Self>, Errno> {
+        let mut folder = self.clone();
+        for name in path.components() {
+            match folder.enter(name)? {
+                Some(inner) => folder = inner,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(folder))
+    }
+
+    /// Calls `visit` with each path below the folder at `path` that is no folder, until it returns false; skips the paths
+    /// for which `is_skipped` is true.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn for_each_file(
+        &self,
+        path: &WorkspacePath,
+        is_skipped: &dyn Fn(&WorkspacePath) -> bool,
+        visit: &mut dyn FnMut(WorkspacePath) -> bool,
+    ) -> Result<(), Errno> {
+        let mut waiting: Vec<(WorkspacePath, Self)> =
+            self.folder(path)?.into_iter().map(|folder| (path.clone(), folder)).collect();
+        while let Some((path, folder)) = waiting.pop() {
+            for name in folder.names()? {
+                let inner = path.join(&name);
+                let Some(entry) = folder.entry(&name)?.filter(|_| !is_skipped(&inner)) else { continue };
+                if !fs::is_folder(&entry.stat) {
+                    if !visit(inner) {
+                        return Ok(());
+                    }
+                } else if let Some(opened) = folder.enter(&name)? {
+                    waiting.push((inner, opened));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Returns true if overlayfs marks a removed name like this.
-fn is_whiteout(stat: &Stat) -> bool {
+pub fn is_whiteout(stat: &Stat) -> bool {
     fs::type_of(stat) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
@@ -202,6 +368,33 @@ pub fn open(upper: &OwnedFd, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
             fs::open_at(folder.as_fd(), name, fs::READ)
         }
         opened => opened,
+    }
+}
+
+/// File below a layer of which a file in the layer is a copy, under this name or an earlier one.
+#[derive(Debug, Clone)]
+pub struct FileOrigin(Vec<u8>);
+
+impl FileOrigin {
+    /// Returns the origin that overlayfs noted for a file of a layer.
+    pub fn of(upper: &OwnedFd, path: &WorkspacePath) -> Option<Self> {
+        let file = open(upper, path).ok()?;
+        let mut value = vec![0_u8; ORIGIN_BYTES];
+        let length = rustix::fs::fgetxattr(&file, ORIGIN, &mut value[..]).ok()?;
+        value.truncate(length);
+        Some(Self(value.split_off(ORIGIN_HEADER_BYTES.min(length))))
+    }
+
+    /// Returns true if it is the file of an inode: the number comes first in the handle, in 32 bits (ext4) or 64 bits (xfs,
+    /// btrfs), or after a generation (tmpfs).
+    pub fn is(&self, inode: u64) -> bool {
+        let handle = &self.0;
+        let short = u32::try_from(inode).ok().map(u32::to_le_bytes);
+        let long = inode.to_le_bytes();
+        let after_generation = handle.get(4..).unwrap_or_default();
+        short.is_some_and(|short| handle.starts_with(&short) || after_generation.starts_with(&short))
+            || handle.starts_with(&long)
+            || after_generation.starts_with(&long)
     }
 }
 

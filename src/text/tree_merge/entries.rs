@@ -1,15 +1,12 @@
 //! The files of a merge: which paths of the three trees are one file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::folders::MovedFolders;
+use super::folders::{MovedFolders, Renames, folders_above, folders_with_new, is_added, is_removed, other};
 use super::{Conflict, FileType, Path, Paths, Side, Trees, Versions};
 use crate::limits::MERGE_RENAME_PAIRS_MAX;
 use crate::sha256::Sha256;
 use crate::text::renames::{self, Candidate, Compared, List};
-
-/// Renames of one side, from old to new paths.
-pub type Renames = BTreeMap<Path, Path>;
 
 /// Files of a merge.
 pub struct Entries {
@@ -48,47 +45,6 @@ impl Entries {
         let moved_folders = MovedFolders::conflicts(trees, [&ours, &theirs]);
         Ok(Self { files, moved_folders })
     }
-}
-
-/// Returns the other of the two sides that changed the base.
-pub const fn other(side: Side) -> Side {
-    match side {
-        Side::Ours => Side::Theirs,
-        Side::Base | Side::Theirs => Side::Ours,
-    }
-}
-
-/// Returns the folder that holds a path; the root is empty.
-pub fn folder_of(path: &[u8]) -> &[u8] {
-    let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-    path.get(..slash).unwrap_or_default()
-}
-
-/// Returns the folders above a path, innermost first, without the root.
-pub fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::successors(Some(folder_of(path)), |folder| Some(folder_of(folder)))
-        .take_while(|folder| !folder.is_empty())
-}
-
-/// Returns true if a side created the file at a path.
-pub fn is_added(versions: &Versions, side: Side) -> bool {
-    !versions.has_unknown_base && versions.base.is_none() && versions.on(side).is_some()
-}
-
-/// Returns true if a side has no files left in a folder of the base.
-pub fn is_removed<E>(trees: &Trees<'_, E>, side: Side, folder: &[u8]) -> bool {
-    let below = [folder, b"/"].concat();
-    let mut inner =
-        trees.paths.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below)).peekable();
-    inner.peek().is_some()
-        && inner.all(|(_, versions)| versions.on(side).is_none())
-        && !(trees.keeps_files)(folder)
-}
-
-/// Returns the folders in which only `side` created a file directly.
-pub fn folders_with_new<'t, E>(trees: &Trees<'t, E>, side: Side) -> BTreeSet<&'t [u8]> {
-    let is_only = |versions: &Versions| is_added(versions, side) && versions.on(other(side)).is_none();
-    trees.paths.iter().filter(|(_, it)| is_only(it)).map(|(path, _)| folder_of(path)).collect()
 }
 
 /// Returns the renames of one side.

@@ -1,13 +1,21 @@
 //! Folders that one side moved while the other created files in them: a conflict, as by git's default
 //! (`merge.directoryRenames = conflict`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::entries::{Renames, folder_of, folders_above, folders_with_new, is_added, is_removed, other};
-use super::{Conflict, ConflictKind, Path, Paths, Side, Trees};
+use super::{Conflict, ConflictKind, Path, Paths, Side, Trees, Versions};
+
+/// Renames of one side, from old to new paths.
+pub type Renames = BTreeMap<Path, Path>;
 
 /// Folders that one side moved, with their new paths; `None` if it moved as many files to one folder as to another.
 pub struct MovedFolders(BTreeMap<Path, Option<Path>>);
+
+/// A file whose folder moved.
+struct Moved {
+    /// Its path with the folder; `None` if the folder was split.
+    target: Option<Path>,
+}
 
 impl MovedFolders {
     /// Returns the conflicts about moved folders; `renames` are those of ours and theirs.
@@ -18,7 +26,7 @@ impl MovedFolders {
             [(Side::Ours, [&moved[1], &moved[0]]), (Side::Theirs, [&moved[0], &moved[1]])]
         {
             for (path, _) in trees.paths.iter().filter(|(_, versions)| is_added(versions, side)) {
-                let Some(target) = here.target(path, there) else { continue };
+                let Some(Moved { target }) = here.target(path, there) else { continue };
                 let own = |of| (of == side).then(|| path.clone());
                 let paths = Paths { base: None, ours: own(Side::Ours), theirs: own(Side::Theirs) };
                 found.push(Conflict { kind: ConflictKind::FolderMoved, paths, lines: Vec::new(), target });
@@ -55,15 +63,57 @@ impl MovedFolders {
     }
 
     /// Returns the path that a new file gets with its folder; `None` if no folder above it moved.
-    fn target(&self, path: &[u8], there: &Self) -> Option<Option<Path>> {
+    fn target(&self, path: &[u8], there: &Self) -> Option<Moved> {
         let (old, target) = folders_above(path).find_map(|folder| Some((folder, self.0.get(folder)?)))?;
-        let Some(target) = target else { return Some(None) };
+        let Some(target) = target else { return Some(Moved { target: None }) };
         // The other side moved that folder away.
         if there.0.contains_key(target) {
             return None;
         }
         let rest = path.get(old.len()..).unwrap_or_default();
         let moved = [target.as_slice(), rest].concat();
-        Some(Some(moved.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(moved)))
+        let target = moved.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(moved);
+        Some(Moved { target: Some(target) })
     }
+}
+
+/// Returns the other of the two sides that changed the base.
+pub const fn other(side: Side) -> Side {
+    match side {
+        Side::Ours => Side::Theirs,
+        Side::Base | Side::Theirs => Side::Ours,
+    }
+}
+
+/// Returns the folder that holds a path; the root is empty.
+pub fn folder_of(path: &[u8]) -> &[u8] {
+    let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    path.get(..slash).unwrap_or_default()
+}
+
+/// Returns the folders above a path, innermost first, without the root.
+pub fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(folder_of(path)), |folder| Some(folder_of(folder)))
+        .take_while(|folder| !folder.is_empty())
+}
+
+/// Returns true if a side created the file at a path.
+pub fn is_added(versions: &Versions, side: Side) -> bool {
+    !versions.has_unknown_base && versions.base.is_none() && versions.on(side).is_some()
+}
+
+/// Returns true if a side has no files left in a folder of the base.
+pub fn is_removed<E>(trees: &Trees<'_, E>, side: Side, folder: &[u8]) -> bool {
+    let below = [folder, b"/"].concat();
+    let mut inner =
+        trees.paths.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below)).peekable();
+    inner.peek().is_some()
+        && inner.all(|(_, versions)| versions.on(side).is_none())
+        && !(trees.keeps_files)(folder)
+}
+
+/// Returns the folders in which only `side` created a file directly.
+pub fn folders_with_new<'t, E>(trees: &Trees<'t, E>, side: Side) -> BTreeSet<&'t [u8]> {
+    let is_only = |versions: &Versions| is_added(versions, side) && versions.on(other(side)).is_none();
+    trees.paths.iter().filter(|(_, it)| is_only(it)).map(|(path, _)| folder_of(path)).collect()
 }

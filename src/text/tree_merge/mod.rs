@@ -17,7 +17,11 @@ mod folders;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::sha256::Sha256;
 use crate::text::merge::{Alike, merge, overlaps};
@@ -99,6 +103,9 @@ impl Versions {
     }
 }
 
+/// Reads the version of a path on a side.
+pub type ReadVersion<'a, E> = dyn Fn(Side, &[u8]) -> Result<Option<Vec<u8>>, E> + 'a;
+
 /// Trees of a merge: every path that one side changed, at least.
 pub struct Trees<'a, E> {
     /// Versions by path.
@@ -106,7 +113,7 @@ pub struct Trees<'a, E> {
     /// Renames of theirs that are certain, as old and new paths.
     pub moved: &'a [(Path, Path)],
     /// Returns the bytes of a version, or `None` if it is too large to be merged.
-    pub read: &'a dyn Fn(Side, &[u8]) -> Result<Option<Vec<u8>>, E>,
+    pub read: &'a ReadVersion<'a, E>,
     /// Returns true if a folder of ours holds files that are not in `paths`.
     pub keeps_files: &'a dyn Fn(&[u8]) -> bool,
 }
@@ -132,7 +139,7 @@ impl Paths {
 /// Bytes of a merged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Those of one side, at its path there.
+    /// Bytes of one side, at its path there.
     Side(Side),
     /// New ones.
     Merged(Vec<u8>),
@@ -159,7 +166,8 @@ pub struct Action {
 }
 
 /// Kind of a conflict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ConflictKind {
     /// Both changed the same lines, or a file that is no text.
     BothChanged,
@@ -181,6 +189,12 @@ pub enum ConflictKind {
     FolderMoved,
     /// The versions differ, and nobody knows the one from which both began.
     BaseUnknown,
+}
+
+impl fmt::Display for ConflictKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Lines of ours and of theirs that conflict, counted from 0.
@@ -209,7 +223,7 @@ pub struct Plan {
 }
 
 /// A file that may merge.
-type Settled = Result<Option<MergedFile>, Conflict>;
+type Settled = Result<Option<MergedFile>, Box<Conflict>>;
 
 /// Merges their tree into ours.
 ///
@@ -226,7 +240,7 @@ pub fn plan<E>(trees: &Trees<'_, E>) -> Result<Plan, E> {
     let mut plan = Plan::default();
     for (paths, result) in settled {
         match result {
-            Err(conflict) => plan.conflicts.push(conflict),
+            Err(conflict) => plan.conflicts.push(*conflict),
             Ok(result) if is_changed(trees, &paths) => plan.actions.push(Action { paths, result }),
             Ok(_) => {}
         }
@@ -239,12 +253,13 @@ pub fn plan<E>(trees: &Trees<'_, E>) -> Result<Plan, E> {
 /// Returns true if they changed a file.
 fn is_changed<E>(trees: &Trees<'_, E>, paths: &Paths) -> bool {
     paths.base != paths.theirs
-        || version(trees, Side::Base, &paths.base) != version(trees, Side::Theirs, &paths.theirs)
+        || version(trees, Side::Base, paths.base.as_ref())
+            != version(trees, Side::Theirs, paths.theirs.as_ref())
 }
 
 /// Returns the version at a path.
-fn version<'a, E>(trees: &Trees<'a, E>, side: Side, path: &Option<Path>) -> Option<&'a Version> {
-    trees.paths.get(path.as_ref()?)?.on(side)
+fn version<'a, E>(trees: &Trees<'a, E>, side: Side, path: Option<&Path>) -> Option<&'a Version> {
+    trees.paths.get(path?)?.on(side)
 }
 
 /// Returns a conflict without lines.
@@ -252,12 +267,16 @@ fn conflict(kind: ConflictKind, paths: &Paths) -> Conflict {
     Conflict { kind, paths: paths.clone(), lines: Vec::new(), target: None }
 }
 
+/// Returns such a conflict as an error.
+fn refused<T>(kind: ConflictKind, paths: &Paths) -> Result<T, Box<Conflict>> {
+    Err(Box::new(conflict(kind, paths)))
+}
+
 /// Merges one file.
 fn settle<E>(trees: &Trees<'_, E>, paths: &Paths) -> Result<Settled, E> {
-    let on = |side, path| version(trees, side, path);
-    let [base, ours, theirs] =
-        [(Side::Base, &paths.base), (Side::Ours, &paths.ours), (Side::Theirs, &paths.theirs)]
-            .map(|(side, path)| on(side, path));
+    let base = version(trees, Side::Base, paths.base.as_ref());
+    let ours = version(trees, Side::Ours, paths.ours.as_ref());
+    let theirs = version(trees, Side::Theirs, paths.theirs.as_ref());
     let is_unknown =
         paths.all().into_iter().any(|path| trees.paths.get(path).is_some_and(|it| it.has_unknown_base));
     let take = |side, path: &Option<Path>, version: &Version| {
@@ -270,23 +289,23 @@ fn settle<E>(trees: &Trees<'_, E>, paths: &Paths) -> Result<Settled, E> {
         (_, None, None) => Ok(None),
         (_, ours, theirs) if is_unknown => match ours.zip(theirs) {
             Some((ours, theirs)) if ours.is_same(theirs) => take(Side::Ours, &paths.ours, ours),
-            _ => Err(conflict(ConflictKind::BaseUnknown, paths)),
+            _ => refused(ConflictKind::BaseUnknown, paths),
         },
         (None, Some(ours), None) => take(Side::Ours, &paths.ours, ours),
         (None, None, Some(theirs)) => take(Side::Theirs, &paths.theirs, theirs),
         (Some(base), Some(left), None) | (Some(base), None, Some(left)) => {
             if is_renamed(&paths.ours) || is_renamed(&paths.theirs) {
-                Err(conflict(ConflictKind::RenamedAndDeleted, paths))
+                refused(ConflictKind::RenamedAndDeleted, paths)
             } else if base.is_same(left) {
                 Ok(None)
             } else {
-                Err(conflict(ConflictKind::ChangedAndDeleted, paths))
+                refused(ConflictKind::ChangedAndDeleted, paths)
             }
         }
         (base, Some(ours), Some(theirs)) => {
             let path = match (is_renamed(&paths.ours), is_renamed(&paths.theirs)) {
                 (true, true) if paths.ours != paths.theirs => {
-                    return Ok(Err(conflict(ConflictKind::BothRenamed, paths)));
+                    return Ok(refused(ConflictKind::BothRenamed, paths));
                 }
                 (false, true) => &paths.theirs,
                 _ => &paths.ours,
@@ -308,13 +327,13 @@ fn merge_versions<E>(
     paths: &Paths,
     (base, ours, theirs): (Option<&Version>, &Version, &Version),
     is_moved: bool,
-) -> Result<Result<(Version, Source), Conflict>, E> {
+) -> Result<Result<(Version, Source), Box<Conflict>>, E> {
     let kind = if base.is_some() { ConflictKind::BothChanged } else { ConflictKind::BothAdded };
     if base.is_none() && ours.is_executable() != theirs.is_executable() {
-        return Ok(Err(conflict(kind, paths)));
+        return Ok(refused(kind, paths));
     }
     if is_moved && ours.file_type != theirs.file_type {
-        return Ok(Err(conflict(ConflictKind::TypeChanged, paths)));
+        return Ok(refused(ConflictKind::TypeChanged, paths));
     }
     let is_base = |version: &Version| base.is_some_and(|base| base.has_bytes_of(version));
     let mode = merged_mode(base, ours, theirs);
@@ -326,10 +345,10 @@ fn merge_versions<E>(
         return Ok(Ok((Version { mode, ..*theirs }, Source::Side(Side::Theirs))));
     }
     if ours.file_type != theirs.file_type {
-        return Ok(Err(conflict(ConflictKind::TypeChanged, paths)));
+        return Ok(refused(ConflictKind::TypeChanged, paths));
     }
     if ours.file_type == FileType::Symlink {
-        return Ok(Err(conflict(kind, paths)));
+        return Ok(refused(kind, paths));
     }
     let read = |side, path: &Option<Path>| match path {
         Some(path) => (trees.read)(side, path),
@@ -338,16 +357,16 @@ fn merge_versions<E>(
     // A symlink that both made a file is no text to begin with.
     let base = if base.is_some_and(|base| base.file_type == FileType::Symlink) { &None } else { &paths.base };
     let texts = [read(Side::Base, base)?, read(Side::Ours, &paths.ours)?, read(Side::Theirs, &paths.theirs)?];
-    let [Some(base), Some(one), Some(other)] = texts else { return Ok(Err(conflict(kind, paths))) };
+    let [Some(base), Some(one), Some(other)] = texts else { return Ok(refused(kind, paths)) };
     if [&base, &one, &other].iter().any(|text| text.contains(&0)) {
-        return Ok(Err(conflict(kind, paths)));
+        return Ok(refused(kind, paths));
     }
     Ok(match merge(&base, &one, &other, Alike::Once) {
         Ok(bytes) => {
             let version = Version { mode, sha256: Sha256::of(&bytes), ..*ours };
             Ok((version, Source::Merged(bytes)))
         }
-        Err(_) => Err(Conflict { lines: overlaps(&base, &one, &other), ..conflict(kind, paths) }),
+        Err(_) => Err(Box::new(Conflict { lines: overlaps(&base, &one, &other), ..conflict(kind, paths) })),
     })
 }
 
@@ -380,9 +399,11 @@ fn must_have_one_file(settled: &mut [(Paths, Settled)]) {
         for index in indexes {
             let Some((paths, result)) = settled.get_mut(index) else { continue };
             if !are_same {
-                match found.take() {
-                    Some(found) => *result = Err(found),
-                    None => (*paths, *result) = (Paths::default(), Ok(None)),
+                // One conflict is about all of them.
+                let is_first = found.is_some();
+                *result = found.take().map_or(Ok(None), |found| Err(Box::new(found)));
+                if !is_first {
+                    *paths = Paths::default();
                 }
             } else if paths.ours.as_ref() != Some(&path) {
                 // The other file is there already.
@@ -403,7 +424,7 @@ fn must_not_be_below_files<E>(trees: &Trees<'_, E>, settled: &mut [(Paths, Settl
         let holds_file = files.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below));
         let is_new = paths.ours.as_ref() != Some(&file.path);
         if holds_file || (is_new && (trees.keeps_files)(&file.path)) {
-            *result = Err(conflict(ConflictKind::FileAndFolder, paths));
+            *result = refused(ConflictKind::FileAndFolder, paths);
         }
     }
 }

@@ -13,13 +13,13 @@ use super::response::{Action, FileChange};
 use crate::engine::Engine;
 use crate::engine::change::{moves, record};
 use crate::engine::sandbox::layer::LayerFolder;
-use crate::engine::sandbox::overlay::{self, Difference as Differing};
+use crate::engine::sandbox::overlay::{self, Difference as Differing, FileOrigin};
 use crate::engine::snapshot::{IgnoreQuery, Ignored, RULE_FILES};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, ErrorKind};
-use crate::limits::LAYER_RULES_BYTES_MAX;
+use crate::limits::{LAYER_RULES_BYTES_MAX, MERGED_BYTES_MAX};
 use crate::sha256::Sha256;
 use crate::text::merge::{Alike, merge};
 
@@ -55,7 +55,7 @@ impl Classified {
     }
 
     /// Returns the ignored folder that holds a path of the layer, or a path below one.
-    fn folder_of(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+    pub fn folder_of(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         let mut above = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
         above.find_map(|above| self.0.get(&above)).cloned()
     }
@@ -215,15 +215,6 @@ impl Listing<'_> {
 /// Paths that are not applied, each with the reason.
 pub type Excluded = BTreeMap<WorkspacePath, String>;
 
-/// Attribute of a file in a layer that was copied up from below, or renamed later.
-const ORIGIN: &str = "user.overlay.origin";
-/// Largest value of that attribute, in bytes.
-const ORIGIN_BYTES: usize = 256;
-/// Bytes before the file handle in it (`struct ovl_fb`: version, magic, length, flags, type, UUID).
-const ORIGIN_HEADER_BYTES: usize = 21;
-/// Largest file that is merged, in bytes.
-const MERGED_BYTES_MAX: u64 = 8 << 20;
-
 /// The files that both a command and others changed while the command ran.
 pub struct LayerConflicts<'a> {
     /// The workspace.
@@ -301,16 +292,8 @@ impl<'a> LayerConflicts<'a> {
         };
         fs::is_regular(upper)
             && has_changed()
-            && self.origin(path).is_some_and(|origin| !self.inodes.iter().any(|inode| names(&origin, *inode)))
-    }
-
-    /// Returns the file handle that overlayfs noted for a copy.
-    fn origin(&self, path: &WorkspacePath) -> Option<Vec<u8>> {
-        let file = overlay::open(&self.layer.upper, path).ok()?;
-        let mut value = vec![0_u8; ORIGIN_BYTES];
-        let length = rustix::fs::fgetxattr(&file, ORIGIN, &mut value[..]).ok()?;
-        value.truncate(length);
-        Some(value.split_off(ORIGIN_HEADER_BYTES.min(length)))
+            && FileOrigin::of(&self.layer.upper, path)
+                .is_some_and(|origin| !self.inodes.iter().any(|inode| origin.is(*inode)))
     }
 
     /// Merges the command's version of a file with the current one; returns `None` if the merge is not clean, or the
@@ -355,17 +338,6 @@ fn merged(base: &[u8], new: &[u8], current: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     merge(base, new, current, Alike::Once).ok()
-}
-
-/// Returns true if a file handle names an inode: the number comes first, in 32 bits (ext4) or 64 bits (xfs, btrfs), or
-/// after a generation (tmpfs).
-fn names(handle: &[u8], inode: u64) -> bool {
-    let short = u32::try_from(inode).ok().map(u32::to_le_bytes);
-    let long = inode.to_le_bytes();
-    let after_generation = handle.get(4..).unwrap_or_default();
-    short.is_some_and(|short| handle.starts_with(&short) || after_generation.starts_with(&short))
-        || handle.starts_with(&long)
-        || after_generation.starts_with(&long)
 }
 
 /// Returns true if nothing in a folder changed since a moment.

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use job::run_internal;
+pub(super) use layer_changes::Classified;
 
 use recording::Recording;
 

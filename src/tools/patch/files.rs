@@ -530,7 +530,7 @@ impl<'e> Files<'e> {
             (source.current().place().shown().to_owned(), target.current().place().shown().to_owned());
         let diff = wanted.of(&new, Some(source.current().bytes()), Some(&bytes));
         let mode = mode.map(|mode| with_execute_bits(source.current().mode(), mode));
-        let sha256 = self.change.rename(source, target, bytes, mode)?;
+        let sha256 = self.change.rename(source, target, bytes, mode, CallerKnowledge::ChangedLines)?;
         self.change.note_replaced(outcome.replaced.clone());
         Ok(patched(outcome, FileAction::Rename, &new, Some(old), Some(sha256), diff))
     }

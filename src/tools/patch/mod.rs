@@ -27,6 +27,7 @@ use crate::text::patch::{
 };
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
+pub(super) use tree::ResultingTree;
 
 /// Effect of a patch.
 #[derive(Debug, Serialize, JsonSchema)]

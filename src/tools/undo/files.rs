@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::engine::change::{Change, Current};
+use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::engine::history::replay::{Gone, Live, Piece, Pieces, same};
 use crate::engine::history::stacks::History;
 use crate::engine::journal::Version;
@@ -175,7 +175,8 @@ impl<'p, 'c> Planner<'p, 'c> {
             self.change.put_version(current.without_proof(), bytes, &target);
         } else {
             let place = self.change.nothing_at(&at)?.without_proof();
-            self.change.rename(current.without_proof(), place, bytes, Some(target.mode))?;
+            let known = CallerKnowledge::ChangedLines;
+            self.change.rename(current.without_proof(), place, bytes, Some(target.mode), known)?;
         }
         Ok(())
     }

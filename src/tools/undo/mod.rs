@@ -23,8 +23,8 @@ pub use files::{Interleaved, Manner, Single};
 use part::Turnaround;
 pub use part::no_change;
 pub use plan::{Conflict, Conflicts, plan, plan_beside};
-pub use response::{Other, Undone, as_text, listed, newest_of_others, warn_of_damaged};
-use response::{nothing, touches};
+use response::nothing;
+pub use response::{Other, Undone, as_text, listed, newest_of_others, touches, warn_of_damaged};
 
 /// Undo changes of this session, the newest first
 ///
