@@ -265,6 +265,20 @@ fn file_and_folder_take_each_other_s_place() {
 }
 
 #[test]
+fn rename_in_a_fork_is_followed_however_much_the_file_changed() {
+    let Some(ws) = forked(&[]) else { return };
+    let lines: String = (1..=10).map(|line| format!("{line}\n")).collect();
+    ws.write("src/b.txt", &lines);
+    ws.lbx(&["fork", "one"]).ok();
+    // A program renames the file and writes seven of its ten lines again, in place.
+    let new: String = (1..=7).map(|line| format!("new {line}\n")).collect();
+    shell(&ws, "one", &format!("mv src/b.txt c.txt; printf '{new}8\n9\n10\n' > c.txt"));
+    ws.lbx(&["bash", "sed -i s/^10$/ten/ src/b.txt"]).ok();
+    assert_eq!(listed(&ws.lbx(&["merge", "one"]).ok()), ["rename src/b.txt c.txt merged"]);
+    ws.holds("c.txt", format!("{new}8\n9\nten\n"));
+}
+
+#[test]
 fn merge_of_one_file_is_undone_by_its_number() {
     let Some(ws) = forked(&["one"]) else { return };
     within(&ws, "one", &["write", "n.txt", "--content", "n\n"]).ok();

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use super::fork_copy;
 use super::layer::pass_a_moment;
 use super::layer_folders::remove_all;
-use super::overlay::{LAYERS, OPAQUE, whiteout};
+use super::overlay::{LAYERS, OPAQUE, note_inode, whiteout};
 use crate::control::seconds_now;
 use crate::engine::store::lock::{Lock, unique_name};
 use crate::engine::store::sandboxes::{FORKS, ForkPlace, MARK_DIGITS, is_label};
@@ -412,6 +412,9 @@ impl ForkFolder {
             Earlier::Entry(copy) => {
                 let aside = unique_name("kept");
                 copy(self.new.as_fd(), OsStr::new(&aside))?;
+                if let Ok(original) = fs::stat_beneath(root, path) {
+                    note_inode((self.new.as_fd(), OsStr::new(&aside)), &original);
+                }
                 rename_new(&self.new, OsStr::new(&aside), &folder, name).map_err(io)
             }
             Earlier::Bytes(mode, bytes) => {

@@ -41,6 +41,9 @@ const ORIGIN: &str = "user.overlay.origin";
 const ORIGIN_BYTES: usize = 256;
 /// Bytes before the file handle in it (`struct ovl_fb`: version, magic, length, flags, type, UUID).
 const ORIGIN_HEADER_BYTES: usize = 21;
+/// Attribute of a copy in a lower layer: the inode of the original, of which a file in the layer may be a copy. Programs on
+/// the layer do not see it.
+const INODE: &str = "user.overlay.lbx.inode";
 /// Largest list of a file's attribute names, in bytes (Linux, `XATTR_LIST_MAX`).
 const NAMES_BYTES: usize = 64 << 10;
 
@@ -396,6 +399,27 @@ impl FileOrigin {
             || handle.starts_with(&long)
             || after_generation.starts_with(&long)
     }
+}
+
+/// Notes of which file a regular file for a lower layer is a copy, best effort: without it, a merge may take a renamed file
+/// for a new one.
+pub fn note_inode((folder, name): (BorrowedFd<'_>, &OsStr), original: &Stat) {
+    if fs::is_regular(original)
+        && let Ok(file) = fs::open_at(folder, name, fs::READ)
+    {
+        let inode = original.st_ino.to_string();
+        let _ = rustix::fs::fsetxattr(&file, INODE, inode.as_bytes(), rustix::fs::XattrFlags::empty());
+    }
+}
+
+/// Returns the inode of the original of a copy in a lower layer.
+pub fn noted_inode(lower: &OwnedFd, path: &WorkspacePath) -> Option<u64> {
+    /// Longest number of an inode, in digits.
+    const DIGITS_MAX: usize = 20;
+    let file = fs::open_beneath(lower.as_fd(), path, fs::READ).ok()?;
+    let mut value = [0_u8; DIGITS_MAX];
+    let length = rustix::fs::fgetxattr(&file, INODE, &mut value[..]).ok()?;
+    std::str::from_utf8(value.get(..length)?).ok()?.parse().ok()
 }
 
 /// Removes the attributes of overlayfs from an opened file or folder.

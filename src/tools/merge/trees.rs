@@ -185,19 +185,24 @@ impl<'f> ForkTrees<'f> {
 
     /// Returns the renames in the fork that overlayfs itself noted: a new file is a copy of one that is gone.
     fn certain_renames(&self, changes: &[Difference]) -> Vec<(Path, Path)> {
-        let gone: Vec<(&WorkspacePath, u64)> = changes
+        // Of a file that lbx changed in the workspace since, a copy was kept, which has another inode.
+        let inodes = |change: &Difference| {
+            let present = change.lower.as_ref().filter(|it| fs::is_regular(it))?.st_ino;
+            Some([Some(present), overlay::noted_inode(&self.fork.lower, &change.path)])
+        };
+        let gone: Vec<(&WorkspacePath, [Option<u64>; 2])> = changes
             .iter()
             .filter(|change| change.upper.is_none())
-            .filter_map(|change| {
-                Some((&change.path, change.lower.as_ref().filter(|it| fs::is_regular(it))?.st_ino))
-            })
+            .filter_map(|change| Some((&change.path, inodes(change)?)))
             .collect();
         let is_new = |change: &&Difference| {
             change.lower.is_none() && change.upper.as_ref().is_some_and(fs::is_regular)
         };
         let renamed = |change: &Difference| {
             let origin = FileOrigin::of(&self.fork.upper, &change.path)?;
-            let mut sources = gone.iter().filter(|(_, inode)| origin.is(*inode));
+            let is_source =
+                |inodes: &[Option<u64>; 2]| inodes.iter().flatten().any(|inode| origin.is(*inode));
+            let mut sources = gone.iter().filter(|(_, inodes)| is_source(inodes));
             let (from, _) = sources.next()?;
             let pair = (from.as_bytes().to_vec(), change.path.as_bytes().to_vec());
             sources.next().is_none().then_some(pair)
