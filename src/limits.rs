@@ -198,6 +198,8 @@ pub const SANDBOXES_BYTES_MAX: u64 = 1 << 20;
 pub const FORKS_MAX: usize = 64;
 /// Most changed files of a fork that a list counts.
 pub const FORK_FILES_COUNTED_MAX: usize = 10_000;
+/// Most changes of a fork that a review of several shows.
+pub const REVIEWED_CHANGES_MAX: usize = 10;
 /// Most files that a fork takes from a snapshot.
 pub const FORK_FILES_SET_MAX: usize = 100_000;
 /// Largest list of the merges of a fork, in bytes.
@@ -206,6 +208,8 @@ pub const FORK_MERGES_BYTES_MAX: u64 = 4 << 20;
 pub const FORK_RECORD_BYTES_MAX: u64 = 1 << 20;
 /// Largest file of a reference that a fork copies, in bytes.
 pub const GIT_HEAD_BYTES_MAX: u64 = 4 << 10;
+/// Most references of git that are looked at in a fork.
+pub const GIT_REFERENCES_MAX: usize = 100_000;
 /// Largest index and largest file of packed references that a fork copies, in bytes.
 pub const GIT_INDEX_BYTES_MAX: u64 = 1 << 30;
 /// Largest list of the mounts of a process, in bytes.

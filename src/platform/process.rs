@@ -30,6 +30,16 @@ impl Process {
     }
 }
 
+/// Most processes between this one and the first.
+const CALLERS_MAX: usize = 100;
+
+/// Returns the ids of the processes that called this one, the nearest first.
+pub fn callers() -> Vec<u32> {
+    let parent = Process::of(std::os::unix::process::parent_id());
+    let above = std::iter::successors(parent, |process| Process::of(process.parent));
+    above.take(CALLERS_MAX).map(|process| process.id).collect()
+}
+
 /// Returns the path by which this program starts itself again.
 #[cfg(target_os = "linux")]
 pub const fn own_program() -> &'static str {

@@ -266,6 +266,12 @@ impl Policy {
         self.text(Key::SnapshotBranch)
     }
 
+    /// Returns the full name of that branch.
+    pub fn branch_reference(&self) -> String {
+        let branch = self.branch();
+        if branch.starts_with("refs/") { branch.to_owned() } else { format!("refs/heads/{branch}") }
+    }
+
     /// Returns the items of a list.
     pub fn list(&self, key: Key) -> &[String] {
         match self.value(key) {

@@ -50,7 +50,7 @@ use crate::limits::{
     FORK_RECORD_BYTES_MAX, FORKS_MAX, GIT_HEAD_BYTES_MAX, GIT_INDEX_BYTES_MAX, MOUNTS_BYTES_MAX,
     POLICY_FILE_BYTES_MAX,
 };
-use crate::platform;
+use crate::platform::{self, process};
 use crate::sha256::Sha256;
 
 /// Lock of that folder.
@@ -70,9 +70,9 @@ const LOWER: &str = "lower";
 /// Folder of files on their way there.
 const NEW: &str = "new";
 /// Prefix of a fork that is being created or dropped.
-const PASSING: &str = ".passing";
+pub(super) const PASSING: &str = ".passing";
 /// Folder of git's own state.
-const GIT: &str = ".git";
+pub(super) const GIT: &str = ".git";
 /// Mode of a folder that only this account uses.
 const OWN_MODE: u32 = 0o700;
 /// Mode of a folder that is gone from the workspace.
@@ -126,11 +126,13 @@ pub struct ForkFolder {
 /// All forks of a workspace, with their lock.
 pub struct Forks<'s> {
     /// State that holds them.
-    state: &'s State,
+    pub(super) state: &'s State,
     /// Their folder.
-    folder: std::sync::Arc<OwnedFd>,
+    pub(super) folder: std::sync::Arc<OwnedFd>,
     /// Prefix of the folders of its forks in lbx's folder of the user.
-    mark: String,
+    pub(super) mark: String,
+    /// Processes that may run in a fork as it is dropped.
+    callers: Vec<u32>,
     /// Held while a fork is created, merged or dropped.
     _lock: Lock,
 }
@@ -146,7 +148,14 @@ impl<'s> Forks<'s> {
         let place = [workspace.root().as_os_str().as_bytes(), state.path().as_bytes()].concat();
         let mut mark = Sha256::of(&place).to_hex();
         mark.truncate(MARK_DIGITS);
-        Ok(Self { state, folder, mark, _lock: lock })
+        Ok(Self { state, folder, mark, callers: Vec::new(), _lock: lock })
+    }
+
+    /// Lets a fork be dropped in which only the processes run that called this one: a client's hook may run in the
+    /// worktree that it removes.
+    #[must_use]
+    pub fn ignoring_callers(self) -> Self {
+        Self { callers: process::callers(), ..self }
     }
 
     /// Creates a fork of the workspace as it is on disk, and names it as a sandbox. `references` of git stay as they are.
@@ -225,17 +234,17 @@ impl<'s> Forks<'s> {
         Ok(fork)
     }
 
-    /// Deletes a fork with everything in it.
+    /// Deletes a fork with everything in it, and returns its record.
     ///
     /// # Errors
     /// Fails with `sandbox_not_found` if there is no such fork, and with `lock_timeout` if a program still runs in it.
-    pub fn drop(&self, name: &str) -> Result<(), Error> {
+    pub fn drop(&self, name: &str) -> Result<ForkRecord, Error> {
         let record = self.open_record(name).ok_or_else(|| not_found(name))?;
         let io = |errno: Errno| Error::io("drop", self.state.shown(&format!("{FORKS}/{name}")), errno);
         // From here no call finds it.
         let passing = unique_name(PASSING);
         fs::rename_at(&*self.folder, OsStr::new(name), &*self.folder, OsStr::new(&passing)).map_err(io)?;
-        if let Some(process) = process_in(&record) {
+        if let Some(process) = process_in(&record, &self.callers) {
             fs::rename_at(&*self.folder, OsStr::new(&passing), &*self.folder, OsStr::new(name))
                 .map_err(io)?;
             let message = format!("process {process} still runs in the fork {name}");
@@ -248,53 +257,29 @@ impl<'s> Forks<'s> {
         self.sweep();
         match sandboxes::remove(name) {
             Err(error) if error.kind() != ErrorKind::SandboxNotFound => Err(error),
-            _ => Ok(()),
+            _ => Ok(record),
         }
     }
 
     /// Returns the names of the forks.
-    fn names(&self) -> Result<Vec<String>, Error> {
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn names(&self) -> Result<Vec<String>, Error> {
         names(self.state, &self.folder)
     }
 
     /// Returns the record of a fork.
-    fn open_record(&self, name: &str) -> Option<ForkRecord> {
+    pub(super) fn open_record(&self, name: &str) -> Option<ForkRecord> {
         let folder = fs::open_at(self.folder.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
         read_record(folder.as_fd())
     }
 
     /// Returns true for the folder of a fork whose record did not reach the disk.
-    fn has_no_record(&self, name: &str) -> bool {
+    pub(super) fn has_no_record(&self, name: &str) -> bool {
         let folder = fs::open_at(self.folder.as_fd(), OsStr::new(name), fs::FOLDER);
         let record = |folder: OwnedFd| fs::stat_at(folder.as_fd(), OsStr::new(RECORD));
         folder.is_ok_and(|folder| record(folder).map_or(true, |stat| fs::size_of(&stat) == 0))
-    }
-
-    /// Removes what dead calls left: half a fork, and folders of the user that no fork needs.
-    fn sweep(&self) {
-        let mut needed = Vec::new();
-        for name in fs::names_in(&self.folder).unwrap_or_default() {
-            match name.to_str() {
-                Some(name) if name.starts_with(PASSING) => {
-                    drop(remove_all(self.folder.as_fd(), name.as_ref()))
-                }
-                Some(name) => match self.open_record(name) {
-                    Some(record) => needed.push(record.lower),
-                    None if self.has_no_record(name) => drop(remove_all(self.folder.as_fd(), name.as_ref())),
-                    None => {}
-                },
-                None => {}
-            }
-        }
-        let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FORKS)).ok()) else {
-            return;
-        };
-        for name in fs::names_in(&folder).unwrap_or_default() {
-            let is_own = name.to_str().is_some_and(|name| name.starts_with(&self.mark) && is_label(name));
-            if is_own && needed.iter().all(|needed| name != needed.as_str()) {
-                remove_all(folder.as_fd(), &name);
-            }
-        }
     }
 }
 
@@ -383,7 +368,7 @@ impl ForkFolder {
 
     /// Returns the id of a process that runs in the fork, if there is one.
     pub fn process(&self) -> Option<u32> {
-        process_in(&self.record)
+        process_in(&self.record, &[])
     }
 
     /// Keeps what was at a path of the workspace for the fork, unless it is kept already.
@@ -672,6 +657,16 @@ fn inner_mount(_: &Path) -> Option<PathBuf> {
 /// File in the state of a copy that names the fork.
 const COPY_MARK: &str = "fork";
 
+/// File in the state of a copy with the root of its workspace.
+const COPY_PARENT: &str = "fork-of";
+
+/// Returns the root of the workspace that a folder is a copy of, by what the copy says.
+pub fn parent_of(copy: &Path) -> Option<PathBuf> {
+    let own = id::open_path(&copy.join(STATE_FOLDER)).ok()?;
+    let root = fs::read_at(own.as_fd(), OsStr::new(COPY_PARENT), FORK_RECORD_BYTES_MAX).ok()??;
+    Some(PathBuf::from(OsStr::from_bytes(&root)))
+}
+
 /// Copies the workspace to a new folder; a folder is taken only if it is empty, and not in the workspace.
 fn copy_to(workspace: &Workspace, at: &Path, label: &str) -> Result<(), Error> {
     let io = |errno: Errno| Error::io("make", at.display().to_string(), errno);
@@ -685,6 +680,8 @@ fn copy_to(workspace: &Workspace, at: &Path, label: &str) -> Result<(), Error> {
     }
     let own = own_state(workspace, &folder).map_err(io)?;
     write_version((own.as_fd(), OsStr::new(COPY_MARK)), 0o600, label.as_bytes()).map_err(io)?;
+    let parent = workspace.root().as_os_str().as_bytes();
+    write_version((own.as_fd(), OsStr::new(COPY_PARENT)), 0o600, parent).map_err(io)?;
     let copied = fork_copy::copy_workspace((workspace.root_fd(), workspace.root()), &folder);
     if copied.is_err() {
         remove_copy(at, label);
@@ -693,7 +690,7 @@ fn copy_to(workspace: &Workspace, at: &Path, label: &str) -> Result<(), Error> {
 }
 
 /// Removes the folder of a copy, if it is still the one of this fork.
-fn remove_copy(at: &Path, label: &str) {
+pub(super) fn remove_copy(at: &Path, label: &str) {
     let Some((parent, name)) = at.parent().zip(at.file_name()) else { return };
     let Ok(parent) = id::open_path(parent) else { return };
     if open_copy(parent.as_fd(), name, label).is_some() {
@@ -773,13 +770,13 @@ fn write_record(folder: &OwnedFd, record: &ForkRecord) -> Result<File, Error> {
     replace_by_way_of(folder, &unique_name(RECORD), folder, OsStr::new(RECORD), &bytes, 0o600)
 }
 
-/// Returns the id of a process whose mounts include that of a fork.
-fn process_in(record: &ForkRecord) -> Option<u32> {
+/// Returns the id of a process whose mounts include that of a fork, except some.
+fn process_in(record: &ForkRecord, others: &[u32]) -> Option<u32> {
     let own = fs::process_id();
     let processes = fs::open_at(rustix::fs::CWD, OsStr::new("/proc"), fs::FOLDER).ok()?;
     let ids =
         fs::names_in(&processes).ok()?.into_iter().filter_map(|name| name.to_str()?.parse::<u32>().ok());
-    ids.filter(|id| *id != own).find(|id| {
+    ids.filter(|id| *id != own && !others.contains(id)).find(|id| {
         if let Some(at) = &record.at {
             let folder = fs::read_link_at(processes.as_fd(), format!("{id}/cwd").as_ref());
             return folder.is_ok_and(|folder| Path::new(OsStr::from_bytes(&folder)).starts_with(at));

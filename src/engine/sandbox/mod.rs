@@ -21,6 +21,7 @@ pub mod fork_base;
 mod fork_copy;
 #[cfg(target_os = "linux")]
 pub mod fork_mount;
+pub mod fork_survey;
 pub mod hidden;
 mod init;
 #[cfg(target_os = "linux")]
