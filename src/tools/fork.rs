@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::log::Log;
+use super::diff::{Diff, FileStat, Response as Diffed, Window};
+use super::fork_changes::ForkChanges;
 use super::targets::{commit_named, no_snapshot};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -25,6 +26,7 @@ use crate::envelope;
 use crate::error::{Error, ErrorKind};
 use crate::limits::{FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX};
 use crate::platform::process::own_program;
+use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
 use crate::text::plural::plural;
 
@@ -35,7 +37,7 @@ use crate::text::plural::plural;
 /// what lbx changes in the workspace later. merge brings its changes into the workspace; drop deletes it with them.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// create, list, log, drop or exec; or the name of a fork to create
+    /// create, list, log, diff, drop or exec; or the name of a fork to create
     #[arg(value_name = "ACTION|NAME")]
     pub action: Option<String>,
     /// Name of the fork; My App! becomes my-app
@@ -50,6 +52,17 @@ pub struct Request {
     /// Reason, for the list
     #[arg(long)]
     pub why: Option<String>,
+    /// With diff, show only line counts for each file
+    #[arg(long)]
+    #[serde(default)]
+    pub stat: bool,
+    /// Lines of the diff to skip, or files with stat
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    #[serde(default)]
+    pub offset: usize,
+    /// Maximum bytes of the diff; 0 for no limit
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
     /// Program to run in the fork, with its arguments; only on the command line
     #[arg(last = true, value_name = "COMMAND")]
     #[serde(skip)]
@@ -64,6 +77,9 @@ pub struct Response {
     /// Newest changes in the fork, as the response of `log`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Value>,
+    /// Difference from what the fork began with, or from its last merge, as the response of `diff`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Diffed>,
 }
 
 /// A fork.
@@ -93,6 +109,8 @@ pub struct Shown {
     pub process: Option<u32>,
 }
 
+/// Name of the tool that lists changes.
+const LOG: &str = "log";
 /// Variable that names the session of a call.
 const SESSION_VARIABLE: &str = "LBX_SESSION";
 
@@ -107,6 +125,8 @@ enum Action {
     Drop,
     /// Shows the newest changes of one.
     Log,
+    /// Shows what one changed.
+    Diff,
     /// Runs a program in one.
     Exec,
 }
@@ -116,7 +136,9 @@ pub struct Fork;
 
 impl Tool for Fork {
     const NAME: &'static str = "fork";
-    const EFFECT: Effect = Effect::Adds;
+    const LISTED: &'static str = "action name from why";
+    // A fork is dropped with its changes.
+    const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
@@ -125,35 +147,54 @@ impl Tool for Fork {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let (action, name) = request.meant()?;
-        let mut newest = None;
+        let (mut newest, mut diff) = (None, None);
         let shown = match (action, name) {
             (Action::List, _) => list(engine)?,
             (Action::Log, name) => {
                 newest = Some(log(engine, &name)?);
                 vec![in_use(&opened(engine, &name)?)]
             }
+            (Action::Diff, name) => {
+                diff = Some(difference(engine, &name, &request)?);
+                vec![shown(&opened(engine, &name)?)]
+            }
             (Action::Create, name) => vec![create(engine, &request, name)?],
             (Action::Drop, name) => vec![discard(engine, &name)?],
             (Action::Exec, name) => return Err(exec(engine, &name, &request.command)),
         };
-        Ok(Response { forks: shown, log: newest })
+        Ok(Response { forks: shown, log: newest, diff })
     }
 
     fn text(response: &Response, text: &mut Text) {
+        if let Some(diff) = &response.diff {
+            return Diff::text(diff, text);
+        }
         for fork in &response.forks {
             let changed = plural(fork.files, "file");
             let why = fork.why.as_deref().and_then(|why| why.lines().next()).unwrap_or_default();
             let line = format!("{}\t{}\t{changed}\t{}", fork.name, fork.created, escaped::line(why));
             text.entry(line.trim_end());
         }
-        for change in response.log.iter().filter_map(|log| log.get("snapshots")?.as_array()).flatten() {
-            let part = |name: &str| change.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            text.entry(&escaped::line(&format!("{} {} {}", part("id"), part("time"), part("subject"))));
-        }
+        response.log.iter().flat_map(change_lines).for_each(|line| text.entry(&line));
     }
 }
 
 impl Request {
+    /// Returns the request for a copy in a folder.
+    pub(super) fn copy_at(at: &str, why: String) -> Self {
+        Self {
+            action: None,
+            name: None,
+            from: None,
+            at: Some(at.to_owned()),
+            why: Some(why),
+            stat: false,
+            offset: 0,
+            max_bytes: None,
+            command: Vec::new(),
+        }
+    }
+
     /// Returns the action and the canonical name.
     fn meant(&self) -> Result<(Action, String), Error> {
         let missing = || Error::invalid("field `name` is missing: name the fork").detail("field", "name");
@@ -164,10 +205,11 @@ impl Request {
             None | Some("create") => Ok((Action::Create, name()?)),
             Some("drop") => Ok((Action::Drop, name()?)),
             Some("log") => Ok((Action::Log, name()?)),
+            Some("diff") => Ok((Action::Diff, name()?)),
             Some("exec") => Ok((Action::Exec, name()?)),
             Some(word) if self.name.is_none() => Ok((Action::Create, sandboxes::slug(word)?)),
             Some(word) => Err(Error::invalid(format!(
-                "field `action`: expected create, list, log, drop or exec, got {word:?}"
+                "field `action`: expected create, list, log, diff, drop or exec, got {word:?}"
             ))
             .detail("field", "action")),
         }
@@ -196,8 +238,45 @@ fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
     Ok(forks.iter().map(in_use).collect())
 }
 
+/// Returns what a fork changed and no merge has brought yet.
+fn difference(engine: &mut Engine, name: &str, request: &Request) -> Result<Diffed, Error> {
+    let state = State::open(&engine.workspace)?;
+    let fork = opened(engine, name)?;
+    let lock = Forks::lock(&engine.workspace, &state)?;
+    let changes = ForkChanges::read(engine, (&state, &lock), &fork)?;
+    drop(lock);
+    warn_of(engine, &changes, name);
+    let mut response = Diffed { files: changes.deltas.len(), ..Diffed::default() };
+    let write = |index: usize, out: &mut Vec<u8>| match changes.deltas.get(index) {
+        Some(delta) => changes.write(delta, out),
+        None => Ok(FileStat::default()),
+    };
+    let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
+    let window = Window::new(request.offset, room);
+    response.fill_with((changes.deltas.len(), &write), request.stat, window)?;
+    Ok(response)
+}
+
+/// Warns of what a diff of a fork does not show, or not surely.
+pub(super) fn warn_of(engine: &mut Engine, changes: &ForkChanges<'_>, name: &str) {
+    let unknown = changes.unknown_bases();
+    if !unknown.is_empty() {
+        engine.warn(format!(
+            "another program changed the workspace since the fork {name} began: it is compared with the present version of {}",
+            unknown.join(", ")
+        ));
+    }
+    let ignored = changes.ignored_files();
+    if ignored > 0 {
+        engine.warn(format!(
+            "left out of what the fork {name} changed, since git ignores it: {}",
+            plural(ignored, "file")
+        ));
+    }
+}
+
 /// Creates a fork.
-fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
+pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
     let target = request.from.as_deref().map(|from| Target::find(engine, from)).transpose()?;
     let record = ForkRecord {
         name,
@@ -208,9 +287,7 @@ fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown,
         at: request.at.as_deref().map(|at| folder_for_copy(engine, at)).transpose()?,
         ..ForkRecord::default()
     };
-    let branch = engine.policy().branch();
-    let reference =
-        if branch.starts_with("refs/") { branch.to_owned() } else { format!("refs/heads/{branch}") };
+    let reference = engine.policy().branch_reference();
     // No change is half done while the fork begins.
     let locked = engine.lock()?;
     let forks = Forks::lock(&engine.workspace, &locked.state)?;
@@ -243,11 +320,11 @@ fn folder_for_copy(engine: &Engine, at: &str) -> Result<String, Error> {
 /// Deletes a fork.
 fn discard(engine: &mut Engine, name: &str) -> Result<Shown, Error> {
     let state = State::open(&engine.workspace)?;
-    let fork = opened(engine, name)?;
-    let dropped = shown(&fork);
-    Forks::lock(&engine.workspace, &state)?.drop(name)?;
-    engine.note_changed([], Some(&fork.record.lower));
-    Ok(dropped)
+    // One that has lost a folder can be dropped too.
+    let size = opened(engine, name).map(|fork| fork.size(FORK_FILES_COUNTED_MAX));
+    let dropped = Forks::lock(&engine.workspace, &state)?.drop(name)?;
+    engine.note_changed([], Some(&dropped.lower));
+    Ok(shown_as(&dropped, size.unwrap_or_default()))
 }
 
 /// Becomes a program in a fork; returns only if that fails.
@@ -291,11 +368,20 @@ fn opened(engine: &Engine, name: &str) -> Result<ForkFolder, Error> {
     ForkFolder::open(&engine.workspace, &state, name)
 }
 
+/// Returns the changes in a response of `log`, a line each.
+pub(super) fn change_lines(log: &Value) -> Vec<String> {
+    let line = |change: &Value| {
+        let part = |name: &str| change.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        escaped::line(&format!("{} {} {}", part("id"), part("time"), part("subject"))).into_owned()
+    };
+    log.get("snapshots").and_then(Value::as_array).into_iter().flatten().map(line).collect()
+}
+
 /// Returns the newest changes in a fork, as `log` there does.
-fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
+pub(super) fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
     let fork = opened(engine, name)?;
     let sandbox = fork.sandbox(&engine.workspace)?;
-    let words = [own_program(), "--workspace", &sandbox.root, Log::NAME];
+    let words = [own_program(), "--workspace", &sandbox.root, LOG];
     let io = |source: std::io::Error| Error::io("look into", "the fork", source);
     let mut command = match &sandbox.container {
         Some(container) => container::command(container, &words).map_err(io)?,
@@ -325,12 +411,14 @@ fn in_use(fork: &ForkFolder) -> Shown {
 
 /// Returns a fork for the response.
 fn shown(fork: &ForkFolder) -> Shown {
-    let record = &fork.record;
-    let (files, bytes) = fork.size(FORK_FILES_COUNTED_MAX);
-    let created = i64::try_from(record.created).ok().and_then(|it| jiff::Timestamp::from_second(it).ok());
+    shown_as(&fork.record, fork.size(FORK_FILES_COUNTED_MAX))
+}
+
+/// Returns a fork with a number of files and bytes for the response.
+fn shown_as(record: &ForkRecord, (files, bytes): (usize, u64)) -> Shown {
     Shown {
         name: record.name.clone(),
-        created: audit::time_text(created.unwrap_or_default()),
+        created: time_of(record),
         session: record.session.clone(),
         why: record.why.clone(),
         from: record.from.clone(),
@@ -339,6 +427,12 @@ fn shown(fork: &ForkFolder) -> Shown {
         bytes,
         process: None,
     }
+}
+
+/// Returns the time of a fork's creation, as RFC 3339.
+pub(super) fn time_of(record: &ForkRecord) -> String {
+    let created = i64::try_from(record.created).ok().and_then(|it| jiff::Timestamp::from_second(it).ok());
+    audit::time_text(created.unwrap_or_default())
 }
 
 /// A snapshot that a fork begins with.

@@ -11,6 +11,7 @@ pub mod diff;
 pub mod doctor;
 pub mod edit;
 pub mod fork;
+pub mod fork_changes;
 pub mod gc;
 pub mod glob;
 pub mod grep;

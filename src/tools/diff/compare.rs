@@ -133,6 +133,9 @@ impl Action {
     }
 }
 
+/// Function that adds the diff of the file with this index to a buffer, and returns its line counts.
+pub type WriteFile<'w> = dyn Fn(usize, &mut Vec<u8>) -> Result<FileStat, Error> + 'w;
+
 impl Response {
     /// Returns a response without a diff.
     pub(super) fn of(compared: &Compared, files: usize) -> Self {
@@ -151,14 +154,33 @@ impl Response {
         store: &Store,
         deltas: &[Delta],
         request: &Request,
+        window: Window,
+    ) -> Result<(), Error> {
+        let binary = request.binary && !request.stat;
+        let write = |index: usize, out: &mut Vec<u8>| {
+            let Some(delta) = deltas.get(index) else { return Ok(FileStat::default()) };
+            write(store, delta, binary, out).map(|amount| FileStat::of(delta, amount))
+        };
+        self.fill_with((deltas.len(), &write), request.stat, window)
+    }
+
+    /// Adds the part of a diff inside the window, or of its line counts; `write` adds the diff of one of the files and
+    /// returns its counts.
+    ///
+    /// # Errors
+    /// Returns the errors of `write`.
+    pub fn fill_with(
+        &mut self,
+        (files, write): (usize, &WriteFile<'_>),
+        stat: bool,
         mut window: Window,
     ) -> Result<(), Error> {
-        if request.stat {
-            return self.fill_stat(store, deltas, &window);
+        if stat {
+            return self.fill_stat((files, write), &window);
         }
-        for delta in deltas {
+        for index in 0..files {
             let mut diff = Vec::new();
-            write(store, delta, request.binary, &mut diff)?;
+            write(index, &mut diff)?;
             for line in diff.split_inclusive(|byte| *byte == b'\n') {
                 window.push(line);
             }
@@ -175,11 +197,10 @@ impl Response {
     }
 
     /// Adds the line counts of as many files as fit, at least one.
-    fn fill_stat(&mut self, store: &Store, deltas: &[Delta], window: &Window) -> Result<(), Error> {
+    fn fill_stat(&mut self, (count, write): (usize, &WriteFile<'_>), window: &Window) -> Result<(), Error> {
         let (mut files, mut size) = (Vec::new(), TextSize::default());
-        for delta in deltas.iter().skip(window.offset).take(FILES_LISTED_MAX) {
-            let amount = write(store, delta, false, &mut Vec::new())?;
-            let stat = FileStat::of(delta, amount);
+        for index in (0..count).skip(window.offset).take(FILES_LISTED_MAX) {
+            let stat = write(index, &mut Vec::new())?;
             size = size.and(stat.size());
             if !window.room.holds(size) && !files.is_empty() {
                 break;
@@ -187,7 +208,7 @@ impl Response {
             files.push(stat);
         }
         let end = window.offset.saturating_add(files.len());
-        self.truncated = end < deltas.len();
+        self.truncated = end < count;
         self.next_offset = self.truncated.then_some(end);
         self.stat = Some(files);
         Ok(())

@@ -16,8 +16,8 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::plural::plural;
-pub use compare::{Action, FileStat, Response, with_bytes, write};
-use compare::{Compared, SessionDiff, Window, compared};
+pub use compare::{Action, FileStat, Response, Window, with_bytes, write};
+use compare::{Compared, SessionDiff, compared};
 
 /// Show what changed between two snapshots, in one of them, or in this session
 ///

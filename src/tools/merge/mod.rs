@@ -3,7 +3,7 @@
 mod apply;
 mod check;
 mod conflicts;
-mod trees;
+pub mod trees;
 
 use std::path::PathBuf;
 
@@ -25,6 +25,7 @@ use crate::text::escaped;
 use crate::text::plural::plural;
 use crate::text::tree_merge::{self, ConflictKind, Path, Plan};
 
+pub use apply::forget_undone;
 use check::{Checked, CheckedFork, Overlap};
 use conflicts::{Describer, refused};
 use trees::ForkTrees;
