@@ -15,3 +15,4 @@ mod frozen;
 mod merged;
 mod merged_random;
 mod programs;
+mod reviewed;

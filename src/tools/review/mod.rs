@@ -1,38 +1,44 @@
 //! `review`: shows the story of a session, for the developer.
 
+mod forks;
+mod html;
 mod story;
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use base64::Engine as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::diff::FileStat;
 use super::{Effect, Paint, Stdin, Text, Tool, targets};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::store::state::State;
-use crate::engine::workspace::protect::protected_component;
 use crate::error::{Error, ErrorKind};
 use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
 use crate::text::plural::plural;
+use html::{harmless, hash, markup};
 pub use story::taken_back;
 
 /// Show what a session did: each change with its diff, what was refused, and what it only read
 ///
 /// In order of time, by turns, with the developer's changes in between, undone changes, and next to each the command that undoes
 /// it (for one hunk add --hunk NUMBER). Without --session, the session of the caller, else the last one that changed
-/// something. With --html, one page for a browser, which needs no other file.
+/// something. With --html, one page for a browser, which needs no other file. With --forks, it compares what several forks
+/// of this workspace changed, and shows the diffs of the files that more than one changed next to each other.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Write the whole story to this file as an HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Compare the forks of this workspace instead
+    #[arg(long)]
+    pub forks: bool,
+    /// Forks to compare; all without it
+    #[arg(value_name = "FORK", value_delimiter = ',', requires = "forks")]
+    #[serde(default)]
+    pub names: Vec<String>,
     /// Leave the diffs out
     #[arg(long)]
     pub stat: bool,
@@ -43,6 +49,17 @@ pub struct Request {
     /// Maximum bytes of the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
+}
+
+/// The story of a session, or a comparison of forks.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(extend("type" = "object"))]
+pub enum Reviewed {
+    /// A story.
+    Story(Box<Response>),
+    /// A comparison.
+    Forks(forks::ForkReview),
 }
 
 /// The story of a session.
@@ -189,33 +206,57 @@ impl Tool for Review {
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
-    type Response = Response;
+    type Response = Reviewed;
 
-    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let nothing = || {
-            let session = engine.session();
-            Error::new(ErrorKind::NotFound, format!("session {session} has changed nothing"))
-                .suggest("No session has a snapshot here.")
-        };
-        let Some(store) = record::find(engine)? else { return Err(nothing()) };
-        let chosen = targets::current_or_newest_session(engine, &store)?;
-        let Some(state) = State::find(&engine.workspace)? else { return Err(nothing()) };
-        let story = story::Story::load(engine, &store, &state, &chosen)?;
-        if let Some(path) = &request.html {
-            let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
-            let shown = write(engine, path, &response)?;
-            response.html = Some(shown);
-            response.changes.clear();
-            response.turns.clear();
-            return Ok(response);
+    fn run(engine: &mut Engine, request: Request) -> Result<Reviewed, Error> {
+        if request.forks || !request.names.is_empty() {
+            return compared(engine, &request).map(Reviewed::Forks);
         }
-        let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
-        story.told(request.offset, room, !request.stat)
+        told(engine, &request).map(|story| Reviewed::Story(Box::new(story)))
     }
 
-    fn text(response: &Response, text: &mut Text) {
-        tell(response, text);
+    fn text(response: &Reviewed, text: &mut Text) {
+        match response {
+            Reviewed::Story(story) => tell(story, text),
+            Reviewed::Forks(review) => forks::tell(review, text),
+        }
     }
+}
+
+/// Compares forks.
+fn compared(engine: &mut Engine, request: &Request) -> Result<forks::ForkReview, Error> {
+    let Some(path) = &request.html else {
+        let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
+        return forks::review(engine, &request.names, (request.stat, room));
+    };
+    let mut review = forks::review(engine, &request.names, (request.stat, AnswerRoom::new(0)))?;
+    review.html = Some(html::write(path, &forks::page(&review, &workspace_name(engine)))?);
+    // The page has them.
+    review.shared.clear();
+    Ok(review)
+}
+
+/// Returns the story of a session.
+fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
+    let nothing = || {
+        let session = engine.session();
+        Error::new(ErrorKind::NotFound, format!("session {session} has changed nothing"))
+            .suggest("No session has a snapshot here.")
+    };
+    let Some(store) = record::find(engine)? else { return Err(nothing()) };
+    let chosen = targets::current_or_newest_session(engine, &store)?;
+    let Some(state) = State::find(&engine.workspace)? else { return Err(nothing()) };
+    let story = story::Story::load(engine, &store, &state, &chosen)?;
+    if let Some(path) = &request.html {
+        let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
+        let shown = html::write(path, &page(&response, &workspace_name(engine))?)?;
+        response.html = Some(shown);
+        response.changes.clear();
+        response.turns.clear();
+        return Ok(response);
+    }
+    let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
+    story.told(request.offset, room, !request.stat)
 }
 
 /// Digits of an id that are shown.
@@ -355,62 +396,11 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 /// Script of the page.
 const SCRIPT: &str = include_str!("page.js");
-/// First bytes of every page of a review: no other file is overwritten.
-const BEGINNING: &[u8] = b"<!doctype html>\n<!-- lbx review -->\n";
 
-/// Writes the page to `path`, and returns that path. Replaces an older page of a review.
-///
-/// # Errors
-/// Fails with `already_exists` if another file is there, or with `protected_path` in git's or lbx's own folders, or
-/// returns the OS error.
-pub fn write(engine: &Engine, path: &Path, response: &Response) -> Result<String, Error> {
-    let shown = path.display().to_string();
-    if protected_component(path).is_some() {
-        return Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} lies in a folder of git or lbx"))
-            .at(&shown));
-    }
-    let io = |error: std::io::Error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
-            Error::new(ErrorKind::AlreadyExists, format!("{shown} is a symlink")).at(&shown)
-        }
-        _ => Error::io("write", &shown, error),
-    };
-    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
-    let flags = i32::try_from(no_follow | rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    #[expect(clippy::disallowed_methods, reason = "the developer names the file, which may be anywhere")]
-    let mut file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .custom_flags(flags)
-        .open(path)
-        .map_err(io)?;
-    if !is_replaceable(&mut file).map_err(io)? {
-        return Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!("{shown} exists and is not a page of lbx review"),
-        )
-        .at(&shown)
-        .suggest("Name another file."));
-    }
+/// Returns the name of the workspace, for the title of a page.
+fn workspace_name(engine: &Engine) -> String {
     let name = engine.workspace.root().file_name().map(|name| name.to_string_lossy().into_owned());
-    let page = page(response, &name.unwrap_or_default())?;
-    file.set_len(0).and_then(|()| std::io::Seek::rewind(&mut file)).map_err(io)?;
-    file.write_all(page.as_bytes()).map_err(io)?;
-    Ok(shown)
-}
-
-/// Returns true if a file is new, or an older page.
-fn is_replaceable(file: &mut std::fs::File) -> std::io::Result<bool> {
-    use std::io::Read as _;
-    let size = file.metadata()?;
-    if !size.is_file() {
-        return Ok(false);
-    }
-    let mut beginning = Vec::new();
-    file.take(BEGINNING.len() as u64).read_to_end(&mut beginning)?;
-    Ok(beginning.is_empty() || beginning == BEGINNING)
+    name.unwrap_or_default()
 }
 
 /// Returns the page of a story in the workspace `name`.
@@ -441,54 +431,16 @@ fn page(response: &Response, name: &str) -> Result<String, Error> {
     Ok(page)
 }
 
-/// Returns JSON that neither ends nor begins an HTML element, whatever its content.
-fn harmless(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for character in json.chars() {
-        match character {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-/// Returns a text escaped for HTML.
-fn markup(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// Returns the hash of a part of the page, for its security policy.
-fn hash(text: &str) -> String {
-    let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes()));
-    format!("'sha256-{digest}'")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn story_json_cannot_close_its_script_element() {
-        let json = serde_json::to_string(&["</script><b>&\u{2028}", "<!--", "\"\\"]).unwrap();
-        let harmless = harmless(&json);
-        assert!(!harmless.contains(['<', '>', '&', '\u{2028}']), "{harmless}");
-        assert_eq!(
-            serde_json::from_str::<Vec<String>>(&harmless).unwrap(),
-            ["</script><b>&\u{2028}", "<!--", "\"\\"]
-        );
-    }
 
     #[test]
     fn page_template_contains_each_placeholder_once() {
         for part in ["TITLE", "STYLE-HASH", "SCRIPT-HASH", "STYLE", "STORY", "SCRIPT"] {
             assert_eq!(PAGE.matches(&format!("{{{{{part}}}}}")).count(), 1 + usize::from(part == "TITLE"));
         }
-        assert!(PAGE.as_bytes().starts_with(BEGINNING));
+        assert!(PAGE.as_bytes().starts_with(html::BEGINNING));
         assert!(!SCRIPT.contains("</script") && !STYLE.contains("</style"));
     }
 }
