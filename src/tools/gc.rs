@@ -11,6 +11,8 @@ use crate::engine::change::record;
 use crate::engine::journal::gc;
 use crate::engine::journal::gc::{ByKind, Collected, Tally};
 use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::fork::{ForkFolder, Forks};
+use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::text::plural::plural;
 
@@ -23,7 +25,8 @@ const FAILED_NAMED: usize = 3;
 ///
 /// Removes everything older than `keep_days`, and the oldest beyond `keep_bytes`: undoable changes, the backups that no
 /// younger change needs, trash entries, and files left by killed calls. This cannot be undone; the snapshots in git
-/// stay, and their loose objects are packed. `dry_run` shows how much would be removed.
+/// stay, and their loose objects are packed. Forks older than `keep_days` are dropped if nothing was changed in them;
+/// others are named. `dry_run` shows how much would be removed.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Show what would change without changing anything
@@ -51,6 +54,15 @@ pub struct Response {
     /// Loose objects of snapshots that were packed
     #[serde(skip_serializing_if = "is_none")]
     pub packed: usize,
+    /// Forks that were dropped: older than `keep_days`, with no changes
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped_forks: Vec<String>,
+    /// Forks older than `keep_days` that were kept, since they hold changes or are in use
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub old_forks: Vec<String>,
+    /// Files and folders that killed calls on forks had left
+    #[serde(skip_serializing_if = "is_none")]
+    pub fork_leftovers: usize,
 }
 
 /// Returns true if there are none to report.
@@ -83,6 +95,7 @@ impl Tool for Gc {
         let keep_days = request.keep_days.unwrap_or(engine.policy().number(Key::KeepDays));
         let keep_bytes = request.keep_bytes.unwrap_or(engine.policy().number(Key::KeepBytes));
         let before = now.saturating_sub(keep_days.saturating_mul(DAY));
+        let forks = OldForks::collect(engine, before, request.dry_run)?;
         let mut change = engine.begin(Self::NAME, &[], request.dry_run)?;
         let collected = match change.state() {
             Some(state) => {
@@ -107,7 +120,9 @@ impl Tool for Gc {
         if removed.files > 0 {
             change.engine().note_changed([], Some(&unique_name(Self::NAME)));
         }
-        Ok(Response { kept, removed, freed_bytes: removed.bytes, by_kind, packed })
+        let OldForks { dropped: dropped_forks, kept: old_forks, leftovers: fork_leftovers } = forks;
+        let freed_bytes = removed.bytes;
+        Ok(Response { kept, removed, freed_bytes, by_kind, packed, dropped_forks, old_forks, fork_leftovers })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -119,5 +134,56 @@ impl Tool for Gc {
             plural(response.kept.bytes, "byte")
         );
         text.change(&line);
+        for name in &response.dropped_forks {
+            text.change(&format!("gc: fork {name} dropped: nothing was changed in it"));
+        }
+        if !response.old_forks.is_empty() {
+            let names = response.old_forks.join(", ");
+            text.note(format!("old forks that hold changes: {names}; merge or drop them"));
+        }
+    }
+}
+
+/// Forks that are older than what is kept.
+#[derive(Debug, Default)]
+struct OldForks {
+    /// Names of those that were dropped.
+    dropped: Vec<String>,
+    /// Names of those that were not.
+    kept: Vec<String>,
+    /// Number of files and folders that killed calls had left.
+    leftovers: usize,
+}
+
+impl OldForks {
+    /// Drops the forks that began before a time, in seconds since 1970, if nothing was changed in them.
+    fn collect(engine: &mut Engine, before: u64, dry_run: bool) -> Result<Self, Error> {
+        let mut found = Self::default();
+        let Some(state) = State::find(&engine.workspace)? else { return Ok(found) };
+        // Most workspaces have none, and need no lock.
+        if !Forks::are_there(&state)? {
+            return Ok(found);
+        }
+        let forks = Forks::lock(&engine.workspace, &state)?;
+        found.leftovers = if dry_run { forks.leftovers().len() } else { forks.sweep() };
+        let snapshots = engine.policy().branch_reference();
+        for fork in ForkFolder::list(&engine.workspace, &state)? {
+            let name = fork.record.name.clone();
+            if fork.record.created >= before {
+                continue;
+            }
+            // A copy that is gone may only have been moved.
+            let is_readable = fork.refresh(&engine.workspace).is_ok();
+            let is_unchanged = is_readable && fork.is_unchanged(&engine.workspace, &snapshots);
+            if !is_unchanged || fork.process().is_some() || (!dry_run && forks.drop(&name).is_err()) {
+                found.kept.push(name);
+                continue;
+            }
+            found.dropped.push(name);
+            if !dry_run {
+                engine.note_changed([], Some(&fork.record.lower));
+            }
+        }
+        Ok(found)
     }
 }

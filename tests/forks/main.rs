@@ -6,6 +6,7 @@
     reason = "a test may fail, and its name says what it is about"
 )]
 
+mod care;
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;

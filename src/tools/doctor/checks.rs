@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags};
 
-use super::{Finding, hooks};
+use super::{Finding, forks, hooks};
 use crate::engine::Engine;
 use crate::engine::change::record::{self, DAMAGED_FOLDER};
 use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER, gc};
@@ -62,6 +62,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     found.extend(named_paths(engine));
     found.extend(clients(engine));
     found.extend(hooks::check(engine));
+    found.extend(forks::check(engine, state.ok().flatten().as_ref(), fix));
     found
 }
 

@@ -1,6 +1,7 @@
 //! `doctor`: checks that lbx works in this workspace, and suggests repairs.
 
 mod checks;
+mod forks;
 mod hooks;
 
 use schemars::JsonSchema;
@@ -15,8 +16,8 @@ use crate::text::plural::plural;
 ///
 /// Each finding is ok, a notice or a problem, with a suggestion. Also starts the server of each client that init has
 /// set up here, as the client would, and asks for its tools. With fix, makes the repairs that can lose nothing: it
-/// finishes changes that a killed call left half done, sets a damaged session file aside, and sets a damaged snapshot
-/// branch to its newest whole commit.
+/// finishes changes that a killed call left half done, sets a damaged session file aside, sets a damaged snapshot
+/// branch to its newest whole commit, and removes half-made forks.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Make the repairs that can lose nothing
