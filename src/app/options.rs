@@ -57,6 +57,9 @@ pub struct Settings {
     /// Sandboxes that calls may name where --workspace or --sandbox settles the workspace; without it, none
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub sandboxes: Vec<String>,
+    /// Serve fork and merge too, and let calls name the workspace's forks as their sandbox
+    #[arg(long)]
+    pub forks: bool,
 }
 
 /// Options of every tool, from flags and the environment.
@@ -104,6 +107,9 @@ pub struct Options {
     /// Sandboxes that the field of a call may name; `None` for any.
     #[arg(skip)]
     pub sandboxes: Option<Vec<String>>,
+    /// True if the field of a call may name any fork of the served workspace.
+    #[arg(skip)]
+    pub serves_forks: bool,
     /// Sources of the policy, except the workspace's own file.
     #[arg(skip)]
     pub policy: Sources,
@@ -274,12 +280,7 @@ impl Options {
         let current = current_folder()?;
         let opened = match sandbox {
             Some((name, known)) if self.workspace.is_none() => {
-                if known.container.is_some() {
-                    return Err(Error::invalid(format!(
-                        "the sandbox {name} is a container: this call cannot be made in it"
-                    ))
-                    .suggest("Call lbx's own tools, `lbx batch` or `lbx mcp` with --sandbox."));
-                }
+                known.must_be_a_folder(&name)?;
                 Workspace::discover(Some(Path::new(&known.root)), &current)
             }
             _ => Workspace::discover(self.workspace.as_deref(), &current),

@@ -18,6 +18,8 @@ use crate::control::{Control, Progress};
 use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool, Media, MediaKind, ToolOutput};
 use crate::engine::CallNotes;
+use crate::engine::sandbox::fork::ForkFolder;
+use crate::engine::store::state::State;
 use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::envelope::Refusal;
@@ -25,6 +27,7 @@ use crate::error::{Error, ErrorKind, without_panic};
 use crate::limits::RESULT_TEXT_BYTES_MAX;
 use crate::request;
 use crate::text::escaped;
+use crate::tools::fork::Fork;
 use crate::tools::read::Read;
 use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
@@ -98,6 +101,7 @@ impl ToolCall<'_> {
         let request = Value::Object(arguments);
         let mut fields = request.clone();
         let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
+        let options = with_forks(options, &root, &fields);
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
             let options = options.in_words_of(dialect.vocabulary(tool));
             let open = || workspace_of(&options, &root);
@@ -122,7 +126,10 @@ impl ToolCall<'_> {
     fn called(self, tool: &'static ToolEntry) -> Result<CallResult, Error> {
         let Self { arguments, root, options, results, control, ask, .. } = self;
         let mut request = Value::Object(arguments);
-        let options = options.with_call_fields_of(&mut request)?;
+        let options = with_forks(options, &root, &request).with_call_fields_of(&mut request)?;
+        if tool.name == Fork::NAME {
+            must_be_a_layer(&request)?;
+        }
         bound_payload(&mut request, results);
         if tool.name == Read::NAME && results == Results::Text {
             number_lines(&mut request);
@@ -144,10 +151,48 @@ impl ToolCall<'_> {
     }
 }
 
+/// Returns options with which a call may name a fork of the served workspace, if it does and the server has forks.
+fn with_forks(mut options: Options, root: &ChosenRoot, request: &Value) -> Options {
+    let fields = request.as_object().into_iter().flatten();
+    let named =
+        fields.filter(|(name, _)| request::snake_case(name) == "sandbox").find_map(|it| it.1.as_str());
+    if let (Some(served), Some(named), true) = (&mut options.sandboxes, named, options.serves_forks)
+        && is_fork(root, named)
+    {
+        served.push(named.to_owned());
+    }
+    options
+}
+
+/// Returns true if the served workspace has a fork of that name.
+fn is_fork(root: &ChosenRoot, name: &str) -> bool {
+    let found = || {
+        let workspace = root.open().ok()?;
+        let state = State::find(&workspace).ok()??;
+        ForkFolder::open(&workspace, &state, name).ok()
+    };
+    found().is_some()
+}
+
+/// Rejects a fork as a copy: a server writes nothing outside its workspace.
+fn must_be_a_layer(request: &Value) -> Result<(), Error> {
+    let mut names = request.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    if names.any(|(name, _)| request::snake_case(name) == "at") {
+        return Err(Error::invalid("this server makes no copies of the workspace: they are outside it")
+            .suggest("Leave `at` out. The user may make one: `lbx fork NAME --at DIR`.")
+            .detail("field", "at"));
+    }
+    Ok(())
+}
+
 /// Returns the workspace of a call: that of the sandbox that the call names, else the server's own.
 fn workspace_of(options: &Options, root: &ChosenRoot) -> Result<Workspace, Error> {
     let opened = match &options.sandbox {
-        Some(name) => Workspace::open(Path::new(&sandboxes::find(name)?.1.root)),
+        Some(name) => {
+            let (name, sandbox) = sandboxes::find(name)?;
+            sandbox.must_be_a_folder(&name)?;
+            Workspace::open(Path::new(&sandbox.root))
+        }
         None => root.open(),
     };
     Ok(opened?.keeping(&options.kept))

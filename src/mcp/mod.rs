@@ -51,12 +51,13 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
         session,
         sandbox: None,
         sandboxes: is_named.then(|| settings.sandboxes.clone()),
+        serves_forks: settings.forks,
         is_session_named: false,
         ..options.clone()
     }
     .for_many_calls();
     let dialect = dialect::chosen(options.dialect.as_deref())?;
-    let tools = ToolSet::new(dialect, settings.tools.as_deref())?;
+    let tools = ToolSet::new(dialect, settings.tools.as_deref(), settings.forks)?;
     let root = Root::new(own, is_named);
     Ok(Server::new(root, options, settings.clone(), tools))
 }

@@ -46,10 +46,17 @@ pub enum Turn {
 impl Turn {
     /// Returns the ordering rule for a tool call with these parameters; `of_tool` has the rule for each tool.
     pub fn of_call(params: &Map<String, Value>, of_tool: impl Fn(&str) -> Self) -> Self {
-        let Some(name) = params.get("name").and_then(Value::as_str) else { return Self::Any };
         // Files in a container are changed there, which may take long.
         let sandbox = params.get("arguments").and_then(|fields| fields.get("sandbox"));
-        if sandbox.is_some_and(|name| name.as_str() != Some("")) { Self::Any } else { of_tool(name) }
+        if sandbox.is_some_and(|name| name.as_str() != Some("")) {
+            return Self::Any;
+        }
+        Self::of_call_anywhere(params, of_tool)
+    }
+
+    /// Returns the ordering rule if calls in a sandbox are ordered with all others: a merge waits for the changes in a fork.
+    pub fn of_call_anywhere(params: &Map<String, Value>, of_tool: impl Fn(&str) -> Self) -> Self {
+        params.get("name").and_then(Value::as_str).map_or(Self::Any, of_tool)
     }
 
     /// Returns true if this call must wait for the end of an earlier one.

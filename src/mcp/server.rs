@@ -46,6 +46,11 @@ Read a file before you edit, overwrite or patch it: a change is refused unless t
 current content. Every change is atomic, backed up, undoable (`lbx undo`), and a commit on the branch \
 lbx-snapshots.";
 
+/// Addition to the instructions if the server has the tools for forks.
+const FORK_INSTRUCTIONS: &str = "\n\
+fork makes a copy of this workspace for another agent, with files, session and undo of its own: name it as `sandbox` in \
+a call of any tool, and it is made there. merge brings a fork's changes here; merge with check shows what would conflict.";
+
 /// Prefix of a session that only one connection has.
 pub const OWN_SESSION: &str = "mcp-";
 
@@ -158,12 +163,13 @@ impl Server {
     /// Returns the description of the server, in a handshake or on request.
     fn description(&self) -> Map<String, Value> {
         let instructions = if self.tools.dialect.is_some() { DIALECT_INSTRUCTIONS } else { INSTRUCTIONS };
+        let forks = if self.tools.serves_forks { FORK_INSTRUCTIONS } else { "" };
         let capabilities = ["completions", "logging", "prompts", "resources", "tools"];
         let capabilities: Map<_, _> =
             capabilities.map(|name| (name.to_owned(), json!({}))).into_iter().collect();
         Map::from_iter([
             ("capabilities".to_owned(), capabilities.into()),
-            ("instructions".to_owned(), instructions.into()),
+            ("instructions".to_owned(), [instructions, forks].concat().into()),
         ])
     }
 
@@ -425,6 +431,9 @@ impl Service for Server {
         // A person who is asked before each change may take long: no other call waits for that.
         let of_tool =
             |name: &str| if self.settings.confirm { Turn::Search } else { self.tools.turn_of(name) };
+        if self.tools.serves_forks {
+            return Turn::of_call_anywhere(&request.params, of_tool);
+        }
         Turn::of_call(&request.params, of_tool)
     }
 

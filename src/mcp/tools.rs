@@ -10,13 +10,13 @@ use crate::dialect::{Dialect, DialectTool};
 use crate::error::Error;
 use crate::request;
 use crate::tools::bash::Bash;
+use crate::tools::fork::Fork;
+use crate::tools::merge::Merge;
 use crate::tools::read::Read;
 use crate::tools::{Effect, Tool as _, ToolEntry};
 
-/// Returns the tools that clients may see.
-fn served() -> impl Iterator<Item = &'static ToolEntry> {
-    TOOLS.iter().filter(|tool| tool.served)
-}
+/// Tools that a server has with `--forks`, whatever `--tools` says.
+const FORK_TOOLS: [&str; 2] = [Fork::NAME, Merge::NAME];
 
 /// Filter for the tools of a server (`--tools`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub struct ToolSet {
     pub dialect: Option<&'static Dialect>,
     /// Filter of the tools.
     filter: Filter,
+    /// True if it has the tools for forks.
+    pub serves_forks: bool,
 }
 
 impl ToolSet {
@@ -80,8 +82,12 @@ impl ToolSet {
     ///
     /// # Errors
     /// Fails with `invalid_request` if there is no tool of that name.
-    pub fn new(dialect: Option<&'static Dialect>, filter: Option<&str>) -> Result<Self, Error> {
-        let all = Self { dialect, filter: Filter::All };
+    pub fn new(
+        dialect: Option<&'static Dialect>,
+        filter: Option<&str>,
+        serves_forks: bool,
+    ) -> Result<Self, Error> {
+        let all = Self { dialect, filter: Filter::All, serves_forks };
         let filter = filter.map(|text| Filter::parse(text, &all.names())).transpose()?;
         Ok(Self { filter: filter.unwrap_or_default(), ..all })
     }
@@ -91,24 +97,32 @@ impl ToolSet {
         let dialect = self.dialect;
         let foreign =
             dialect.into_iter().flat_map(|it| it.tools.iter().map(move |tool| Target::Foreign(it, tool)));
-        foreign
-            .chain(served().filter(move |_| dialect.is_none()).map(Target::Native))
-            .filter(|tool| self.has(*tool))
+        let native = TOOLS.iter().filter(move |tool| dialect.is_none() || self.is_for_forks(tool));
+        foreign.chain(native.map(Target::Native)).filter(|tool| self.has(*tool))
     }
 
     /// Returns true if the server has this tool.
     fn has(&self, tool: Target) -> bool {
         match tool {
-            Target::Native(tool) => self.filter.has(tool.name, tool.effect, tool.core),
+            Target::Native(tool) if self.is_for_forks(tool) => true,
+            Target::Native(tool) => tool.served && self.filter.has(tool.name, tool.effect, tool.core),
             Target::Foreign(_, tool) => self.filter.has(tool.name, tool.effect, true),
         }
     }
 
+    /// Returns true for a tool that the server has with `--forks`.
+    fn is_for_forks(&self, tool: &ToolEntry) -> bool {
+        self.serves_forks && FORK_TOOLS.contains(&tool.name)
+    }
+
     /// Returns a tool by name, or one of lbx's own by an alias.
     pub fn find(&self, name: &str) -> Option<Target> {
+        let own = catalog::find(name);
         let found = match self.dialect {
-            Some(dialect) => Target::Foreign(dialect, dialect.tool(name)?),
-            None => Target::Native(catalog::find(name).filter(|tool| tool.served)?),
+            Some(dialect) if !own.is_some_and(|tool| self.is_for_forks(tool)) => {
+                Target::Foreign(dialect, dialect.tool(name)?)
+            }
+            _ => Target::Native(own?),
         };
         Some(found).filter(|tool| self.has(*tool))
     }

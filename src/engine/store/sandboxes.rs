@@ -48,6 +48,17 @@ impl Sandbox {
         fork.is_some_and(|fork| fs::stat_at(rustix::fs::CWD, OsStr::new(&fork.upper)).is_err())
     }
 
+    /// Fails for a container or fork, whose root leads elsewhere from here.
+    ///
+    /// # Errors
+    /// Returns `invalid_request`.
+    pub fn must_be_a_folder(&self, name: &str) -> Result<(), Error> {
+        let Some(container) = &self.container else { return Ok(()) };
+        let kind = if container.fork.is_some() { "fork" } else { "container" };
+        Err(Error::invalid(format!("the sandbox {name} is a {kind}: this call cannot be made in it"))
+            .suggest("Call lbx's own tools, `lbx batch` or `lbx mcp` with --sandbox."))
+    }
+
     /// Returns the sandbox of a fork.
     pub fn of_fork(fork: ForkPlace) -> Self {
         let root = fork.root.clone();
