@@ -190,3 +190,31 @@ fn wrapped_command_of_claude_code_runs_by_lbx_and_is_asked_about_as_before() {
         assert!(!std::path::Path::new("/tmp/lbx-wrapped").exists());
     }
 }
+
+#[test]
+fn worktrees_of_claude_code_are_forks_that_keep_work() {
+    let Some(clients) = Clients::found() else { return };
+    let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", ".env\n")]);
+    ws.write(".env", "TOKEN=1\n");
+    ws.lbx(&["init", "claude-code", "--forks"]).ok();
+    let allowed = ["--allowedTools", "Bash,EnterWorktree,ExitWorktree"];
+    let bash = |command: &str| json!({ "name": "Bash", "input": { "command": command, "description": "x" } });
+    let enter = |name: &str| json!({ "name": "EnterWorktree", "input": { "name": name } });
+    let exit = json!({ "name": "ExitWorktree", "input": { "action": "remove", "discard_changes": true } });
+    // The whole session in a worktree.
+    let whole = [&["--worktree", "whole"], &allowed[..]].concat();
+    let Some(_) = turn(&clients, &ws, &whole, &json!([bash("cp .env made.txt")])) else { return };
+    // A worktree that is left again, without and with work in it.
+    turn(&clients, &ws, &allowed, &json!([enter("clean"), bash("cat a.txt"), exit])).unwrap();
+    turn(&clients, &ws, &allowed, &json!([enter("dirty"), bash("echo work > work.txt"), exit])).unwrap();
+    let forks = ws.lbx(&["fork", "list"]).ok()["forks"].clone();
+    let facts: Vec<Value> =
+        forks.as_array().unwrap().iter().map(|fork| json!([fork["name"], fork["files"]])).collect();
+    assert_eq!(json!(facts), json!([["dirty", 1], ["whole", 1]]), "{forks}");
+    let folder = |name: &str| std::path::PathBuf::from(format!("{}.{name}", ws.root.display()));
+    assert_eq!(std::fs::read_to_string(folder("whole").join("made.txt")).unwrap(), "TOKEN=1\n");
+    assert!(!folder("clean").exists());
+    ws.lbx(&["merge", "dirty"]).ok();
+    ws.holds("work.txt", "work\n");
+    assert!(!ws.path("made.txt").exists());
+}

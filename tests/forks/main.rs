@@ -7,6 +7,7 @@
 )]
 
 mod care;
+mod clients;
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;

@@ -26,7 +26,7 @@ pub fn check(engine: &Engine) -> Vec<Finding> {
             let (opened, stat) = engine.workspace.open_regular(&path, file.1).ok()?;
             fs::read_to_end(&opened, fs::size_of(&stat), HOOKS_FILE_BYTES_MAX).ok()
         });
-        text.is_some_and(|text| String::from_utf8_lossy(&text).contains("lbx hook"))
+        text.is_some_and(|text| init::is_guarded(&String::from_utf8_lossy(&text)))
     };
     let files = init::guard_files();
     let guarded: Vec<_> = files.iter().filter(is_guarded).collect();

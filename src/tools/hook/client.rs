@@ -2,7 +2,7 @@
 //!
 //! `lbx-hook(1)` names the documents that this follows.
 
-use Moment::{After, AgentStop, Before, Failed, Fresh, Prompt, Stop};
+use Moment::{After, AgentStop, Before, Failed, Fresh, Prompt, Stop, WorktreeCreate, WorktreeRemove};
 use ToolKind::{Command, Edit, Patch, Read, Write};
 
 /// A client with hooks.
@@ -16,6 +16,8 @@ pub struct HookClient {
     pub since: Option<&'static str>,
     /// Its events, each with its meaning.
     pub events: &'static [(&'static str, Moment)],
+    /// Its events about worktrees, each with its meaning: `init --forks` sets them up.
+    pub worktrees: &'static [(&'static str, Moment)],
     /// Its tools, each with its kind.
     pub tools: &'static [(&'static str, ToolKind)],
     /// Form of its responses.
@@ -41,6 +43,10 @@ pub enum Moment {
     AgentStop,
     /// The context is new, or was compacted: nothing in it was read.
     Fresh,
+    /// A worktree is wanted: the response is the path of its folder.
+    WorktreeCreate,
+    /// A worktree is not wanted any more.
+    WorktreeRemove,
 }
 
 /// Kind of a tool.
@@ -108,6 +114,7 @@ pub const CLIENTS: &[HookClient] = &[
         program: "claude",
         since: Some("2.1.196"),
         events: COMMON_EVENTS,
+        worktrees: &[("WorktreeCreate", WorktreeCreate), ("WorktreeRemove", WorktreeRemove)],
         tools: &[
             ("Read", Read),
             ("Edit", Edit),
@@ -124,6 +131,7 @@ pub const CLIENTS: &[HookClient] = &[
         program: "codex",
         since: Some("0.154.0"),
         events: COMMON_EVENTS,
+        worktrees: &[],
         tools: &[("apply_patch", Patch), ("Bash", Command)],
         form: ReplyForm::NestedAllowed,
         takes_changed_calls: true,
@@ -140,6 +148,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("SessionStart", Fresh),
             ("PreCompress", Fresh),
         ],
+        worktrees: &[],
         tools: &[
             ("read_file", Read),
             ("replace", Edit),
@@ -154,6 +163,7 @@ pub const CLIENTS: &[HookClient] = &[
         program: "agy",
         since: None,
         events: &[("PreToolUse", Before), ("PostToolUse", After), ("Stop", Stop), ("SessionStart", Fresh)],
+        worktrees: &[],
         tools: &[
             ("view_file", Read),
             ("replace_file_content", Edit),
@@ -178,6 +188,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("preCompact", Fresh),
         ],
         // An edit comes as Write, too.
+        worktrees: &[],
         tools: &[("Read", Read), ("Write", Edit), ("Delete", Edit), ("Shell", Command)],
         form: ReplyForm::Permission,
         takes_changed_calls: true,
@@ -196,6 +207,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("sessionStart", Fresh),
             ("preCompact", Fresh),
         ],
+        worktrees: &[],
         tools: &[
             ("view", Read),
             ("edit", Edit),
@@ -212,6 +224,7 @@ pub const CLIENTS: &[HookClient] = &[
         program: "code",
         since: None,
         events: COMMON_EVENTS,
+        worktrees: &[],
         tools: &[
             ("readFile", Read),
             ("read_file", Read),
@@ -233,6 +246,7 @@ pub const CLIENTS: &[HookClient] = &[
         program: "qwen",
         since: None,
         events: COMMON_EVENTS,
+        worktrees: &[],
         tools: &[
             ("read_file", Read),
             ("edit", Edit),
@@ -248,6 +262,7 @@ pub const CLIENTS: &[HookClient] = &[
         program: "opencode",
         since: None,
         events: PLUGIN_EVENTS,
+        worktrees: &[],
         tools: &[
             ("read", Read),
             ("edit", Edit),
@@ -265,6 +280,7 @@ pub const CLIENTS: &[HookClient] = &[
         program: "pi",
         since: None,
         events: PLUGIN_EVENTS,
+        worktrees: &[],
         tools: &[("read", Read), ("edit", Edit), ("write", Write), ("bash", Command)],
         form: ReplyForm::Plain,
         takes_changed_calls: true,
@@ -279,7 +295,7 @@ impl HookClient {
 
     /// Returns the meaning of an event.
     pub fn moment(&self, event: &str) -> Option<Moment> {
-        self.events.iter().find(|(name, _)| *name == event).map(|(_, moment)| *moment)
+        self.events.iter().chain(self.worktrees).find(|(name, _)| *name == event).map(|(_, moment)| *moment)
     }
 
     /// Returns the kind of a tool.

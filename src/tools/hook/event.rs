@@ -32,6 +32,10 @@ const OUTPUT: &[&str] =
 const FOLDER: &[&str] = &["cwd"];
 /// Names of the field with the prompt.
 const PROMPT: &[&str] = &["prompt", "user_prompt", "userPrompt", "initialPrompt"];
+/// Names of the field with the name of a worktree.
+const WORKTREE_NAME: &[&str] = &["name"];
+/// Names of the field with the path of a worktree.
+const WORKTREE_PATH: &[&str] = &["worktree_path"];
 /// Names of an argument with a path.
 const PATHS: &[&str] =
     &["file_path", "filePath", "absolute_path", "path", "notebook_path", "TargetFile", "AbsolutePath", "uri"];
@@ -174,6 +178,16 @@ impl Event {
     /// Returns the time limit of the command, if the call names one in milliseconds.
     pub fn timeout_ms(&self) -> Option<u64> {
         self.input.get("timeout")?.as_u64().filter(|ms| *ms >= 1000)
+    }
+
+    /// Returns the name of the worktree that is wanted, if the event is about one.
+    pub fn worktree_name(&self) -> Option<String> {
+        word(&self.input, WORKTREE_NAME)
+    }
+
+    /// Returns the path of the worktree that is not wanted any more.
+    pub fn worktree_path(&self) -> Option<PathBuf> {
+        word(&self.input, WORKTREE_PATH).map(|path| self.folder.join(path))
     }
 
     /// Returns a name for the call that is the same before and after it.

@@ -5,6 +5,7 @@ mod event;
 mod files;
 mod reply;
 mod turn;
+mod worktree;
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ use reply::Verdict;
 ///
 /// `lbx init --client CLIENT --guard` sets the hooks up. Before a file tool of the client, the call is denied if the
 /// session has not seen the file's present bytes; after it, and after a command, the files that changed are recorded as
-/// a change of the session, in the turn of its prompt.
+/// a change of the session, in the turn of its prompt. With --forks, each worktree that the client wants is a fork.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -51,7 +52,7 @@ pub struct Request {
 /// Response of a hook.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
-    /// Response in the client's form; absent if there is nothing to say
+    /// Response in the client's form, or the path of a worktree; absent if there is nothing to say
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Value>,
 }
@@ -84,6 +85,13 @@ impl Tool for Hook {
                 return Ok(Response::default());
             }
         };
+        if let Some(Moment::WorktreeCreate | Moment::WorktreeRemove) = event.moment {
+            must_be_meant(engine.workspace.root())?;
+            let served = take_session(engine, client, &event).and_then(|()| worktree::serve(engine, &event));
+            let outcome = served.as_ref().map_or_else(|error| error.kind().name(), |_| "ok");
+            note(engine, client, &event, (outcome, begun));
+            return served.map(|path| Response { reply: path.map(Value::String) });
+        }
         if must_be_meant(engine.workspace.root()).is_err() {
             return Ok(Response { reply: client.form.reply(&event, &Verdict::Silent) });
         }
@@ -102,8 +110,11 @@ impl Tool for Hook {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        if let Some(reply) = &response.reply {
-            text.line(&reply.to_string());
+        match &response.reply {
+            // The path of a worktree.
+            Some(Value::String(path)) => text.out.extend([path.as_bytes(), b"\n"].concat()),
+            Some(reply) => text.line(&reply.to_string()),
+            None => {}
         }
     }
 }
@@ -159,7 +170,11 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             return Ok(if line.is_empty() { Verdict::Silent } else { Verdict::Line(line.join("; ")) });
         }
         (Moment::Fresh, _) => return fresh(engine),
-        (Moment::Before | Moment::After | Moment::Failed, _) => {}
+        // Worktrees are served before any of this.
+        (
+            Moment::Before | Moment::After | Moment::Failed | Moment::WorktreeCreate | Moment::WorktreeRemove,
+            _,
+        ) => {}
     }
     Ok(Verdict::Silent)
 }

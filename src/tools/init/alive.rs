@@ -14,7 +14,7 @@ use crate::engine::workspace::{Workspace, fs, programs};
 use crate::limits::{CLIENT_FILE_BYTES_MAX, SERVER_OUTPUT_BYTES_MAX, SERVER_START_TIME_MAX};
 
 /// Flags of a server that `init` writes.
-pub const FLAGS: [&str; 5] = ["--results", "--session", "--dialect", "--tools", "--confirm"];
+pub const FLAGS: [&str; 6] = ["--results", "--session", "--dialect", "--tools", "--confirm", "--forks"];
 
 /// A server that was started.
 pub struct Started {

@@ -28,6 +28,8 @@ pub struct Client {
     pub plugin: Option<Plugin>,
     /// Part that guards its own tools, if it has hooks for them; `None` if a plugin that lbx wrote does.
     pub guard: Option<Part>,
+    /// Part that makes its worktrees forks; without it, its server serves forks as tools.
+    pub forks: Option<Part>,
 }
 
 /// Client without parts, the base of all others.
@@ -40,6 +42,7 @@ const CLIENT: Client = Client {
     by_hand: None,
     plugin: None,
     guard: None,
+    forks: None,
 };
 
 /// Returns a server in a JSON object.
@@ -59,7 +62,7 @@ const fn guard(
     form: GuardForm,
     by_conversation: bool,
 ) -> Part {
-    Part { file, piece: Piece::Guard(Guard { root, form, by_conversation }) }
+    Part { file, piece: Piece::Guard(Guard { root, form, by_conversation, worktrees: false }) }
 }
 
 /// All clients.
@@ -88,6 +91,15 @@ pub const CLIENTS: &[Client] = &[
         }],
         plugin: Some(plugin::CLAUDE_CODE),
         guard: Some(guard(".claude/settings.json", &["hooks"], GuardForm::Grouped, false)),
+        forks: Some(Part {
+            file: ".claude/settings.json",
+            piece: Piece::Guard(Guard {
+                root: &["hooks"],
+                form: GuardForm::Grouped,
+                by_conversation: false,
+                worktrees: true,
+            }),
+        }),
         ..CLIENT
     },
     Client {

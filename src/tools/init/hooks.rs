@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::text::jsonc::{self, Fault};
-use crate::tools::hook::client::{HookClient, Moment, ToolKind};
+use crate::tools::hook::client::{CLIENTS, HookClient, Moment, ToolKind};
 
 /// Beginning of the command of each hook, by which they are found again.
 pub const GUARD_SIGN: &str = "lbx hook ";
@@ -12,6 +12,8 @@ pub const GUARD_SIGN: &str = "lbx hook ";
 pub const PLUGIN_SIGN: &str = "`lbx hook`";
 /// Time after which a client ends a hook, in seconds; lbx gives up long before.
 const SECONDS: u64 = 15;
+/// Time after which a client ends a hook that copies a workspace, in seconds.
+const COPY_SECONDS: u64 = 600;
 
 /// Hooks in a client's file.
 pub struct Guard {
@@ -21,6 +23,8 @@ pub struct Guard {
     pub form: GuardForm,
     /// True if the client keeps several conversations in one process: each is a session then.
     pub by_conversation: bool,
+    /// True for the hooks about worktrees alone.
+    pub worktrees: bool,
 }
 
 /// Form of an entry in a client's file.
@@ -42,8 +46,9 @@ pub enum GuardForm {
 
 impl Guard {
     /// Returns the events of a client that it sets up, each with its meaning.
-    fn events(whom: For<'_>) -> &'static [(&'static str, Moment)] {
-        HookClient::find(whom.client).map_or(&[], |client| client.events)
+    fn events(&self, whom: For<'_>) -> &'static [(&'static str, Moment)] {
+        let events = |client: &HookClient| if self.worktrees { client.worktrees } else { client.events };
+        HookClient::find(whom.client).map_or(&[], events)
     }
 
     /// Returns the names that lead to the list of an event.
@@ -56,7 +61,7 @@ impl Guard {
     /// # Errors
     /// Returns the reason why they cannot be added.
     pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
-        Self::events(whom).iter().try_fold(text.to_owned(), |text, (event, moment)| {
+        self.events(whom).iter().try_fold(text.to_owned(), |text, (event, moment)| {
             let path = self.path(event);
             // A client may know an event by two names.
             let other = [
@@ -75,7 +80,7 @@ impl Guard {
     /// # Errors
     /// Returns the reason why they cannot be removed.
     pub fn take_out(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
-        Self::events(whom).iter().try_fold(text.to_owned(), |text, (event, _)| {
+        self.events(whom).iter().try_fold(text.to_owned(), |text, (event, _)| {
             jsonc::remove_items(&text, &self.path(event), GUARD_SIGN)
         })
     }
@@ -84,12 +89,13 @@ impl Guard {
     fn item(&self, whom: For<'_>, event: &str, moment: Moment) -> Value {
         let command = self.command(whom, event);
         let matcher = matcher(whom, moment);
+        let seconds = if self.worktrees { COPY_SECONDS } else { SECONDS };
         let called = |time: u64| json!({ "type": "command", "command": command, "timeout": time });
         match self.form {
             GuardForm::Grouped | GuardForm::GroupedTools if matcher.is_some() => {
-                json!({ "matcher": matcher, "hooks": [called(SECONDS)] })
+                json!({ "matcher": matcher, "hooks": [called(seconds)] })
             }
-            GuardForm::Grouped => json!({ "hooks": [called(SECONDS)] }),
+            GuardForm::Grouped => json!({ "hooks": [called(seconds)] }),
             GuardForm::GroupedMilliseconds => {
                 with_matcher(json!({ "hooks": [called(SECONDS * 1000)] }), matcher)
             }
@@ -109,6 +115,16 @@ impl Guard {
         let session = if self.by_conversation { "" } else { session.as_str() };
         format!("{GUARD_SIGN}{}{event}{session}", whom.client)
     }
+}
+
+/// Returns true if a text has hooks that guard, and not only those about worktrees.
+pub fn is_guarded(text: &str) -> bool {
+    let signs = |text: &str| text.matches(GUARD_SIGN.trim_end()).count();
+    let worktrees = CLIENTS.iter().flat_map(|client| client.worktrees).map(|(event, _)| {
+        let list = jsonc::get(text, &["hooks", *event]).ok().flatten();
+        list.map_or(0, |list| signs(&list.to_string()))
+    });
+    signs(text) > worktrees.sum()
 }
 
 /// Returns the pattern of the tools whose events lbx serves; `None` for an event without a tool.

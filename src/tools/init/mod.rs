@@ -19,6 +19,7 @@ pub use self::clients::CLIENTS;
 use self::clients::Client;
 use self::earlier::{Earlier, Original};
 use self::hooks::For;
+pub use self::hooks::is_guarded;
 use self::piece::{Part, Piece};
 use self::plugin::Plugin;
 use super::common::{ChangeOptions, subject};
@@ -65,6 +66,10 @@ pub struct Request {
     /// Guard the client's own file and shell tools by its hooks too: gated, recorded and undoable by turn
     #[arg(long)]
     pub guard: bool,
+    /// Give agents forks of the workspace: as worktrees of Claude Code, by its hooks; for other clients as tools of the
+    /// server
+    #[arg(long)]
+    pub forks: bool,
     /// With guard, leave the MCP server out
     #[arg(long, requires = "guard", conflicts_with = "exclusive")]
     pub no_server: bool,
@@ -200,6 +205,8 @@ fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
     arguments.extend(request.dialect.iter().flat_map(|family| ["--dialect", family.as_str()]));
     arguments.extend(request.tools.iter().flat_map(|tools| ["--tools", tools.as_str()]));
     arguments.extend(request.confirm.then_some("--confirm"));
+    let serves_forks = request.forks && (client.forks.is_none() || request.plugin.is_some());
+    arguments.extend(serves_forks.then_some("--forks"));
     Ok(arguments.into_iter().map(str::to_owned).collect())
 }
 
@@ -282,7 +289,8 @@ fn client_setup(name: &str, request: &Request) -> Result<Setup, Error> {
     let exclusive = client.exclusive.iter().filter(|_| request.exclusive || request.remove);
     let guard = client.guard.iter().filter(|_| request.guard || request.remove);
     let parts = client.parts.iter().filter(|part| !(request.no_server && part.is_for_server()));
-    let parts = parts.chain(exclusive).chain(guard).collect();
+    let forks = client.forks.iter().filter(|_| request.forks || request.remove);
+    let parts = parts.chain(exclusive).chain(guard).chain(forks).collect();
     let (arguments, guard) = (arguments(client, request)?, request.guard);
     Ok(Setup { client, arguments, parts, install: None, guard })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::earlier::Earlier;
-use super::hooks::{For, GUARD_SIGN, Guard, HOOK_SIGN, PLUGIN_SIGN};
+use super::hooks::{For, Guard, HOOK_SIGN, PLUGIN_SIGN, is_guarded};
 use super::toml_table::{self, Line};
 use crate::text::jsonc::{self, Fault};
 
@@ -40,7 +40,7 @@ pub enum Piece {
     Line(Line),
     /// A hook.
     Hook(Hook),
-    /// The hooks that guard the client's own tools.
+    /// The hooks that guard the client's own tools, or those about worktrees.
     Guard(Guard),
     /// A number that the file must have together with the other pieces.
     Frame {
@@ -195,7 +195,7 @@ impl Piece {
             }
             Self::Line(line) => line.set(text, OWN_SIGN),
             // The hooks of a guard do this as well.
-            Self::Hook(_) if text.contains(GUARD_SIGN) => Ok(text.to_owned()),
+            Self::Hook(_) if is_guarded(text) => Ok(text.to_owned()),
             Self::Hook(hook) => jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(whom.client)),
             Self::Guard(guard) => guard.put(text, whom),
             Self::Frame { name, number } => match jsonc::get(text, &[name])? {
