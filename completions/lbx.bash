@@ -27,7 +27,7 @@ _lbx_data() {
         rewind) _lbx_flags='--turn= -y --yes --merge --max-bytes= --dry-run --why=' _lbx_places='@snapshot' ;;
         log) _lbx_flags='-n= --limit= --offset= --since= --grep= --stat --turns --graph --max-bytes=' _lbx_places='@path' ;;
         diff) _lbx_flags='--from=@snapshot --to=@snapshot --of=@snapshot --binary --stat --by-session --offset= --max-bytes=' _lbx_places='@path @path*' ;;
-        review) _lbx_flags='--html=@path --stat --offset= --max-bytes=' _lbx_places='' ;;
+        review) _lbx_flags='--html=@path --forks --stat --offset= --max-bytes=' _lbx_places='-*' ;;
         blame) _lbx_flags='--start-line= --end-line= --max-bytes=' _lbx_places='@path' ;;
         squash) _lbx_flags='-m= --message= --onto= --checked-out --co-author= --per-file --keep-history --dry-run' _lbx_places='@path*' ;;
         watch) _lbx_flags='--after= --all' _lbx_places='' ;;
@@ -39,15 +39,15 @@ _lbx_data() {
         stats) _lbx_flags='' _lbx_places='' ;;
         doctor) _lbx_flags='--fix' _lbx_places='' ;;
         sandbox) _lbx_flags='--root=@dir --container= --exec=' _lbx_places='list,create,remove @sandbox' ;;
-        fork) _lbx_flags='--from=@snapshot --at=@dir --why=' _lbx_places='- - -*' ;;
+        fork) _lbx_flags='--from=@snapshot --at=@dir --why= --stat --offset= --max-bytes=' _lbx_places='- - -*' ;;
         merge) _lbx_flags='--check --paths=@path --max-bytes= --dry-run --why=' _lbx_places='-' ;;
         config) _lbx_flags='--explain --example' _lbx_places='@keys*' ;;
-        init) _lbx_flags='--client=claude-code,codex,gemini,opencode,cursor,vscode,zed,goose,copilot-cli,qwen-code,pi,antigravity,kiro,cline --plugin=@dir --remove --exclusive --guard --no-server --tools=@served --results= --confirm --dialect= --dry-run --why=' _lbx_places='-' ;;
+        init) _lbx_flags='--client=claude-code,codex,gemini,opencode,cursor,vscode,zed,goose,copilot-cli,qwen-code,pi,antigravity,kiro,cline --plugin=@dir --remove --exclusive --guard --forks --no-server --tools=@served --results= --confirm --dialect= --dry-run --why=' _lbx_places='-' ;;
         hook) _lbx_flags='--event=' _lbx_places='- -' ;;
         apply_patch) _lbx_flags='--dry-run --why=' _lbx_places='-' ;;
         schema) _lbx_flags='--aliases --list' _lbx_places='@schemas' ;;
         batch) _lbx_flags='' _lbx_places='' ;;
-        mcp) _lbx_flags='--results=json,text --tools=@served --confirm --sandboxes=' _lbx_places='' ;;
+        mcp) _lbx_flags='--results=json,text --tools=@served --confirm --sandboxes= --forks' _lbx_places='' ;;
         help) _lbx_flags='' _lbx_places='@pages' ;;
     esac
     case $2 in

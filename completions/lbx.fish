@@ -144,7 +144,7 @@ function __lbx_valued_of
         case sandbox
             string split ' ' -- '--root --container --exec'
         case fork
-            string split ' ' -- '--from --at --why'
+            string split ' ' -- '--from --at --why --offset --max-bytes'
         case merge
             string split ' ' -- '--paths --max-bytes --why'
         case init
@@ -443,6 +443,7 @@ complete -c lbx -n '__lbx_at 1 diff' -F
 complete -c lbx -n '__lbx_at 2+ diff' -F
 complete -c lbx -n '__lbx_at 0' -a review -d 'Show what a session did: each change with its diff, what was refused…'
 complete -c lbx -n '__lbx_in review' -l html -r -F -d 'Write the whole story to this file as an HTML page'
+complete -c lbx -n '__lbx_in review' -l forks -d 'Compare the forks of this workspace instead'
 complete -c lbx -n '__lbx_in review' -l stat -d 'Leave the diffs out'
 complete -c lbx -n '__lbx_in review' -l offset -x -d 'Changes to skip'
 complete -c lbx -n '__lbx_in review' -l max-bytes -x -d 'Maximum bytes of the response'
@@ -500,6 +501,9 @@ complete -c lbx -n '__lbx_at 0' -a fork -d 'Fork the workspace for another agent
 complete -c lbx -n '__lbx_in fork' -l from -x -a '(__lbx_asked snapshot)' -d 'Begin with this snapshot instead of the files on disk'
 complete -c lbx -n '__lbx_in fork' -l at -x -a '(__fish_complete_directories (commandline -ct))' -d 'Copy all files to this new folder, outside the workspace, instead of…'
 complete -c lbx -n '__lbx_in fork' -l why -x -d 'Reason, for the list'
+complete -c lbx -n '__lbx_in fork' -l stat -d 'With diff, show only line counts for each file'
+complete -c lbx -n '__lbx_in fork' -l offset -x -d 'Lines of the diff to skip, or files with stat'
+complete -c lbx -n '__lbx_in fork' -l max-bytes -x -d 'Maximum bytes of the diff'
 complete -c lbx -n '__lbx_at 0' -a merge -d 'Merge the changes of a fork into the workspace'
 complete -c lbx -n '__lbx_in merge' -l check -d 'Show what would merge and where forks overlap, without changing…'
 complete -c lbx -n '__lbx_in merge' -l paths -r -F -d 'Merge only these files and folders'
@@ -516,6 +520,7 @@ complete -c lbx -n '__lbx_in init' -l plugin -x -a '(__fish_complete_directories
 complete -c lbx -n '__lbx_in init' -l remove -d 'Remove what init added'
 complete -c lbx -n '__lbx_in init' -l exclusive -d 'Switch off the client’s own file and shell tools too, if it has a…'
 complete -c lbx -n '__lbx_in init' -l guard -d 'Guard the client’s own file and shell tools by its hooks too: gated…'
+complete -c lbx -n '__lbx_in init' -l forks -d 'Give agents forks of the workspace: as worktrees of Claude Code, by…'
 complete -c lbx -n '__lbx_in init' -l no-server -d 'With guard, leave the MCP server out'
 complete -c lbx -n '__lbx_in init' -l tools -x -a '$__lbx_served' -d 'Serve only these tools: core, read-only, or names separated by commas'
 complete -c lbx -n '__lbx_in init' -l results -x -d 'Form of results: text or json'
@@ -538,5 +543,6 @@ complete -c lbx -n '__lbx_in mcp' -l results -x -a 'json text' -d 'What a result
 complete -c lbx -n '__lbx_in mcp' -l tools -x -a '$__lbx_served' -d 'Tools to serve: all, core, read-only, or names separated by commas'
 complete -c lbx -n '__lbx_in mcp' -l confirm -d 'Show each change to the person at the client, and make it only if…'
 complete -c lbx -n '__lbx_in mcp' -l sandboxes -x -d 'Sandboxes that calls may name where --workspace or --sandbox settles…'
+complete -c lbx -n '__lbx_in mcp' -l forks -d 'Serve fork and merge too, and let calls name the workspace’s forks as…'
 complete -c lbx -n '__lbx_at 0' -a help -d 'Show the help of a tool, or a page for agents'
 complete -c lbx -n '__lbx_at 1 help' -a '$__lbx_pages'

@@ -414,6 +414,24 @@ const EXAMPLES: &[Example] = &[
         "another parser",
     ),
     on(
+        "fork",
+        "What an agent changed in a fork:",
+        "lbx fork try\nlbx --sandbox try append notes.txt --content 'four\n'\nlbx fork diff try --text",
+        "+four",
+    ),
+    on(
+        "review",
+        "Compare what two agents made of one task:",
+        "lbx fork one\nlbx fork two\nlbx --sandbox one append notes.txt --content 'four\n'\nlbx --sandbox two append notes.txt --content '4\n'\nlbx review --forks --text",
+        "notes.txt in one, two",
+    ),
+    on(
+        "init",
+        "Make each worktree of Claude Code a fork, with the files as they are:",
+        "lbx init claude-code --forks --text",
+        "WorktreeCreate",
+    ),
+    on(
         "merge",
         "Let an agent work in a fork, and merge what it did:",
         "lbx fork feature\nlbx --sandbox feature append notes.txt --content 'four\n'\nlbx merge feature --text",

@@ -112,6 +112,20 @@ A client that is killed leaves its last change for its next event, or that of th
 ",
     ),
     (
+        "WORKTREES",
+        "
+lbx init --client claude-code --forks adds hooks for the events WorktreeCreate and WorktreeRemove; it does not need
+--guard. Each worktree that Claude Code makes (claude --worktree, EnterWorktree, an agent in isolation) is then a fork: a
+copy of the workspace as it is on disk, ignored and uncommitted files included, in a folder next to it, as app.login next
+to app. It shares git's objects, and has branches and an index of its own. A name that is in use gets a number: login-2.
+
+When Claude Code wants the worktree removed, lbx drops the fork if it holds nothing that is nowhere else: no file that
+differs from what the fork began with, or from its last merge, and no commit of its own. Files that git ignores do not
+count, as for git worktree remove. Otherwise the hook fails, the folder stays, and the message says why; lbx merge NAME
+brings the changes here, and lbx fork drop NAME deletes them. It was tried with 2.1.197.
+",
+    ),
+    (
         "SETTINGS",
         "
 guard.gate is deny, warn or off. guard.bash is record, wrap or off; wrap needs a client that lets a hook change a call
@@ -697,6 +711,16 @@ entry names a folder and serves that one alone.
 
 lbx doctor starts the server of each client that is set up in the workspace again, as the client will. It starts lbx mcp
 alone, and no other program that such a file names.
+",
+    ),
+    (
+        "FORKS",
+        "
+With --forks the server has the tools fork and merge too, whatever --tools says, and a call of any tool of lbx may name a
+fork of the served workspace as its sandbox: a model that leads others creates a fork for each, looks at what they did
+(fork with diff, merge with check) and merges it. A fork that it makes is a layer, never a copy in another folder.
+lbx init --client NAME --forks sets that up; for Claude Code it makes forks of the client's worktrees instead, see
+lbx-hook(1).
 ",
     ),
     (
