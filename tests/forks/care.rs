@@ -67,7 +67,7 @@ fn leftovers_of_killed_calls_are_found_and_removed() {
     std::fs::create_dir_all(forks.join(".passing-0123456789abcdef/upper")).unwrap();
     std::fs::create_dir(forks.join("half")).unwrap();
     let said = text(&findings(&ws, &[]));
-    assert!(said.contains("killed calls left 2 folders of forks"), "{said}");
+    assert!(said.contains("killed calls left 2 folders of forks: half"), "{said}");
     assert!(said.contains("lbx doctor --fix and lbx gc remove them"), "{said}");
     assert_eq!(ws.lbx(&["gc", "--dry-run"]).ok()["fork_leftovers"], 2);
     let fixed = findings(&ws, &["--fix"]);
@@ -78,6 +78,8 @@ fn leftovers_of_killed_calls_are_found_and_removed() {
     // A copy whose call died as it dropped it; the files that it began with are the second folder.
     ws.lbx(&["fork", "copy", "--at", "../copy"]).ok();
     std::fs::rename(forks.join("copy"), forks.join(".passing-0123456789abcdef")).unwrap();
+    let said = text(&findings(&ws, &[]));
+    assert!(said.contains("killed calls left 2 folders of forks: copy"), "{said}");
     assert_eq!(ws.lbx(&["gc"]).ok()["fork_leftovers"], 2);
     assert!(!ws.outside.join("copy").exists());
     ws.lbx(&["fork", "copy", "--at", "../copy"]).ok();

@@ -22,6 +22,8 @@ pub struct Leftover {
     parent: Arc<OwnedFd>,
     /// Its name there.
     name: OsString,
+    /// Name of the fork, if it is known.
+    pub fork: Option<String>,
 }
 
 impl Forks<'_> {
@@ -38,13 +40,14 @@ impl Forks<'_> {
         let (mut found, mut needed) = (Vec::new(), Vec::new());
         for name in fs::names_in(&self.folder).unwrap_or_default() {
             let Some(text) = name.to_str() else { continue };
-            let is_half = text.starts_with(PASSING);
-            match self.open_record(text).filter(|_| !is_half) {
-                Some(record) => needed.push(record.lower),
-                None if is_half || self.has_no_record(text) => {
-                    found.push(Leftover { parent: Arc::clone(&self.folder), name });
-                }
-                None => {}
+            let is_passing = text.starts_with(PASSING);
+            let record = self.open_record(text);
+            if is_passing || (record.is_none() && self.has_no_record(text)) {
+                let known = Some(text.to_owned()).filter(|_| !is_passing);
+                let fork = record.map(|record| record.name).or(known);
+                found.push(Leftover { parent: Arc::clone(&self.folder), name, fork });
+            } else {
+                needed.extend(record.map(|record| record.lower));
             }
         }
         let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FORKS)).ok()) else {
@@ -54,7 +57,7 @@ impl Forks<'_> {
         for name in fs::names_in(&folder).unwrap_or_default() {
             let is_own = name.to_str().is_some_and(|name| name.starts_with(&self.mark) && is_label(name));
             if is_own && needed.iter().all(|needed| name != needed.as_str()) {
-                found.push(Leftover { parent: Arc::clone(&folder), name });
+                found.push(Leftover { parent: Arc::clone(&folder), name, fork: None });
             }
         }
         found
@@ -63,7 +66,7 @@ impl Forks<'_> {
     /// Removes what dead calls left, and returns its number.
     pub fn sweep(&self) -> usize {
         let left = self.leftovers();
-        for Leftover { parent, name } in &left {
+        for Leftover { parent, name, .. } in &left {
             if let Some(record) = name.to_str().and_then(|name| self.open_record(name)) {
                 forget_copy(&record);
             }

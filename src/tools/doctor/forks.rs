@@ -42,9 +42,14 @@ fn of_workspace(engine: &mut Engine, state: &State, fix: bool) -> Result<Vec<Fin
     }
     let forks = Forks::lock(&engine.workspace, state)?;
     let mut found = Vec::new();
-    let left = if fix { forks.sweep() } else { forks.leftovers().len() };
-    if left > 0 {
-        let message = format!("killed calls left {} of forks", plural(left, "folder"));
+    let left = forks.leftovers();
+    if fix {
+        forks.sweep();
+    }
+    if !left.is_empty() {
+        let names: Vec<String> = left.iter().filter_map(|left| left.fork.clone()).collect();
+        let names = if names.is_empty() { String::new() } else { format!(": {}", some_of(&names)) };
+        let message = format!("killed calls left {} of forks{names}", plural(left.len(), "folder"));
         let remedy = "lbx doctor --fix and lbx gc remove them.";
         found.push(Finding { fixed: fix, ..Finding::notice(CHECK, message, remedy) });
     }
