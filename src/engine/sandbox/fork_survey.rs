@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fork::{ForkFolder, ForkRecord, Forks, GIT, PASSING, remove_copy};
-use super::layer::remove_all;
+use super::layer_folders::remove_all;
 use crate::engine::store::id;
 use crate::engine::store::sandboxes::{self, FORKS, is_label};
 use crate::engine::store::state::State;
