@@ -383,13 +383,12 @@ pub(super) fn log(engine: &Engine, name: &str) -> Result<Value, Error> {
     let sandbox = fork.sandbox(&engine.workspace)?;
     let words = [own_program(), "--workspace", &sandbox.root, LOG];
     let io = |source: std::io::Error| Error::io("look into", "the fork", source);
-    let mut command = match &sandbox.container {
-        Some(container) => container::command(container, &words).map_err(io)?,
-        None => {
-            let mut command = Command::new(own_program());
-            command.args(words.get(1..).unwrap_or_default());
-            command
-        }
+    let mut command = if let Some(container) = &sandbox.container {
+        container::command(container, &words).map_err(io)?
+    } else {
+        let mut command = Command::new(own_program());
+        command.args(words.get(1..).unwrap_or_default());
+        command
     };
     let output = programs::output(command.stdin(Stdio::null())).map_err(io)?;
     let mut answer: Value = serde_json::from_slice(&output.stdout).map_err(|_| {

@@ -130,7 +130,7 @@ fn change(random: &mut Random) -> Vec<String> {
         let folder = ["", "src/", "docs/", "d/", "d/e/", "target/"][random.below(6)];
         format!("{folder}{}", ["a.txt", "b.txt", "c.md", "d", "e", "out"][random.below(6)])
     };
-    let words = match random.below(9) {
+    match random.below(9) {
         0 | 1 => vec![
             "write".to_owned(),
             path(random),
@@ -152,6 +152,5 @@ fn change(random: &mut Random) -> Vec<String> {
             "--direct".to_owned(),
             format!("mkdir -p d; echo {} > {}; rm -rf {}", random.below(100), path(random), path(random)),
         ],
-    };
-    words
+    }
 }

@@ -973,17 +973,6 @@ fn policy_example_equals_the_defaults() {
 }
 
 #[test]
-fn protect_example_in_the_readme_works() {
-    let ws = Workspace::with(&[]);
-    let readme = include_str!("../../README.md");
-    let block = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
-    ws.write(".lbx/config.toml", block.unwrap());
-    for path in [".mcp.json", "sub/.vscode/tasks.json", ".claude/settings.json", ".bashrc"] {
-        ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
-    }
-}
-
-#[test]
 fn snapshot_includes_the_shared_policy_file() {
     let ws = with_policy("gate = \"warn\"\n");
     ws.lbx(&["snapshot"]).success();

@@ -169,21 +169,7 @@ impl<'s> Forks<'s> {
     ) -> Result<ForkFolder, Error> {
         let name = record.name.clone();
         let shown = self.state.shown(&format!("{FORKS}/{name}"));
-        let known = sandboxes::list()?.remove(&name);
-        let is_lost = known.as_ref().is_some_and(sandboxes::Sandbox::is_of_lost_fork);
-        if (known.is_some() && !is_lost) || fs::stat_at(self.folder.as_fd(), OsStr::new(&name)).is_ok() {
-            let error = Error::new(ErrorKind::AlreadyExists, format!("a sandbox {name} exists already"));
-            return Err(
-                error.suggest("Choose another name. `lbx fork list` and `lbx sandbox list` show the names.")
-            );
-        }
-        if is_lost {
-            sandboxes::remove(&name)?;
-        }
-        if self.names()?.len() >= FORKS_MAX {
-            let error = Error::new(ErrorKind::TooLarge, format!("there are {FORKS_MAX} forks already"));
-            return Err(error.suggest("Merge or drop some: `lbx fork list` shows them."));
-        }
+        self.must_be_free(&name)?;
         must_be_possible(workspace, self.folder.as_fd(), record.at.is_some())?;
         self.sweep();
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
@@ -232,6 +218,26 @@ impl<'s> Forks<'s> {
         synced.map_err(|source| Error::io("sync", shown.clone(), source))?;
         named?;
         Ok(fork)
+    }
+
+    /// Fails if a name is in use, or there are too many forks; frees the name of a fork that is gone.
+    fn must_be_free(&self, name: &str) -> Result<(), Error> {
+        let known = sandboxes::list()?.remove(name);
+        let is_lost = known.as_ref().is_some_and(sandboxes::Sandbox::is_of_lost_fork);
+        if (known.is_some() && !is_lost) || fs::stat_at(self.folder.as_fd(), OsStr::new(name)).is_ok() {
+            let error = Error::new(ErrorKind::AlreadyExists, format!("a sandbox {name} exists already"));
+            return Err(
+                error.suggest("Choose another name. `lbx fork list` and `lbx sandbox list` show the names.")
+            );
+        }
+        if is_lost {
+            sandboxes::remove(name)?;
+        }
+        if self.names()?.len() >= FORKS_MAX {
+            let error = Error::new(ErrorKind::TooLarge, format!("there are {FORKS_MAX} forks already"));
+            return Err(error.suggest("Merge or drop some: `lbx fork list` shows them."));
+        }
+        Ok(())
     }
 
     /// Deletes a fork with everything in it, and returns its record.
@@ -682,7 +688,8 @@ fn copy_to(workspace: &Workspace, at: &Path, label: &str) -> Result<(), Error> {
     write_version((own.as_fd(), OsStr::new(COPY_MARK)), 0o600, label.as_bytes()).map_err(io)?;
     let parent = workspace.root().as_os_str().as_bytes();
     write_version((own.as_fd(), OsStr::new(COPY_PARENT)), 0o600, parent).map_err(io)?;
-    let copied = fork_copy::copy_workspace((workspace.root_fd(), workspace.root()), &folder);
+    let copied = fork_copy::copy_workspace((workspace.root_fd(), workspace.root()), &folder)
+        .and_then(|()| platform::sync_file_system(folder.as_fd()).map_err(io));
     if copied.is_err() {
         remove_copy(at, label);
     }

@@ -298,6 +298,9 @@ fn may_add_to(folder: &OwnedFd) -> bool {
 }
 
 /// Opens a folder by a path that the user chose.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
@@ -391,6 +394,9 @@ fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Erro
 }
 
 /// Makes a folder and its parents, for this user only.
+///
+/// # Errors
+/// Returns the OS error.
 #[expect(clippy::disallowed_methods, reason = "the user's own state folder, which no workspace brings")]
 pub fn make_folders(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;

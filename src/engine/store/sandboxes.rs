@@ -107,6 +107,7 @@ pub struct ForkPlace {
 
 impl ForkPlace {
     /// Returns the fork for a program of its user.
+    #[must_use]
     pub fn for_program(self) -> Self {
         Self { is_for_program: true, ..self }
     }

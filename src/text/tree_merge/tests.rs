@@ -287,7 +287,7 @@ fn edit(random: &mut Random, (file_type, _, bytes): &mut File, side: usize) {
     }
     let text = String::from_utf8(bytes.clone()).unwrap();
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
-    for _ in 0..1 + random.below(3) {
+    for _ in 0..=random.below(3) {
         let at = random.below(lines.len());
         let new = format!("side {side} {}\n", random.below(1000));
         match random.below(4) {
@@ -312,7 +312,7 @@ fn rename(tree: &mut Tree, from: &str, to: &str) {
 /// Returns a tree after some random changes of one side.
 fn changed(random: &mut Random, base: &Tree, side: usize) -> Tree {
     let mut tree = base.clone();
-    for _ in 0..1 + random.below(6) {
+    for _ in 0..=random.below(6) {
         let paths: Vec<String> = tree.keys().cloned().collect();
         let Some(path) = paths.get(random.below(paths.len())).cloned() else { return tree };
         match random.below(12) {
