@@ -39,7 +39,6 @@ const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// New namespaces, which this process sets up.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "no other system has namespaces"))]
     Namespaces,
     /// Namespaces that another program has set up.
     Prepared,

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use crate::control::Control;
@@ -335,19 +335,26 @@ impl Stack {
 
 /// Returns true if overlayfs marks a removed name like this.
 pub fn is_whiteout(stat: &Stat) -> bool {
-    fs::type_of(stat) == FileType::CharacterDevice && stat.st_rdev == 0
+    if cfg!(target_os = "linux") {
+        return fs::type_of(stat) == FileType::CharacterDevice && stat.st_rdev == 0;
+    }
+    fs::is_regular(stat) && (fs::mode_of(stat), stat.st_size, stat.st_mtime) == (0, 0, 0)
 }
 
-/// Marks a name as removed, as overlayfs does. Only where there are layers may everyone do so.
+/// Marks a name as removed, as overlayfs does. Where there are no layers, an empty file without permissions, of the year
+/// 1970, is the mark.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn whiteout(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
-    match rustix::fs::mknodat(folder, name, FileType::CharacterDevice, Mode::empty(), 0) {
-        Err(Errno::EXIST) => Ok(()),
-        Err(Errno::PERM) if !cfg!(target_os = "linux") => Ok(()),
-        made => made,
-    }
+    let made = if cfg!(target_os = "linux") {
+        platform::make_special(folder, name, FileType::CharacterDevice, Mode::empty())
+    } else {
+        let first = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let times = Timestamps { last_access: first, last_modification: first };
+        fs::create_at(folder, name, 0).and_then(|file| rustix::fs::futimens(&file, &times))
+    };
+    if made == Err(Errno::EXIST) { Ok(()) } else { made }
 }
 
 /// Returns true if a folder hides the entries below it.
