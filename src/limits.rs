@@ -200,6 +200,9 @@ pub const FORKS_MAX: usize = 64;
 pub const FORK_FILES_COUNTED_MAX: usize = 10_000;
 /// Most changes of a fork that a review of several shows.
 pub const REVIEWED_CHANGES_MAX: usize = 10;
+/// Largest index of a workspace at which each call in its forks may look for changes of others, in bytes: some 5,000
+/// files.
+pub const FORK_SCANNED_INDEX_BYTES_MAX: u64 = 512 << 10;
 /// Most files that a fork takes from a snapshot.
 pub const FORK_FILES_SET_MAX: usize = 100_000;
 /// Largest list of the merges of a fork, in bytes.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,17 +13,20 @@ use serde_json::{Map, Value};
 
 use super::options::Options;
 use crate::control::Control;
-use crate::engine::CallNotes;
+use crate::engine::policy::Policy;
 use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::sandbox::fork;
 use crate::engine::store::calls::CallTally;
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
+use crate::engine::workspace::Workspace;
 use crate::engine::workspace::programs;
+use crate::engine::{CallNotes, Engine};
 use crate::envelope::{self, Frame};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{ARGUMENT_BYTES_MAX, REMOTE_END_TIME_MAX};
 use crate::tools::bash::Bash;
+use crate::tools::fork::keep_changes_of_others;
 use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
 /// Option that is only for this side.
@@ -79,7 +83,7 @@ impl Remote {
     /// # Errors
     /// Fails if the engine cannot be run, or lbx is missing inside and cannot be copied.
     pub fn forward(mut self, tool: &str, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
-        self.prepare(tool);
+        self.prepare(tool, options);
         let is_tied = takes_no_stdin(tool, &self.arguments(arguments, options));
         if !is_tied && self.container.fork.is_none() {
             // This comes before stdin is used: after that, nothing can be repeated.
@@ -111,13 +115,22 @@ impl Remote {
         }
     }
 
-    /// Prepares a fork for a call that may run for long.
-    fn prepare(&self, tool: &str) {
+    /// Prepares a fork for a call: keeps what others changed in the workspace, and what they may change if the call may
+    /// run for long.
+    fn prepare(&self, tool: &str, options: &Options) {
         /// Calls that may.
         const LONG: [&str; 4] = [Bash::NAME, "mcp", "batch", "watch"];
-        if let Some(place) = self.container.fork.as_ref().filter(|_| LONG.contains(&tool)) {
+        let Some(place) = &self.container.fork else { return };
+        if LONG.contains(&tool) {
             fork::prepare(place);
         }
+        let kept = Workspace::open(Path::new(&place.root)).and_then(|workspace| {
+            let policy = Policy::load(&workspace, &options.policy)?;
+            let mut engine = Engine::under(policy, workspace, options.session_id()?, Control::default());
+            keep_changes_of_others(&mut engine, &self.name)
+        });
+        // The call then sees what they changed.
+        drop(kept);
     }
 
     /// Makes the call once.
@@ -198,7 +211,7 @@ impl Remote {
         options: &Options,
         control: &Control,
     ) -> Result<(Option<i32>, Vec<u8>, String), Error> {
-        self.prepare(tool.name);
+        self.prepare(tool.name, options);
         let text = request.to_string();
         let is_tied = tool.name == Bash::NAME && text.len() <= ARGUMENT_BYTES_MAX;
         let words = self.words_of(tool, &text, options, is_tied);

@@ -24,7 +24,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{fs, programs};
 use crate::envelope;
 use crate::error::{Error, ErrorKind};
-use crate::limits::{FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX};
+use crate::limits::{FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX, FORK_SCANNED_INDEX_BYTES_MAX};
 use crate::platform::process::own_program;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
@@ -278,8 +278,13 @@ pub(super) fn warn_of(engine: &mut Engine, changes: &ForkChanges<'_>, name: &str
 /// Creates a fork.
 pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
     let target = request.from.as_deref().map(|from| Target::find(engine, from)).transpose()?;
+    // No change is half done while the fork begins.
+    let locked = engine.lock()?;
+    // What other programs change later can be told from what they find.
+    let is_scanned = is_small(engine) && record::scan(engine, None, None, EXTERNAL).is_ok();
     let record = ForkRecord {
         name,
+        is_scanned,
         session: engine.session().to_string(),
         why: request.why.clone(),
         from: target.as_ref().map(|target| target.snapshot.clone()),
@@ -288,8 +293,6 @@ pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Re
         ..ForkRecord::default()
     };
     let reference = engine.policy().branch_reference();
-    // No change is half done while the fork begins.
-    let locked = engine.lock()?;
     let forks = Forks::lock(&engine.workspace, &locked.state)?;
     let fork = forks.create(&engine.workspace, (record, &[reference]))?;
     if let Some(target) = target
@@ -328,7 +331,7 @@ fn discard(engine: &mut Engine, name: &str) -> Result<Shown, Error> {
 }
 
 /// Becomes a program in a fork; returns only if that fails.
-fn exec(engine: &Engine, name: &str, command: &[OsString]) -> Error {
+fn exec(engine: &mut Engine, name: &str, command: &[OsString]) -> Error {
     if command.is_empty() {
         return Error::invalid("no program is named: lbx fork exec NAME -- COMMAND")
             .suggest("On the command line, write the program and its arguments after `--`.")
@@ -337,6 +340,8 @@ fn exec(engine: &Engine, name: &str, command: &[OsString]) -> Error {
     let place = opened(engine, name).and_then(|fork| {
         let place = fork.place(&engine.workspace)?;
         fork::prepare(&place);
+        // Without it, the program sees what others changed.
+        let _ = keep_changes_of_others(engine, name);
         Ok((place.for_program(), fork.record.at))
     });
     let (place, at) = match place {
@@ -450,10 +455,14 @@ impl Target {
         let locked = engine.lock()?;
         record::scan(engine, None, None, EXTERNAL)?;
         drop(locked);
-        let missing = || no_snapshot(name, "from", &[]);
-        let store = record::find(engine)?.ok_or_else(missing)?;
+        let store = record::find(engine)?.ok_or_else(|| no_snapshot(name, "from", &[]))?;
         let snapshot = commit_named(&store, name, "from")?;
-        let tip = store.tip()?.ok_or_else(missing)?;
+        Self::at(store, snapshot)
+    }
+
+    /// Compares a snapshot with the newest one.
+    fn at(store: Store, snapshot: String) -> Result<Self, Error> {
+        let tip = store.tip()?.ok_or_else(|| no_snapshot(&snapshot, "from", &[]))?;
         let changes = store.changes(Some(&tip), &snapshot, FORK_FILES_SET_MAX)?;
         if changes.truncated {
             let message = format!(
@@ -466,24 +475,60 @@ impl Target {
         Ok(Self { snapshot, store, files: changes.paths })
     }
 
-    /// Gives a new fork the files of the snapshot.
+    /// Gives a fork the files of the snapshot, except those that were kept for it before.
     fn set(&self, engine: &Engine, fork: &ForkFolder) -> Result<(), Error> {
         let root = engine.workspace.root_fd();
-        for change in &self.files {
+        let mut trees = self.store.files_of(&self.snapshot)?;
+        // Names without a file come last: a folder may have been where a file is now.
+        let (there, gone): (Vec<&PathChange>, Vec<&PathChange>) =
+            self.files.iter().partition(|change| change.after.is_some());
+        for change in there.into_iter().chain(gone) {
             let Some(path) = WorkspacePath::new(OsStr::from_bytes(&change.path).as_ref()) else { continue };
-            match change.after {
-                None => fork.keep(root, &path, &mut Earlier::Nothing)?,
-                Some(version) => {
-                    let bytes = self.store.content(version)?;
-                    let mode = match version.kind {
-                        EntryKind::Link => fs::SYMLINK_MODE,
-                        EntryKind::BlobExecutable => 0o755,
-                        _ => 0o644,
-                    };
-                    fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
-                }
+            let Some(version) = change.after else {
+                fork.keep(root, &path, &mut Earlier::Nothing)?;
+                continue;
+            };
+            let (mode, bytes) = match version.kind {
+                EntryKind::Link => (fs::SYMLINK_MODE, Some(self.store.content(version)?)),
+                EntryKind::BlobExecutable => (0o755, self.store.checkout_of(&mut trees, &change.path)?),
+                _ => (0o644, self.store.checkout_of(&mut trees, &change.path)?),
+            };
+            if let Some(bytes) = bytes {
+                fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
             }
         }
-        fork.sync_kept()
+        if self.files.is_empty() { Ok(()) } else { fork.sync_kept() }
     }
+}
+
+/// Returns true if the workspace is so small that a call in a fork may look at all of it.
+fn is_small(engine: &Engine) -> bool {
+    let index = WorkspacePath::new(".git/index".as_ref()).unwrap_or_default();
+    let stat = fs::stat_beneath(engine.workspace.root_fd(), &index);
+    engine.policy().has_snapshots()
+        && stat.is_ok_and(|stat| fs::size_of(&stat) <= FORK_SCANNED_INDEX_BYTES_MAX)
+}
+
+/// Keeps for a fork what other programs changed in the workspace since it began, if the workspace is small. The newest
+/// snapshot then has what they replaced.
+///
+/// # Errors
+/// Fails if the workspace cannot be scanned.
+pub fn keep_changes_of_others(engine: &mut Engine, name: &str) -> Result<(), Error> {
+    let fork = opened(engine, name)?;
+    let Some(snapshot) = fork.record.tip.clone().filter(|_| fork.record.is_scanned && is_small(engine))
+    else {
+        return Ok(());
+    };
+    // A call in the fork does not wait for calls in the workspace.
+    let state = State::open(&engine.workspace)?;
+    if state.try_lock_workspace()?.is_none() {
+        return Ok(());
+    }
+    let locked = engine.lock()?;
+    record::scan(engine, None, None, EXTERNAL)?;
+    let Some(store) = record::find(engine)? else { return Ok(()) };
+    let kept = Target::at(store, snapshot)?.set(engine, &fork);
+    drop(locked);
+    kept
 }

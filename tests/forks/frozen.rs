@@ -51,6 +51,34 @@ fn fork_does_not_see_what_lbx_changes_later() {
 }
 
 #[test]
+fn fork_of_a_small_workspace_does_not_see_what_others_change_later() {
+    let Some(ws) = forked(&[]) else { return };
+    ws.write(".gitattributes", "*.crlf text eol=crlf\n");
+    ws.write("src/dos.crlf", "one\r\ntwo\r\n");
+    ws.chmod("src/b.txt", 0o755);
+    ws.write("src/untracked.txt", "not tracked\n");
+    ws.link("a.txt", "src/link");
+    ws.lbx(&["fork", "one"]).ok();
+    let first = listing(&ws, "one");
+    ws.write("src/a.txt", "by an editor\n");
+    ws.write("src/dos.crlf", "changed\r\n");
+    ws.write("src/by_hand.txt", "new\n");
+    std::fs::remove_file(ws.path("src/b.txt")).unwrap();
+    std::fs::remove_file(ws.path("src/untracked.txt")).unwrap();
+    std::fs::remove_file(ws.path("src/link")).unwrap();
+    ws.link("b.txt", "src/link");
+    std::fs::remove_dir_all(ws.path("docs")).unwrap();
+    ws.write("docs", "a file now\n");
+    assert_eq!(listing(&ws, "one"), first);
+    let read = within(&ws, "one", &["read", "src/a.txt"]).ok();
+    assert_eq!(read["content"], "one\ntwo\nthree\nuncommitted\n");
+    // They are changes of others in the workspace, and nobody's in the fork.
+    assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["tool"], "external");
+    ws.lbx(&["merge", "one"]).ok();
+    ws.holds("src/a.txt", "by an editor\n");
+}
+
+#[test]
 fn fork_that_cannot_keep_a_file_is_named() {
     let Some(ws) = forked(&["one"]) else { return };
     let forks = ws.outside.join("home/.local/state/lbx/forks");

@@ -57,7 +57,8 @@ fn diff_of_a_fork_applies_to_what_it_began_with() {
 
 #[test]
 fn diff_says_if_another_program_changed_the_base() {
-    let Some(ws) = forked(&["one"]) else { return };
+    let Some(ws) = forked(&[]) else { return };
+    ws.lbx(&["fork", "one", "--set", "snapshot.enabled=false"]).ok();
     within(&ws, "one", &["bash", "echo forked >> target/kept; echo mine > new.txt"]).ok();
     ws.write("new.txt", "theirs\n");
     within(&ws, "one", &["bash", "echo forked >> docs/c.md"]).ok();

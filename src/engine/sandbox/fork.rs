@@ -97,6 +97,9 @@ pub struct ForkRecord {
     pub began: Moment,
     /// Newest snapshot of the workspace at that time, if known.
     pub tip: Option<String>,
+    /// True if that snapshot has all files that git does not ignore as they were then.
+    #[serde(default)]
+    pub is_scanned: bool,
     /// Folder of `lower`, by its name in lbx's folder of the user.
     pub lower: String,
     /// Folder of a fork that is a copy, as an absolute path.

@@ -70,7 +70,7 @@ impl MovedFolders {
         if there.0.contains_key(target) {
             return None;
         }
-        let rest = path.get(old.len()..).unwrap_or_default();
+        let rest = path.strip_prefix(old)?;
         let moved = [target.as_slice(), rest].concat();
         let target = moved.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(moved);
         Some(Moved { target: Some(target) })

@@ -258,6 +258,18 @@ impl Store {
         Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
     }
 
+    /// Returns the bytes that a checkout would write for `path` of a commit. `None` if it has no file there.
+    ///
+    /// # Errors
+    /// As [`Self::file_at`].
+    pub fn checkout_of(&self, files: &mut Trees, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let Some(id) = prepare::blob_id(files.look_up(&self.repo, path)?) else {
+            return Ok(None);
+        };
+        let stored = self.bytes_of(id, path)?;
+        Rules::new(&self.repo, files.root)?.checked_out_form(path, &stored).map(Some)
+    }
+
     /// Returns true if HEAD has a file or folder at `path`.
     ///
     /// # Errors
