@@ -87,8 +87,8 @@ pub const fn other(side: Side) -> Side {
 
 /// Returns the folder that holds a path; the root is empty.
 pub fn folder_of(path: &[u8]) -> &[u8] {
-    let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-    path.get(..slash).unwrap_or_default()
+    let slash = path.iter().rposition(|byte| *byte == b'/');
+    slash.and_then(|slash| path.split_at_checked(slash)).map_or(b"", |(folder, _)| folder)
 }
 
 /// Returns the folders above a path, innermost first, without the root.
