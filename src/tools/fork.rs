@@ -25,6 +25,7 @@ use crate::engine::workspace::{fs, programs};
 use crate::envelope;
 use crate::error::{Error, ErrorKind};
 use crate::limits::{FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX, FORK_SCANNED_INDEX_BYTES_MAX};
+use crate::platform;
 use crate::platform::process::own_program;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
@@ -223,8 +224,13 @@ fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
     let known = sandboxes::list()?;
     for fork in &forks {
         let name = &fork.record.name;
-        if !known.contains_key(name) {
-            sandboxes::create(name, &fork.sandbox(&engine.workspace)?)?;
+        let sandbox = fork.sandbox(&engine.workspace)?;
+        if known.get(name).is_some_and(|known| *known != sandbox) {
+            engine.warn(format!(
+                "the name of the fork {name} is another sandbox's: drop the fork, or remove that name"
+            ));
+        } else if !known.contains_key(name) {
+            sandboxes::create(name, &sandbox)?;
             engine.warn(format!(
                 "the fork {name} had no name as a sandbox, since its call died: it has one now"
             ));
@@ -277,6 +283,11 @@ pub(super) fn warn_of(engine: &mut Engine, changes: &ForkChanges<'_>, name: &str
 
 /// Creates a fork.
 pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
+    if request.from.is_some() && request.at.is_some() {
+        let error =
+            Error::invalid("`from` and `at` exclude each other: a copy begins with the files on disk");
+        return Err(error.detail("field", "from"));
+    }
     let target = request.from.as_deref().map(|from| Target::find(engine, from)).transpose()?;
     // No change is half done while the fork begins.
     let locked = engine.lock()?;
@@ -447,6 +458,8 @@ struct Target {
     store: Store,
     /// Differences from the files on disk.
     files: Vec<PathChange>,
+    /// True if these are changes of others since the fork began.
+    is_of_others: bool,
 }
 
 impl Target {
@@ -472,7 +485,7 @@ impl Target {
                 Error::new(ErrorKind::TooLarge, message).suggest("Fork the files on disk: leave `from` out.")
             );
         }
-        Ok(Self { snapshot, store, files: changes.paths })
+        Ok(Self { snapshot, store, files: changes.paths, is_of_others: false })
     }
 
     /// Gives a fork the files of the snapshot, except those that were kept for it before.
@@ -485,6 +498,11 @@ impl Target {
         for change in there.into_iter().chain(gone) {
             let Some(path) = WorkspacePath::new(OsStr::from_bytes(&change.path).as_ref()) else { continue };
             let Some(version) = change.after else {
+                // A file that is older than the fork was there, though no snapshot had it, as if it was ignored.
+                let born = platform::birth_beneath(root, path.as_path());
+                if self.is_of_others && born.is_some_and(|seconds| seconds < fork.record.began.0) {
+                    continue;
+                }
                 fork.keep(root, &path, &mut Earlier::Nothing)?;
                 continue;
             };
@@ -528,7 +546,8 @@ pub fn keep_changes_of_others(engine: &mut Engine, name: &str) -> Result<(), Err
     let locked = engine.lock()?;
     record::scan(engine, None, None, EXTERNAL)?;
     let Some(store) = record::find(engine)? else { return Ok(()) };
-    let kept = Target::at(store, snapshot)?.set(engine, &fork);
+    let changes = Target { is_of_others: true, ..Target::at(store, snapshot)? };
+    let kept = changes.set(engine, &fork);
     drop(locked);
     kept
 }

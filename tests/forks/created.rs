@@ -99,6 +99,17 @@ fn fork_that_lost_its_name_gets_it_back() {
 }
 
 #[test]
+fn name_that_another_sandbox_took_stays_its_own() {
+    let Some(ws) = forked(&["one"]) else { return };
+    std::fs::remove_file(ws.outside.join("home/.local/state/lbx/sandboxes.json")).unwrap();
+    ws.lbx(&["sandbox", "create", "one", "--root", "src"]).ok();
+    ws.lbx(&["fork", "list"]).warned("the name of the fork one is another sandbox's");
+    ws.lbx(&["fork", "drop", "one"]).ok();
+    assert_eq!(ws.lbx(&["sandbox", "list"]).ok()["sandboxes"][0]["name"], "one");
+    ws.lbx(&["fork", "two", "--from", "HEAD", "--at", "../two"]).error("invalid_request");
+}
+
+#[test]
 fn names_of_forks_are_checked() {
     let Some(ws) = forked(&["one"]) else { return };
     ws.lbx(&["fork", "one"]).error("already_exists");

@@ -72,6 +72,11 @@ fn fork_of_a_small_workspace_does_not_see_what_others_change_later() {
     assert_eq!(listing(&ws, "one"), first);
     let read = within(&ws, "one", &["read", "src/a.txt"]).ok();
     assert_eq!(read["content"], "one\ntwo\nthree\nuncommitted\n");
+    // What was ignored then is still there, though git no longer ignores it.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    ws.lbx(&["fork", "two"]).ok();
+    ws.write(".gitignore", ".env\n");
+    assert_eq!(shell(&ws, "two", "cat target/out .gitignore"), "built\n.env\ntarget/\n");
     // They are changes of others in the workspace, and nobody's in the fork.
     assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["tool"], "external");
     ws.lbx(&["merge", "one"]).ok();

@@ -264,10 +264,15 @@ impl<'s> Forks<'s> {
             remove_copy(Path::new(at), &record.lower);
         }
         self.sweep();
-        match sandboxes::remove(name) {
-            Err(error) if error.kind() != ErrorKind::SandboxNotFound => Err(error),
-            _ => Ok(record),
+        let is_own = |known: &sandboxes::Sandbox| match &known.container {
+            Some(container) => container.fork.as_ref().is_some_and(|fork| fork.label == record.lower),
+            None => record.at.as_ref() == Some(&known.root),
+        };
+        // Another workspace may have taken a name that was lost.
+        if sandboxes::list()?.get(name).is_some_and(is_own) {
+            sandboxes::remove(name)?;
         }
+        Ok(record)
     }
 
     /// Returns the names of the forks.
