@@ -515,7 +515,7 @@ impl Target {
                 fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
             }
         }
-        if self.files.is_empty() { Ok(()) } else { fork.sync_kept() }
+        fork.sync_kept()
     }
 }
 

@@ -15,6 +15,7 @@
 //! `lower` lies above the workspace in the mount, so the fork does not see what lbx changes in the workspace later.
 //! overlayfs takes no lower folder inside another one, so `lower` is in the user's state folder.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -124,6 +125,8 @@ pub struct ForkFolder {
     pub lower: OwnedFd,
     /// Folder of files on their way there.
     new: OwnedFd,
+    /// True if something was kept that may not be on disk.
+    has_kept: Cell<bool>,
 }
 
 /// All forks of a workspace, with their lock.
@@ -313,7 +316,16 @@ impl ForkFolder {
         let [lower, new] =
             [LOWER, NEW].map(|part| fs::open_at(own.as_fd(), OsStr::new(part), fs::FOLDER).map_err(io));
         let path = workspace.root().join(state.path_of(&format!("{FORKS}/{name}")).as_path());
-        Ok(Self { record, folder, path, upper: upper?, base: base?, lower: lower?, new: new? })
+        Ok(Self {
+            record,
+            folder,
+            path,
+            upper: upper?,
+            base: base?,
+            lower: lower?,
+            new: new?,
+            has_kept: Cell::new(false),
+        })
     }
 
     /// Returns the forks of a workspace, by name. Skips those that cannot be opened.
@@ -405,6 +417,7 @@ impl ForkFolder {
         if fs::stat_at(folder.as_fd(), name).is_ok() {
             return Ok(());
         }
+        self.has_kept.set(true);
         match earlier {
             Earlier::Nothing => whiteout(folder.as_fd(), name).map_err(io),
             Earlier::Folder => folder_like(folder.as_fd(), name, (root, path), true).map(drop).map_err(io),
@@ -438,11 +451,14 @@ impl ForkFolder {
         refreshed.map_err(|source| Error::io("compare", at.display().to_string(), source))
     }
 
-    /// Makes what was kept durable.
+    /// Makes what was kept since the last call durable.
     ///
     /// # Errors
     /// Returns the OS error.
     pub fn sync_kept(&self) -> Result<(), Error> {
+        if !self.has_kept.take() {
+            return Ok(());
+        }
         let synced = platform::sync_file_system(self.lower.as_fd());
         synced.map_err(|errno| Error::io("sync", "what a fork began with", errno))
     }
