@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, Write as _};
 
-use crate::created::{forked, shell};
+use crate::created::{forked, shell, within};
 
 #[test]
 fn program_in_a_fork_cannot_write_the_workspace() {
@@ -119,4 +119,30 @@ fn running_batch_in_a_fork_does_not_see_later_changes() {
     assert_eq!(ask(r#"{"tool":"read","request":{"path":"src/b.txt"}}"#)["data"]["content"], "b\n");
     drop(running.stdin.take());
     running.wait().unwrap();
+}
+
+#[test]
+fn calls_and_programs_share_one_mount_of_a_fork() {
+    let Some(ws) = forked(&["one"]) else { return };
+    let script =
+        "echo started; read line; cat outside.txt; echo mine >> src/b.txt && rm docs/c.md && echo fine";
+    let mut running =
+        ws.call(&["fork", "exec", "one", "--", "sh", "-c", script]).stdin_never_closes().spawn();
+    let mut stdout = std::io::BufReader::new(running.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..6 {
+            let ws = &ws;
+            scope.spawn(move || {
+                let line = format!("{number}\n");
+                within(ws, "one", &["append", "outside.txt", "--content", &line]).ok();
+            });
+        }
+    });
+    writeln!(running.stdin.as_mut().unwrap(), "go").unwrap();
+    let mut seen = String::new();
+    std::io::Read::read_to_string(&mut stdout, &mut seen).unwrap();
+    running.wait().unwrap();
+    assert!(seen.lines().count() == 7 && seen.ends_with("fine\n"), "{seen}");
+    assert_eq!(shell(&ws, "one", "cat src/b.txt; wc -l < outside.txt; ls docs"), "b\nmine\n6\n");
 }

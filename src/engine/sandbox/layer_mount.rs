@@ -92,7 +92,7 @@ pub(super) fn mount_points() -> SetupResult<MountPoints> {
 }
 
 /// Decodes the escapes of a path in the list of mounts.
-fn unescaped(field: &[u8]) -> Vec<u8> {
+pub(super) fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {

@@ -309,10 +309,11 @@ fn checked(engine: &mut Engine, name: Option<&str>, request: &Request) -> Result
 fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, Error> {
     let named = selection(engine, request)?;
     let Some(state) = State::find(&engine.workspace)? else { return Err(no_forks()) };
-    let fork = ForkFolder::open(&engine.workspace, &state, name)?;
+    ForkFolder::open(&engine.workspace, &state, name)?;
     let dry_run = request.options.dry_run;
     // No other call merges or drops the fork meanwhile.
     let _lock = Forks::lock(&engine.workspace, &state)?;
+    let fork = ForkFolder::open(&engine.workspace, &state, name)?;
     apply::forget_undone(&state, &fork)?;
     let (named_by, is_durable) = (named.0.clone(), engine.policy().is_durable());
     let mut change = engine.begin(Merge::NAME, &[], dry_run)?;
