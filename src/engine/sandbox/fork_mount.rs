@@ -97,7 +97,7 @@ fn mount(place: &ForkPlace) -> SetupResult<()> {
     )
 }
 
-/// Puts this process into the mounts of another that is in the fork; returns false if there is none.
+/// Puts this process into the mounts of another that is in the fork; returns false if nobody is in it.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
 fn join(place: &ForkPlace) -> SetupResult<bool> {
     let processes = with_context(std::fs::read_dir("/proc"), "cannot list the processes")?;
