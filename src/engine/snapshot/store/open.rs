@@ -141,7 +141,6 @@ fn open_with(
     };
     // Its ignore rules and line-ending settings still count.
     let settings = unusable.map(|located| adopt_rules(&own, &located)).transpose()?;
-    check_private(&own)?;
     let settings = Settings::read(&own, &own, &settings.unwrap_or_default())?;
     let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
     let warning = refusal
@@ -396,7 +395,7 @@ const LEADING_ELSEWHERE: [&str; 6] = [
 ///
 /// # Errors
 /// Fails if the file system fails, or if a folder is replaced by a link.
-pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
+fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let doing = || {
         "cannot make the private snapshot repository: `repo.git` cannot be opened as a folder of its own"
             .into()
@@ -404,11 +403,9 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
     let state =
         place.state_folder()?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
     let folder = state.make_folder(PRIVATE_FOLDER).context(doing)?;
-    for name in LEADING_ELSEWHERE {
-        let path = Path::new(name);
-        let parent = folder.folder(path.parent().unwrap_or(path)).ok().flatten();
-        // A folder cannot be removed here, and is refused below.
-        let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
+    if let Err(found) = check_private(&folder) {
+        remove_leading_elsewhere(&folder);
+        check_private(&folder).map_err(|_| found)?;
     }
     if is_as_written(&folder) {
         return Ok(folder);
@@ -428,10 +425,20 @@ pub fn open_private(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
 ///
 /// # Errors
 /// Fails if a folder is replaced by a link.
-pub fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
+fn find_private(place: &RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError> {
     let Some(state) = place.state_folder()? else { return Ok(None) };
     let doing = || "the private snapshot repository cannot be opened as a folder of its own".into();
-    Ok(state.folder(PRIVATE_FOLDER).context(doing)?.filter(is_as_written))
+    let found = state.folder(PRIVATE_FOLDER).context(doing)?.filter(is_as_written);
+    found.as_ref().map_or(Ok(()), check_private)?;
+    Ok(found)
+}
+
+/// Removes the files that lead elsewhere. A folder of such a name stays.
+fn remove_leading_elsewhere(folder: &Dir) {
+    for path in LEADING_ELSEWHERE.map(Path::new) {
+        let parent = folder.folder(path.parent().unwrap_or(path)).ok().flatten();
+        let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
+    }
 }
 
 /// Returns true if the files of the private repository have the content that lbx wrote.
@@ -446,7 +453,7 @@ fn is_as_written(folder: &Dir) -> bool {
 ///
 /// # Errors
 /// Names the offending entry.
-pub fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
+fn check_private(folder: &Dir) -> Result<(), SnapshotError> {
     for name in LEADING_ELSEWHERE {
         let shown = || format!("`{}` should not be there", folder.path().join(name).display());
         if folder.stat(name).context(shown)?.is_some() {
