@@ -5,7 +5,8 @@
 //! shows, applies or drops such a layer.
 //!
 //! ```text
-//! spare_layer/        empty folders of the last layer, for the next one: to make and remove them is slow
+//! spare_layer/        the last layer, empty, with its lock and its mark: the next one takes it, since to make and
+//!                     remove files is slow
 //! layers/NAME.lock    held while the call lives
 //! layers/NAME/        layer.lbx   the command (LayerRecord)
 //!                     taken        trash entries that hold parts of the layer (TakenEntry, a line each)
@@ -14,7 +15,9 @@
 //! ```
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +27,9 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::layer_folders::{
-    Folders, HAS_COPIES, LOCK, SPARE, UPPER, WORK, is_unused, lock_name, make_folders, name_outside,
-    not_on_overlay, not_possible, open_upper, prune, remove, remove_all, take_spare,
+    Folders, HAS_COPIES, LOCK, RECORD, SPARE, SPARE_LOCK, SPARE_MARK, UPPER, WORK, is_unused, lock_name,
+    make_folders, name_outside, not_on_overlay, not_possible, open_upper, prune, remove, remove_all,
+    take_spare, take_spare_lock,
 };
 use super::overlay;
 use super::plan::Layer;
@@ -50,9 +54,7 @@ const TAKEN: &str = "taken";
 const TAKEN_BYTES_MAX: u64 = 16 << 20;
 /// Prefix of a layer's name.
 const PREFIX: &str = "layer";
-/// File that describes the command of a layer.
-const RECORD: &str = "layer.lbx";
-/// Size limit of that file.
+/// Size limit of the file that describes the command of a layer.
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 /// Version of its format.
 const VERSION: u32 = 1;
@@ -141,8 +143,8 @@ pub struct LayerFolder {
     is_spare: bool,
     /// Folder with the mark of a running command; `None` for a layer of an earlier call.
     marks: Option<Arc<OwnedFd>>,
-    /// Lock that shows that the call lives.
-    _lock: Lock,
+    /// Lock that shows that the call lives; `None` once the layer is given up.
+    lock: Option<Lock>,
 }
 
 impl LayerFolder {
@@ -155,6 +157,7 @@ impl LayerFolder {
         let name = unique_name(PREFIX);
         let shown = state.shown(&format!("{FOLDER}/{name}"));
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
+        take_spare_lock(&state, &layers, &name);
         let lock = state.try_lock(layers.as_fd(), &lock_name(&name))?;
         let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
         let spare = take_spare(&state, &layers, &name);
@@ -174,7 +177,7 @@ impl LayerFolder {
             is_kept,
             is_spare,
             marks,
-            _lock: lock,
+            lock: Some(lock),
         };
         if is_new {
             layer.must_take_attributes()?;
@@ -182,9 +185,11 @@ impl LayerFolder {
         // A command sees owner, mode and times of the root there.
         make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
         layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
-        layer.write_record()?;
-        let marks = layer.state.folder(OPEN_FOLDER)?;
-        fs::create_at(marks.as_fd(), OsStr::new(&layer.mark()), 0o600).map_err(io)?;
+        layer.write_first_record().or_else(|_| layer.write_record())?;
+        let (marks, mark) = (layer.state.folder(OPEN_FOLDER)?, layer.mark());
+        if rename_new(&layer.folder, OsStr::new(SPARE_MARK), &marks, OsStr::new(&mark)).is_err() {
+            fs::create_at(marks.as_fd(), OsStr::new(&mark), 0o600).map_err(io)?;
+        }
         layer.marks = Some(marks);
         Ok(layer)
     }
@@ -220,7 +225,7 @@ impl LayerFolder {
             is_kept,
             is_spare,
             marks,
-            _lock: lock,
+            lock: Some(lock),
         };
         layer.return_taken();
         Ok(layer)
@@ -248,6 +253,16 @@ impl LayerFolder {
         prune(&self.upper, &WorkspacePath::root(), &kept);
         self.is_kept = true;
         Ok(())
+    }
+
+    /// Writes the facts about its command over those of the last one. A kill halfway loses nothing: the layer is still
+    /// empty.
+    fn write_first_record(&self) -> std::io::Result<()> {
+        let bytes = serde_json::to_vec(&self.record)?;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(fs::open_at(self.folder.as_fd(), OsStr::new(RECORD), flags)?);
+        file.write_all_at(&bytes, 0)?;
+        file.set_len(bytes.len() as u64)
     }
 
     /// Writes the facts about its command.
@@ -352,22 +367,30 @@ impl LayerFolder {
                 remove_all(folder.as_fd(), &name);
             }
         }
-        for name in [RECORD, TAKEN] {
-            let _ = fs::unlink_at(&self.folder, name, AtFlags::empty());
-        }
+        let _ = fs::unlink_at(&self.folder, TAKEN, AtFlags::empty());
         let _ = rustix::fs::fremovexattr(&self.upper, HAS_COPIES);
         self.is_spare = is_unused(&self.upper) && is_unused(&work);
+    }
+
+    /// Becomes the spare layer, if there is none. Its lock is free then: the next layer takes it at once.
+    fn become_spare(&mut self) -> Result<(), Errno> {
+        self.lock = None;
+        let (lock, mark) = (lock_name(&self.name), self.mark());
+        rename_new(&self.layers, OsStr::new(&lock), &self.folder, OsStr::new(SPARE_LOCK))?;
+        if let Some(marks) = &self.marks {
+            rename_new(marks, OsStr::new(&mark), &self.folder, OsStr::new(SPARE_MARK))?;
+        }
+        rename_new(&self.layers, OsStr::new(&self.name), self.state.fd(), OsStr::new(SPARE))
     }
 }
 
 impl Drop for LayerFolder {
     fn drop(&mut self) {
-        let become_spare =
-            || rename_new(&self.layers, OsStr::new(&self.name), self.state.fd(), OsStr::new(SPARE));
         // Best effort: a later call removes the rest.
-        if self.is_spare && become_spare().is_ok() {
-            let _ = fs::unlink_at(&self.layers, lock_name(&self.name), AtFlags::empty());
-        } else if !self.is_kept {
+        if self.is_spare && self.become_spare().is_ok() {
+            return;
+        }
+        if !self.is_kept {
             remove(self.layers.as_fd(), &self.name);
         }
         if let Some(marks) = &self.marks {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::overlay::{self, enter};
 use crate::engine::store::state::{State, make_folder};
-use crate::engine::workspace::fs;
+use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::sync::is_on_overlay;
@@ -19,8 +19,14 @@ use crate::error::Error;
 pub(super) const UPPER: &str = "upper";
 /// Folder that overlayfs uses for itself.
 pub(super) const WORK: &str = "work";
+/// File in a layer that describes its command.
+pub(super) const RECORD: &str = "layer.lbx";
 /// Folder of an empty layer, below the state folder.
 pub(super) const SPARE: &str = "spare_layer";
+/// Lock of the next layer, in that folder.
+pub(super) const SPARE_LOCK: &str = "lock";
+/// Mark of the next layer, in that folder.
+pub(super) const SPARE_MARK: &str = "mark";
 /// Attribute that overlayfs gives the folder for changes once a file is copied into it.
 pub(super) const HAS_COPIES: &str = "user.overlay.impure";
 /// Attribute that overlayfs gives it in any case.
@@ -52,6 +58,13 @@ pub(super) fn make_folders(layers: &OwnedFd, name: &str, shown: &str) -> Result<
     Ok(Folders { folder, upper, outside })
 }
 
+/// Makes the lock of the spare layer that of the layer of that name, if there is one.
+pub(super) fn take_spare_lock(state: &State, layers: &OwnedFd, name: &str) {
+    if let Ok(spare) = fs::open_at(state.fd(), OsStr::new(SPARE), fs::FOLDER) {
+        let _ = rename_new(&spare, OsStr::new(SPARE_LOCK), layers, OsStr::new(&lock_name(name)));
+    }
+}
+
 /// Makes the spare layer the one of that name. Removes it if anything is in its folders.
 pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<Folders> {
     if is_on_overlay(layers.as_fd()) {
@@ -63,14 +76,27 @@ pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<
         let [upper, work] =
             [UPPER, WORK].map(|name| fs::open_at(folder.as_fd(), OsStr::new(name), fs::FOLDER).ok());
         let (upper, work) = (upper?, work?);
-        let is_whole = fs::names_in(&folder).is_ok_and(|names| names.len() == 2) && is_unused(&work);
-        (is_whole && is_unused(&upper)).then_some(Folders { folder, upper, outside: None })
+        let is_part =
+            |name: &OsString| [UPPER, WORK].iter().any(|part| name == part) || is_kept_file(&folder, name);
+        let is_whole = fs::names_in(&folder).is_ok_and(|names| names.iter().all(is_part));
+        (is_whole && is_unused(&upper) && is_unused(&work)).then_some(Folders {
+            folder,
+            upper,
+            outside: None,
+        })
     };
     let opened = open();
     if opened.is_none() {
         remove_all(layers.as_fd(), OsStr::new(name));
     }
     opened
+}
+
+/// Returns true for a file that a spare layer keeps for the next one.
+fn is_kept_file(folder: &OwnedFd, name: &OsStr) -> bool {
+    let is_file = |stat: &Stat| fs::is_regular(stat) && stat.st_nlink == 1 && is_mine(stat);
+    [RECORD, SPARE_LOCK, SPARE_MARK].iter().any(|kept| name == *kept)
+        && fs::stat_at(folder.as_fd(), name).is_ok_and(|stat| is_file(&stat))
 }
 
 /// Returns true if a folder of this account is empty, and has no attributes that a command may have set.
