@@ -268,8 +268,8 @@ pub struct Ended {
 
 /// Largest message, in bytes: a plan holds an environment and many paths.
 const ORDER_BYTES_MAX: usize = 16 << 20;
-/// Bytes per read.
-const PIECE_BYTES: usize = 64 * 1024;
+/// Bytes per read: most messages are small, and a process pays for each page that it touches first.
+const PIECE_BYTES: usize = 4096;
 
 /// One end of the socket.
 #[derive(Debug)]
@@ -358,8 +358,10 @@ impl Link {
 
     /// Reads like [`Self::next`]; returns the JSON.
     fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
+            let end = self.pending.iter().skip(searched).position(|byte| *byte == b'\n');
+            if let Some(end) = end.map(|end| searched + end) {
                 let mut line: Vec<u8> = self.pending.drain(..=end).collect();
                 line.pop();
                 return Ok(Some(line));
@@ -370,6 +372,7 @@ impl Link {
             if self.is_closed {
                 return Ok(None);
             }
+            searched = self.pending.len();
             match self.read_piece() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 read => read?,
@@ -379,7 +382,7 @@ impl Link {
 
     /// Reads the bytes that have arrived.
     fn read_piece(&mut self) -> io::Result<()> {
-        let mut piece = vec![0; PIECE_BYTES];
+        let mut piece = [0; PIECE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = platform::RECEIVE;

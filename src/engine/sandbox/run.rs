@@ -191,7 +191,7 @@ struct Running {
     ended: Option<Ended>,
     /// True if it has a control group, or cannot have one.
     has_tried_group: bool,
-    /// Buffer for one read.
+    /// Buffer for one read; empty until the command runs.
     piece: Vec<u8>,
 }
 
@@ -239,7 +239,7 @@ impl Running {
             started: None,
             ended: None,
             has_tried_group: false,
-            piece: vec![0; PIECE_BYTES],
+            piece: Vec::new(),
         };
         ours.set_write_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
         if apart.is_some() {
@@ -383,6 +383,7 @@ impl Running {
     /// Reads a piece of each output that has arrived; returns true if there was one.
     fn take_output(&mut self, output: &mut Capture<'_>) -> bool {
         let mut has_some = false;
+        self.piece.resize(PIECE_BYTES, 0);
         for (source, stream) in self.outputs.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
             let Some(from) = source else { continue };
             match read_now(from, &mut self.piece) {
