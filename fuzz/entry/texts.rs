@@ -6,9 +6,8 @@ use lbx::text::answer_size::AnswerRoom;
 use lbx::text::charset::{self, Charset};
 use lbx::text::content::{Content, UTF8_BOM};
 use lbx::text::delta;
-use lbx::text::markdown;
 use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
-use lbx::text::markdown::outline::{self, Heading, lost_references, outline};
+use lbx::text::markdown::{self, Heading, lost_references, outline};
 use lbx::text::merge::{Alike, Labels, conflicts, merge};
 use lbx::text::slice::{SliceBounds, Sliced, Slicer};
 use lbx::text::{diff, escaped, flexible, lines, merge, nearest, replace, sketch};
@@ -186,7 +185,7 @@ pub fn markdown(data: &[u8]) {
     let [text, name, content] = split(data);
     let headings = outline(text);
     are_apart(headings.iter().map(|heading| &heading.span), text.len());
-    let _ = outline::parts(text);
+    let _ = markdown::parts(text);
     let name = String::from_utf8_lossy(name);
     for at in markdown::nearest(&headings, &name) {
         assert!(at < headings.len(), "a header that is not there");
@@ -205,7 +204,7 @@ pub fn markdown(data: &[u8]) {
         sections(&document, at, with_subsections, content);
     }
     let level = 1 + choice % 6;
-    let title = outline::on_one_line(&name);
+    let title = markdown::on_one_line(&name);
     if let Ok(created) = document.create(headings.len().checked_sub(1), level, &title, content) {
         is_kept(text, &created);
     }

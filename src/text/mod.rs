@@ -7,7 +7,6 @@ pub mod content;
 pub mod delta;
 pub mod diff;
 pub mod escaped;
-pub mod find;
 pub mod flexible;
 pub mod jsonc;
 pub mod line_diff;

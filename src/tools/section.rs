@@ -18,8 +18,7 @@ use crate::limits::OUTLINE_PARTS_MAX;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
-use crate::text::markdown::outline::{self, Heading};
-use crate::text::markdown::{self, Name};
+use crate::text::markdown::{self, Heading, Name};
 use crate::text::plural::plural;
 use crate::text::{diff, escaped, lines};
 
@@ -247,7 +246,7 @@ impl Planned {
 
 /// Rejects a Markdown text whose tree would take too much memory.
 fn must_be_outlined(text: &[u8], shown: &str) -> Result<(), Error> {
-    let parts = outline::parts(text);
+    let parts = markdown::parts(text);
     if parts <= OUTLINE_PARTS_MAX {
         return Ok(());
     }
@@ -271,7 +270,7 @@ fn plan(
     must_be_outlined(request.content.as_bytes(), shown)?;
     common::must_be_encodable(content.encoding, request.content.as_bytes(), (shown, current.bytes()))?;
     let bytes_max = change.policy().file_bytes();
-    let headings = outline::outline(&content.body);
+    let headings = markdown::outline(&content.body);
     let style = content.line_ending();
     let text = in_style_of(content, request.content.as_bytes());
     let document = |at: Option<usize>| {
@@ -377,7 +376,7 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
     }
     let heading = Heading { level, source: name.source, title: String::new(), span: 0..0, parent: None };
     let title = heading.source.clone();
-    let titled = Heading { title: outline::title_of(&title), ..heading.clone() };
+    let titled = Heading { title: markdown::title_of(&title), ..heading.clone() };
     let own = compose::without_own_header(text, &titled);
     let composed = document
         .create(under, level, &title, own.unwrap_or(text))
@@ -432,7 +431,7 @@ fn warn_of_headers(change: &mut Change<'_>, text: &[u8], heading: &Heading, requ
 /// Warns about links that have lost their target.
 fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<'_>, composed: &Composed) {
     let replaced = document.text.get(composed.old.clone()).unwrap_or_default();
-    let lost = outline::lost_references(replaced, &composed.text);
+    let lost = markdown::lost_references(replaced, &composed.text);
     if !lost.is_empty() {
         let labels: Vec<String> =
             lost.iter().take(HEADERS_LISTED).map(|label| format!("[{}]", shortened(label))).collect();

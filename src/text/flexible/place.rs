@@ -8,10 +8,10 @@ use similar::DiffOp;
 use super::Work;
 use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::{item, items, slice, slice_or_empty};
-use crate::text::find::Occurrences;
 use crate::text::line_diff;
 use crate::text::line_index::LineIndex;
 use crate::text::lines::at_line_feeds;
+use crate::text::replace::Occurrences;
 
 /// Place of a text in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use super::outline;
-use super::outline::{Heading, end_of, outline};
-use super::same;
+use super::{Heading, end_of, options, outline, parseable, same};
 use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
 
 /// New text of a file, and the range of its new bytes.
@@ -336,10 +334,10 @@ fn goes_on(before: &[u8], content: &[u8]) -> bool {
 
 /// Returns the outermost blocks of a text.
 fn blocks(text: &[u8]) -> Vec<Block> {
-    let parsed = outline::parseable(text);
+    let parsed = parseable(text);
     let mut found: Vec<Block> = Vec::new();
     let mut depth = 0_usize;
-    for event in Parser::new_ext(&parsed, outline::options()) {
+    for event in Parser::new_ext(&parsed, options()) {
         match event {
             Event::Start(tag) if is_block(&tag) => {
                 if depth == 0 {

@@ -1,19 +1,23 @@
 //! Markdown sections: their limits, and replacing them.
 //!
 //! A section is a header and all that follows up to the next header of the same or a higher level. A CommonMark parser
-//! finds the headers ([`outline`]), [`find`] looks them up by name, and [`compose`] inserts new text and checks that
+//! finds the headers ([`outline()`]), [`find`] looks them up by name, and [`compose`] inserts new text and checks that
 //! every other header is still one.
 
 pub mod compose;
-pub mod outline;
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use pulldown_cmark::{BrokenLink, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::limits::COMPARED_HEADERS_MAX;
-use crate::text::checked::str_or_empty;
+use crate::text::checked::{slice_or_empty, str_or_empty};
+use crate::text::content::UTF8_BOM;
 use crate::text::lines::common_start;
 use crate::text::similarity;
-use outline::{Heading, on_one_line, title_of};
 
 /// Separator of the parts of a header path.
 const SEPARATOR: char = '>';
@@ -40,7 +44,7 @@ impl Name {
     /// Reads a name with marks, if the text is itself a header: `## Title`, or one that is underlined.
     fn of_header(text: &str) -> Option<Self> {
         let line = format!("{}\n", text.trim());
-        match outline::outline(line.as_bytes()).as_slice() {
+        match outline(line.as_bytes()).as_slice() {
             [only] if only.span == (0..line.len()) => {
                 Some(Self { level: Some(only.level), source: only.source.clone(), title: only.title.clone() })
             }
@@ -219,4 +223,353 @@ pub fn look_alikes(text: &[u8], terminator: u8, header: &str) -> Vec<u64> {
                 .is_some_and(|name| same(&name.source, &wanted.source) || same(&name.title, &wanted.title))
     };
     lines.filter(|(line, _)| is_alike(line)).map(|(_, number)| number).take(5).collect()
+}
+
+/// Byte that replaces an invalid UTF-8 byte for the parser; it has no meaning in Markdown.
+const NO_TEXT: u8 = 0x1a;
+
+/// A header at the top level of the text, not in a list, quotation or footnote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// Level from 1, the highest, to 6.
+    pub level: u8,
+    /// Title as written, with markup, on one line.
+    pub source: String,
+    /// Title as shown, without markup.
+    pub title: String,
+    /// Byte range of its whole lines.
+    pub span: Range<usize>,
+    /// Parent header, as an index of the outline.
+    pub parent: Option<usize>,
+}
+
+impl Heading {
+    /// Returns the header in the form `## Title`.
+    pub fn as_written(&self) -> String {
+        let marks = "#".repeat(usize::from(self.level));
+        if self.source.is_empty() { marks } else { format!("{marks} {}", self.source) }
+    }
+}
+
+/// Returns the extensions of GitHub Markdown that affect headers and their titles.
+fn options() -> Options {
+    Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_HEADING_ATTRIBUTES
+        | Options::ENABLE_GFM
+}
+
+/// Parts that a header counts for, since its titles are stored as well.
+const HEADER_PARTS: usize = 4;
+
+/// Returns an upper bound of the parts of a text, which determine the size of its tree: lines, headers and marks.
+pub fn parts(text: &[u8]) -> usize {
+    let is_mark = |byte: &&u8| {
+        matches!(**byte, b'*' | b'_' | b'`' | b'[' | b']' | b'<' | b'&' | b'\\' | b'~' | b'|' | b'\r')
+    };
+    let lines = text.split(|&byte| byte == b'\n');
+    let of_line = |line: &[u8]| {
+        let is_header =
+            line.trim_ascii_start().first().is_some_and(|first| matches!(first, b'#' | b'=' | b'-'));
+        1 + line.iter().filter(is_mark).count() + if is_header { HEADER_PARTS } else { 0 }
+    };
+    lines.map(of_line).sum()
+}
+
+/// Returns the headers of a text in order.
+///
+/// `text` may have any bytes: invalid UTF-8 bytes count as characters. Front matter at the start (between lines of
+/// `---` or `+++`) is skipped. It takes one pass, and memory of a few times the text.
+pub fn outline(text: &[u8]) -> Vec<Heading> {
+    let start = front_matter(text);
+    let body = slice_or_empty(text, start..);
+    let parsed = parseable(body);
+    let mut headings = Vec::new();
+    let mut depth = 0_usize;
+    let mut open: Option<Open> = None;
+    for (event, range) in Parser::new_ext(&parsed, options()).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
+                open = Some(Open { level: number(level), title: String::new(), range });
+            }
+            Event::End(TagEnd::Heading(_)) if depth == 0 => {
+                headings.extend(open.take().map(|open| open.heading(body, start)));
+            }
+            Event::Start(tag) if is_container(&tag) => depth += 1,
+            Event::End(tag) if ends_container(tag) => depth = depth.saturating_sub(1),
+            other => {
+                if let Some(open) = &mut open {
+                    open.take(&other);
+                }
+            }
+        }
+    }
+    add_parents(&mut headings);
+    headings
+}
+
+/// Returns the end of the section of a header: the next header of the same or a higher level, else `end`.
+pub fn end_of(headings: &[Heading], at: usize, end: usize) -> usize {
+    let level = headings.get(at).map_or(0, |heading| heading.level);
+    let next = headings.iter().skip(at + 1).find(|heading| heading.level <= level);
+    next.map_or(end, |heading| heading.span.start)
+}
+
+/// Returns the shown form of a title: without markup, and on one line.
+pub fn title_of(source: &str) -> String {
+    let line = format!("# {}\n", on_one_line(source));
+    outline(line.as_bytes()).pop().map(|heading| heading.title).unwrap_or_default()
+}
+
+/// Returns a text with each run of blanks and line ends as one space, and trimmed.
+pub fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the length of the front matter at the start of a text, in bytes.
+pub fn front_matter(text: &[u8]) -> usize {
+    let start = if text.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
+    let body = slice_or_empty(text, start..);
+    let mut lines = crate::text::lines::lines(body);
+    let mut length = start;
+    let Some(first) = lines.next() else {
+        return start;
+    };
+    length += first.len();
+    let fence = first.trim_ascii_end();
+    if !matches!(fence, b"---" | b"+++") {
+        return start;
+    }
+    for (number, line) in lines.enumerate() {
+        length += line.len();
+        let line = line.trim_ascii_end();
+        if number == 0 && line.is_empty() {
+            // This is a thematic break and a paragraph.
+            return start;
+        }
+        if line == fence || (fence == b"---" && line == b"...") {
+            return length;
+        }
+    }
+    start
+}
+
+/// Returns a text for the parser, with all bytes at the same offsets.
+fn parseable(text: &[u8]) -> Cow<'_, str> {
+    let has_bare_cr =
+        memchr::memchr_iter(b'\r', text).any(|at| text.get(at + 1).is_none_or(|&next| next != b'\n'));
+    let Ok(valid) = std::str::from_utf8(text) else {
+        return Cow::Owned(with_line_feeds(without_invalid(text)));
+    };
+    if has_bare_cr { Cow::Owned(with_line_feeds(valid.to_owned())) } else { Cow::Borrowed(valid) }
+}
+
+/// Returns a text with each invalid UTF-8 byte replaced.
+fn without_invalid(text: &[u8]) -> String {
+    let mut valid = String::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        valid.push_str(chunk.valid());
+        valid.extend(chunk.invalid().iter().map(|_| char::from(NO_TEXT)));
+    }
+    valid
+}
+
+/// Returns a text with an LF for each CR alone, which ends a line in CommonMark too.
+fn with_line_feeds(text: String) -> String {
+    let mut bytes = text.into_bytes();
+    for at in 0..bytes.len() {
+        if bytes.get(at) == Some(&b'\r')
+            && bytes.get(at + 1) != Some(&b'\n')
+            && let Some(byte) = bytes.get_mut(at)
+        {
+            *byte = b'\n';
+        }
+    }
+    // ASCII replaced ASCII.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Returns true if a header inside the tag is not at the top level.
+const fn is_container(tag: &Tag<'_>) -> bool {
+    matches!(tag, Tag::BlockQuote(_) | Tag::List(_) | Tag::FootnoteDefinition(_))
+}
+
+/// Returns true if a tag ends a container of [`is_container`].
+const fn ends_container(tag: TagEnd) -> bool {
+    matches!(tag, TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::FootnoteDefinition)
+}
+
+/// Returns a level as a number.
+const fn number(level: HeadingLevel) -> u8 {
+    level as u8
+}
+
+/// A header that has not ended yet.
+struct Open {
+    /// Level of the header.
+    level: u8,
+    /// Title so far.
+    title: String,
+    /// Byte range.
+    range: Range<usize>,
+}
+
+impl Open {
+    /// Adds a part of the title.
+    fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.title.push_str(text);
+            }
+            Event::SoftBreak | Event::HardBreak => self.title.push(' '),
+            _ => {}
+        }
+    }
+
+    /// Returns the header, for a text that begins at offset `start` of the whole one.
+    fn heading(self, text: &[u8], start: usize) -> Heading {
+        let span = whole_lines(text, &self.range);
+        let source = source_of(slice_or_empty(text, self.range));
+        Heading {
+            level: self.level,
+            source,
+            title: shown(&on_one_line(&self.title)),
+            span: span.start + start..span.end + start,
+            parent: None,
+        }
+    }
+}
+
+/// Returns the whole lines that a range of bytes touches.
+fn whole_lines(text: &[u8], range: &Range<usize>) -> Range<usize> {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let before = slice_or_empty(text, ..range.start);
+    let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
+    let mut end = range.end;
+    // The range of the parser ends before or after the line ending.
+    if !text.get(..end).and_then(<[u8]>::last).is_some_and(is_end) {
+        let rest = slice_or_empty(text, end..);
+        end += rest.iter().position(is_end).map_or(rest.len(), |at| at + 1);
+    }
+    if text.get(..end).is_some_and(|head| head.ends_with(b"\r")) && text.get(end) == Some(&b'\n') {
+        end += 1;
+    }
+    start..end
+}
+
+/// Returns the title of a header as written.
+fn source_of(lines: &[u8]) -> String {
+    let text = String::from_utf8_lossy(lines);
+    let text = text.trim();
+    if text.starts_with('#') {
+        let title = text.trim_start_matches('#').trim();
+        let open = title.trim_end_matches('#');
+        // Closing marks follow a blank, or are alone.
+        let is_closed = open.len() < title.len() && (open.is_empty() || open.ends_with([' ', '\t']));
+        return on_one_line(if is_closed { open } else { title });
+    }
+    let lines: Vec<&str> = text.lines().flat_map(|line| line.split('\r')).collect();
+    let title = lines.split_last().map(|(_, title)| title.join(" ")).unwrap_or_default();
+    on_one_line(&title)
+}
+
+/// Returns a title with invalid bytes shown as everywhere else.
+fn shown(title: &str) -> String {
+    title.replace(char::from(NO_TEXT), "\u{fffd}")
+}
+
+/// Sets the parent of each header.
+fn add_parents(headings: &mut [Heading]) {
+    let mut above: Vec<(u8, usize)> = Vec::new();
+    for (at, heading) in headings.iter_mut().enumerate() {
+        above.retain(|&(level, _)| level < heading.level);
+        heading.parent = above.last().map(|&(_, at)| at);
+        above.push((heading.level, at));
+    }
+}
+
+/// Returns the labels of link references that only the replaced text defined and that are still used.
+pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
+    if memchr::memmem::find(old, b"]:").is_none() {
+        return Vec::new();
+    }
+    let (old, new) = (parseable(old), parseable(new));
+    let before = Parser::new_ext(&old, options());
+    let after = Parser::new_ext(&new, options());
+    let definitions = after.reference_definitions();
+    let gone: Vec<String> = before
+        .reference_definitions()
+        .iter()
+        .filter(|(label, _)| definitions.get(label).is_none())
+        .map(|(label, _)| label.to_lowercase())
+        .collect();
+    if gone.is_empty() {
+        return Vec::new();
+    }
+    let mut used = BTreeSet::new();
+    let note = |link: BrokenLink<'_>| {
+        let label = link.reference.to_lowercase();
+        if gone.contains(&label) {
+            used.insert(label);
+        }
+        None
+    };
+    Parser::new_with_broken_link_callback(&new, options(), Some(note)).for_each(drop);
+    used.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the level, title as written and title as shown of each header.
+    fn seen(text: &str) -> Vec<(u8, String, String)> {
+        outline(text.as_bytes()).into_iter().map(|it| (it.level, it.source, it.title)).collect()
+    }
+
+    #[test]
+    fn headings_equal_those_of_commonmark() {
+        /// A text, and the level, title as written and title as shown of each header.
+        type Case = (&'static str, &'static [(u8, &'static str, &'static str)]);
+        let cases: &[Case] = &[
+            ("   ## B ##  \nx\n", &[(2, "B", "B")]),
+            ("Foo\nbar\n===\n", &[(1, "Foo bar", "Foo bar")]),
+            ("# A\r\n\r\nFoo\r\n---\r\nx", &[(1, "A", "A"), (2, "Foo", "Foo")]),
+            ("> # q\n\n- # l\n\n  # m\n\n# Z", &[(1, "Z", "Z")]),
+            ("#\n# #\n", &[(1, "", ""), (1, "", "")]),
+            ("[a]: /u\n===\n\n[b]: /u\nfoo\n===\n", &[(1, "foo", "foo")]),
+            ("x\r# A\ry\r", &[(1, "A", "A")]),
+            ("<!--\n# no\n-->\n# yes {#id .c}\n", &[(1, "yes {#id .c}", "yes")]),
+            ("---\na: b\n# c\n---\n# T\n", &[(1, "T", "T")]),
+            ("+++\n# c\n+++\n# T\n", &[(1, "T", "T")]),
+            ("---\n\n# T\n\n---\n", &[(1, "T", "T")]),
+            ("a\n\n---\n# T\n---\n", &[(1, "T", "T")]),
+            ("| a |\n|---|\n| b |\n===\n# x\n", &[(1, "x", "x")]),
+            ("```\n# a\n", &[]),
+            ("~~~ md\n# a\n```\n# b\n~~~\n# c\n", &[(1, "c", "c")]),
+            ("# `a` *b* \\# [l](u) &amp;\n", &[(1, "`a` *b* \\# [l](u) &amp;", "a b # l &")]),
+            ("    # code\n\t# code\n####### no\n#no\n", &[]),
+            ("[^1]: note\n\n    # in\n\n# out\n", &[(1, "out", "out")]),
+            ("<div>\n# no\n</div>\n\n# yes\n", &[(1, "yes", "yes")]),
+            ("# a \\#\n# a#\n", &[(1, "a \\#", "a #"), (1, "a#", "a#")]),
+            ("", &[]),
+        ];
+        for (text, wanted) in cases {
+            let wanted = wanted
+                .iter()
+                .map(|(level, source, title)| (*level, (*source).to_owned(), (*title).to_owned()));
+            assert_eq!(seen(text), wanted.collect::<Vec<_>>(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn invalid_utf8_does_not_shift_headings() {
+        let text = b"\xef\xbb\xbf# caf\xe9\r\n\xff\xfe\r\n\r\nFoo\r\n---\r\nx";
+        let headings = outline(text);
+        let spans: Vec<&[u8]> = headings.iter().map(|it| text.get(it.span.clone()).unwrap()).collect();
+        assert_eq!(spans, [&b"# caf\xe9\r\n"[..], b"Foo\r\n---\r\n"]);
+        assert_eq!(headings.first().unwrap().title, "caf\u{fffd}");
+        assert_eq!(headings.last().unwrap().parent, Some(0));
+    }
 }

@@ -12,7 +12,6 @@
 //! bytes, and renames that the caller knows are followed however much the file changed since.
 
 mod entries;
-mod folders;
 #[cfg(test)]
 mod tests;
 
