@@ -108,7 +108,7 @@ impl LoggedTurn {
         turn: Turn,
         changes: &[JournalEntry],
     ) -> Result<Self, Error> {
-        let (files, lines) = net_size(engine, state, changes)?;
+        let (files, lines) = net_size(engine, state, changes, usize::MAX)?;
         let numbers: Vec<u64> = changes.iter().map(|change| change.seq).collect();
         Ok(Self {
             session: session.to_owned(),

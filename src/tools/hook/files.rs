@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use rustix::fs::Stat;
 
 use super::client::{HookClient, ToolKind};
-use super::event::Event;
-use super::reply::Verdict;
+use super::event::{Event, Verdict};
+
 use crate::engine::Engine;
 use crate::engine::change::external_changes::{Backups, ClientFile, KnownVersion};
 use crate::engine::change::gate::Needs;

@@ -1,33 +1,34 @@
-//! `hook`: serves the hooks of a client, so that the client's own tools are gated, recorded and undoable too.
+//! `hook`: serves the hooks of a client, so that the client's own tools are gated, recorded and undoable too, by turns.
 
 pub mod client;
 mod event;
 mod files;
-mod reply;
-mod turn;
 mod worktree;
 
 use std::time::{Duration, Instant};
 
+use client::{CLIENTS, HookClient, Moment, ToolKind};
+use event::{Event, Verdict, short};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::bash::client_command;
-use super::session::{self, Session};
+use super::session::{self, Session, net_size};
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
+use crate::engine::history::turns::{Turn, Turns};
+use crate::engine::journal;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::hook_log::{self, HookRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::must_be_meant;
 use crate::error::Error;
+use crate::limits::COUNTED_FILES_MAX;
+use crate::text::diff::Counts;
 use crate::text::plural::plural;
-use client::{CLIENTS, HookClient, Moment, ToolKind};
-use event::{Event, short};
-use reply::Verdict;
 
 /// Serve an event of a client's hooks, given as JSON on stdin
 ///
@@ -146,14 +147,14 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
     match (moment, event.kind) {
         (Moment::Prompt, _) => {
             settle(engine)?;
-            turn::begin(engine, event)?;
+            begin_turn(engine, event)?;
         }
         (Moment::Before, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => {
-            turn::join(engine, event)?;
+            join_turn(engine, event)?;
             return files::before(engine, client, event);
         }
         (Moment::Before, ToolKind::Command) => {
-            turn::join(engine, event)?;
+            join_turn(engine, event)?;
             return before_command(engine, client, event);
         }
         (Moment::After, ToolKind::Read) => files::shown(engine, event),
@@ -165,7 +166,7 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
         }
         (Moment::Stop | Moment::AgentStop, _) => {
             let unknown = settle(engine)?;
-            let lines = [turn::end(engine)?, unknown];
+            let lines = [end_turn(engine)?, unknown];
             let line: Vec<String> = lines.into_iter().flatten().collect();
             return Ok(if line.is_empty() { Verdict::Silent } else { Verdict::Line(line.join("; ")) });
         }
@@ -258,4 +259,64 @@ fn failed(engine: &mut Engine, event: &Event, error: &Error) -> Verdict {
         _ => true,
     };
     if is_first { Verdict::Line(format!("{what}; this is said once")) } else { Verdict::Silent }
+}
+
+/// Most changes of a turn that are read for the line about it.
+const CHANGES_MAX: u64 = 1000;
+
+/// Begins a turn at a prompt.
+fn begin_turn(engine: &mut Engine, event: &Event) -> Result<(), Error> {
+    let title = event.prompt.as_deref().filter(|_| engine.policy().keeps_titles());
+    with_turns(engine, |turns, next| {
+        let key = event.turn.clone().unwrap_or_else(|| format!("prompt-{next}"));
+        turns.begin(&key, title, next);
+    })
+}
+
+/// Begins the turn of an event, if no prompt did: a subagent gets no prompt, and some clients do not report it.
+fn join_turn(engine: &mut Engine, event: &Event) -> Result<(), Error> {
+    let is_its = |turn: &Turn| event.turn.as_ref().is_none_or(|key| turn.key == *key);
+    let has_begun = match State::find(&engine.workspace)? {
+        Some(state) => Turns::load(&state, engine.session().as_str())?.open().is_some_and(is_its),
+        None => false,
+    };
+    if has_begun {
+        return Ok(());
+    }
+    with_turns(engine, |turns, next| {
+        let key = event.turn.clone().unwrap_or_else(|| format!("turn-{next}"));
+        turns.begin(&key, None, next);
+    })
+}
+
+/// Ends the turn; returns a line about it, if it has changed anything.
+fn end_turn(engine: &mut Engine) -> Result<Option<String>, Error> {
+    let mut ended = None;
+    with_turns(engine, |turns, next| {
+        ended = turns.open().cloned().map(|turn| Turn { last: Some(next - 1), ..turn });
+        turns.end(next);
+    })?;
+    let Some(turn) = ended.filter(|turn| turn.last >= Some(turn.first)) else { return Ok(None) };
+    let Some(state) = State::find(&engine.workspace)? else { return Ok(None) };
+    let session = engine.session().to_string();
+    let last = turn.last.unwrap_or(turn.first);
+    let mut entries = Vec::new();
+    for seq in turn.first.max(last.saturating_sub(CHANGES_MAX))..=last {
+        entries.extend(journal::done_entry(&state, &session, seq)?);
+    }
+    let (files, lines) = net_size(engine, &state, &entries, COUNTED_FILES_MAX)?;
+    let (size, Counts { added, removed }) = (plural(files, "file"), lines);
+    let line = format!("{size}, +{added} -{removed}; undo: lbx undo --turn {last} --session {session}");
+    Ok((files > 0).then_some(line))
+}
+
+/// Changes the turns of the session; the second argument of `work` is the number of its next change.
+fn with_turns(engine: &mut Engine, work: impl FnOnce(&mut Turns, u64)) -> Result<(), Error> {
+    let session = engine.session().to_string();
+    let change = engine.begin(Hook::NAME, &[], false)?;
+    let Some(state) = change.state() else { return Ok(()) };
+    let found = Turns::load(state, &session)?;
+    let mut turns = found.clone();
+    work(&mut turns, change.number());
+    if turns == found { Ok(()) } else { turns.save(state, &session) }
 }

@@ -256,7 +256,12 @@ impl Items {
 ///
 /// # Errors
 /// Returns the OS error, or `timeout`.
-pub fn net_size(engine: &Engine, state: &Lbx, entries: &[JournalEntry]) -> Result<(usize, Counts), Error> {
+pub fn net_size(
+    engine: &Engine,
+    state: &Lbx,
+    entries: &[JournalEntry],
+    counted_max: usize,
+) -> Result<(usize, Counts), Error> {
     let mut look = Look { engine, state: Some(state), bytes: 0 };
     let (mut files, mut sum) = (0, Counts::default());
     for change in session_diff::net(entries) {
@@ -265,7 +270,7 @@ pub fn net_size(engine: &Engine, state: &Lbx, entries: &[JournalEntry]) -> Resul
             continue;
         }
         files += 1;
-        if look.bytes <= LOOKED_AT_BYTES_MAX {
+        if files <= counted_max && look.bytes <= LOOKED_AT_BYTES_MAX {
             let counts = look.at_change(&change).counts.unwrap_or_default();
             (sum.added, sum.removed) = (sum.added + counts.added, sum.removed + counts.removed);
         }
