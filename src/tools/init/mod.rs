@@ -2,10 +2,8 @@
 
 mod alive;
 mod clients;
-mod earlier;
 mod hooks;
 mod piece;
-mod plugin;
 mod toml_table;
 
 use std::collections::BTreeSet;
@@ -16,12 +14,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::alive::{Entry, Started, entries};
 pub use self::clients::CLIENTS;
-use self::clients::Client;
-use self::earlier::{Earlier, Original};
+use self::clients::{Client, Plugin};
 use self::hooks::For;
 pub use self::hooks::is_guarded;
-use self::piece::{Part, Piece};
-use self::plugin::Plugin;
+use self::piece::{Earlier, Original, Part, Piece};
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
