@@ -2,7 +2,6 @@
 
 mod apply;
 mod check;
-mod conflicts;
 pub mod trees;
 
 use std::path::PathBuf;
@@ -26,8 +25,7 @@ use crate::text::plural::plural;
 use crate::text::tree_merge::{self, ConflictKind, Path, Plan};
 
 pub use apply::forget_undone;
-use check::{Checked, CheckedFork, Overlap};
-use conflicts::{Describer, refused};
+use check::{Checked, CheckedFork, Describer, Overlap, refused};
 use trees::ForkTrees;
 
 /// Merge the changes of a fork into the workspace
