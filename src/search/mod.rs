@@ -29,5 +29,4 @@ pub mod readahead;
 pub mod results;
 pub mod rules;
 pub mod selection;
-pub mod skipped;
 pub mod walk;

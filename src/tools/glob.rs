@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind};
 use crate::search::dir_sizes::{self, Order};
 use crate::search::globs::{self, Beginning, PathGlob, one_or_many, roots};
 use crate::search::page::{Page, Window};
+use crate::search::results::Empty;
 use crate::search::selection::{Kinds, Selection};
-use crate::search::skipped::Empty;
 use crate::search::walk::Walk;
 use crate::text::plural::plural;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::files_below;
 
 /// Most files below src/.
-const FILES_MAX: usize = 362;
+const FILES_MAX: usize = 361;
 /// Most lines of code in them, unit tests included: neither blank nor a comment.
 const LINES_MAX: usize = 91_000;
 

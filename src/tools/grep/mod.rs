@@ -25,8 +25,8 @@ use crate::search::matches::{Count, FileMatches, Groups, Marked, Matches};
 use crate::search::page::Window;
 use crate::search::pattern;
 use crate::search::pattern::{Pattern, Reading, compile};
-use crate::search::results::SearchResult;
-use crate::search::skipped::{Empty, is_small};
+
+use crate::search::results::{Empty, SearchResult, is_small};
 use crate::search::walk::Walk;
 use crate::text::escaped;
 use crate::text::plural::plural;
