@@ -199,29 +199,19 @@ struct Cutter {
     terminator: u8,
     /// Lines ended so far, up to the requested ones.
     ended: u64,
-    /// Lines kept so far.
-    kept: Vec<u8>,
-    /// Start in `kept` of the current line, which has not ended.
+    /// Slice so far.
+    slice: Slice,
+    /// Start in the slice of the current line, which has not ended.
     line_start: usize,
-    /// Number of complete kept lines.
-    ended_lines: u64,
     /// Bytes still to omit from the first line.
     to_skip: usize,
-    /// Lines of which only the start is kept.
-    clipped: Vec<Clipped>,
-    /// Set if the current line is one of these; true if the text of it so far ends in CR.
+    /// Set if only the start of the current line is kept; true if the text of it so far ends in CR.
     clipping: Option<bool>,
-    /// Bytes of the last line before the cut.
-    cut_at: Option<usize>,
-    /// True if the bound on bytes was reached.
-    stopped: bool,
-    /// True if the first line is shorter than the bytes to omit from it.
-    skipped_all: bool,
     /// Bytes that the answer adds to the complete kept lines.
     growth: usize,
     /// Bytes that the answer adds to the current line, up to `counted`: a line may arrive in very many pieces.
     pending_growth: usize,
-    /// Offset in `kept` up to which these are counted.
+    /// Offset in the slice up to which these are counted.
     counted: usize,
 }
 
@@ -232,15 +222,10 @@ impl Cutter {
             wanted,
             terminator,
             ended: 0,
-            kept: Vec::new(),
+            slice: Slice::default(),
             line_start: 0,
-            ended_lines: 0,
             to_skip: wanted.skip_bytes,
-            clipped: Vec::new(),
             clipping: None,
-            cut_at: None,
-            stopped: false,
-            skipped_all: false,
             growth: 0,
             pending_growth: 0,
             counted: 0,
@@ -265,7 +250,7 @@ impl Cutter {
 
     /// Returns true if no further line is needed.
     fn is_past(&self) -> bool {
-        self.stopped || self.ended >= self.wanted.offset.saturating_add(self.wanted.lines_max)
+        self.slice.stopped || self.ended >= self.wanted.offset.saturating_add(self.wanted.lines_max)
     }
 
     /// Keeps a line, or as much of it as has arrived.
@@ -276,9 +261,9 @@ impl Cutter {
         }
         let skipped = self.to_skip.min(line.len());
         self.to_skip -= skipped;
-        self.kept.extend_from_slice(slice_or_empty(line, skipped..));
+        self.slice.bytes.extend_from_slice(slice_or_empty(line, skipped..));
         if is_whole {
-            self.skipped_all |= self.to_skip > 0;
+            self.slice.skipped_all |= self.to_skip > 0;
             self.to_skip = 0;
         }
         if self.is_over(is_whole) {
@@ -290,7 +275,7 @@ impl Cutter {
 
     /// Returns as much of the current line as has arrived.
     fn pending(&self) -> &[u8] {
-        slice_or_empty(&self.kept, self.line_start..)
+        slice_or_empty(&self.slice.bytes, self.line_start..)
     }
 
     /// Returns true if the kept text exceeds the bound.
@@ -299,12 +284,12 @@ impl Cutter {
             return false;
         }
         self.count_growth(is_whole);
-        !self.wanted.room.takes(self.kept.len(), self.growth + self.pending_growth)
+        !self.wanted.room.takes(self.slice.bytes.len(), self.growth + self.pending_growth)
     }
 
     /// Counts the bytes that the answer adds to the text since the last count.
     fn count_growth(&mut self, is_whole: bool) {
-        let new = slice_or_empty(&self.kept, self.counted..);
+        let new = slice_or_empty(&self.slice.bytes, self.counted..);
         let new = if is_whole { new } else { whole_characters(new) };
         let length = new.len();
         self.pending_growth += growth_of(new);
@@ -317,9 +302,9 @@ impl Cutter {
             self.count_growth(true);
             self.growth += self.pending_growth;
         }
-        self.line_start = self.kept.len();
+        self.line_start = self.slice.bytes.len();
         (self.counted, self.pending_growth) = (self.line_start, 0);
-        self.ended_lines += 1;
+        self.slice.ended_lines += 1;
     }
 
     /// Keeps as much as the bound allows of the line that exceeds it: its start if it is very long, else nothing.
@@ -345,8 +330,8 @@ impl Cutter {
             self.stop();
             return;
         }
-        self.clipped.push(Clipped { line: self.ended + 1, kept, length: kept as u64 });
-        let rest = self.kept.split_off(self.line_start + kept);
+        self.slice.clipped.push(Clipped { line: self.ended + 1, kept, length: kept as u64 });
+        let rest = self.slice.bytes.split_off(self.line_start + kept);
         (self.counted, self.pending_growth) = (self.line_start, 0);
         self.pass_over(&rest, is_whole, false);
     }
@@ -364,11 +349,11 @@ impl Cutter {
                 b"\n"
             };
         }
-        if let Some(clipped) = self.clipped.last_mut() {
+        if let Some(clipped) = self.slice.clipped.last_mut() {
             // The previous piece may have ended in the CR of a CR LF.
             clipped.length = (clipped.length + rest.len() as u64).saturating_sub(ending.len() as u64);
         }
-        self.kept.extend_from_slice(ending);
+        self.slice.bytes.extend_from_slice(ending);
         if is_whole {
             self.clipping = None;
             self.end_line();
@@ -379,31 +364,24 @@ impl Cutter {
 
     /// Ends the slice before the line that exceeds the bound, or inside it if it is the first.
     fn stop(&mut self) {
-        self.stopped = true;
+        self.slice.stopped = true;
         if self.line_start > 0 {
-            self.kept.truncate(self.line_start);
+            self.slice.bytes.truncate(self.line_start);
             return;
         }
-        let length = self.wanted.room.prefix_of(&self.kept);
-        self.kept.truncate(length);
-        self.cut_at = Some(self.wanted.skip_bytes + self.kept.len());
+        let length = self.wanted.room.prefix_of(&self.slice.bytes);
+        self.slice.bytes.truncate(length);
+        self.slice.cut_at = Some(self.wanted.skip_bytes + self.slice.bytes.len());
     }
 
     /// Returns the slice, and the request.
     fn finish(mut self) -> (Slice, SliceBounds) {
-        if !self.stopped && self.line_start < self.kept.len() {
+        if !self.slice.stopped && self.line_start < self.slice.bytes.len() {
             // The last line may have been incomplete.
             if self.clipping.is_none() && self.is_over(true) { self.stop() } else { self.end_line() }
         }
-        let slice = Slice {
-            bytes: self.kept,
-            ended_lines: self.ended_lines,
-            clipped: self.clipped,
-            cut_at: self.cut_at,
-            stopped: self.stopped,
-            skipped_all: self.skipped_all || self.to_skip > 0,
-        };
-        (slice, self.wanted)
+        self.slice.skipped_all |= self.to_skip > 0;
+        (self.slice, self.wanted)
     }
 }
 
