@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use step::{Enter, Entering, Frame, Naming, Step, TakenEntry, is_state, naming};
+use step::{Enter, Entering, Frame, Naming, Reach, Step, TakenEntry, is_state, naming};
 
 use super::entry::{LeftOut, Root, SkippedEntry, WalkEntry, WalkFolder, Why};
 use super::rules::{RuleFolder, Rules, Verdict};
@@ -179,16 +179,8 @@ impl<'w> Walk<'w> {
                 Ok(fd) => {
                     self.path.clear();
                     self.path.extend_from_slice(root.path.as_bytes());
-                    let entering = Entering {
-                        fd,
-                        rules,
-                        depth: 0,
-                        only_named: false,
-                        only_tracked: false,
-                        in_state,
-                        is_left_out: false,
-                    };
-                    self.enter(entering, None, None);
+                    let reach = Reach { in_state, ..Reach::default() };
+                    self.enter(Entering { fd, rules, depth: 0, reach }, None, None);
                 }
                 Err(errno) => self.note_folder(root.path.as_bytes(), errno),
             }
@@ -227,10 +219,7 @@ impl<'w> Walk<'w> {
             path_length,
             root_length,
             depth,
-            only_named: false,
-            only_tracked: false,
-            in_state,
-            is_left_out: true,
+            reach: Reach { in_state, is_left_out: true, ..Reach::default() },
         });
         let entry = self.judge(kind);
         entry.map_or(Step::On, |entry| self.take(entry))
@@ -238,7 +227,7 @@ impl<'w> Walk<'w> {
 
     /// Reads the folder whose path is in the buffer and pushes it.
     fn enter(&mut self, entering: Entering, listing: Option<Listing>, root_length: Option<usize>) {
-        let Entering { fd, rules, depth, only_named, only_tracked, in_state, is_left_out } = entering;
+        let Entering { fd, rules, depth, reach } = entering;
         let control = &self.control;
         let buffer = self.buffer.spare_capacity_mut();
         let listing = listing.map_or_else(|| read_listing(fd.as_fd(), buffer, control), Ok);
@@ -271,10 +260,7 @@ impl<'w> Walk<'w> {
             path_length,
             root_length: root_length.unwrap_or(path_length),
             depth,
-            only_named,
-            only_tracked,
-            in_state,
-            is_left_out,
+            reach,
         });
         self.look_ahead();
         self.close_one();
@@ -284,7 +270,7 @@ impl<'w> Walk<'w> {
     fn look_ahead(&mut self) {
         let (Some(ahead), Some(frame)) = (&mut self.ahead, self.frames.last()) else { return };
         let Some(folder) = &frame.folder else { return };
-        if frame.only_named || frame.only_tracked || !self.selection.goes_below(frame.depth) {
+        if frame.reach.only_named || frame.reach.only_tracked || !self.selection.goes_below(frame.depth) {
             return;
         }
         let below = (0..frame.listing.len()).filter_map(|index| frame.listing.get(index)).filter_map(
@@ -359,11 +345,12 @@ impl<'w> Walk<'w> {
             naming(&self.named, Path::new(OsStr::from_bytes(&self.path)))
         };
         let frame = self.frames.last()?;
-        let in_state = frame.in_state || is_state(self.path.get(frame.path_length..)?);
-        if naming == Naming::No && (frame.only_named || in_state && !frame.in_state) {
+        let reach = frame.reach;
+        let in_state = reach.in_state || is_state(self.path.get(frame.path_length..)?);
+        if naming == Naming::No && (reach.only_named || in_state && !reach.in_state) {
             return None;
         }
-        if frame.is_left_out {
+        if reach.is_left_out {
             self.left_out_left = self.left_out_left.checked_sub(1)?;
         }
         let enter = match self.admission(kind, naming) {
@@ -385,7 +372,10 @@ impl<'w> Walk<'w> {
 
     /// Notes that the entry whose path is in the buffer is skipped.
     fn skip(&mut self, why: Why, kind: Kind) {
-        let Some(&Frame { root_length, depth, in_state, .. }) = self.frames.last() else { return };
+        let Some(&Frame { root_length, depth, reach: Reach { in_state, .. }, .. }) = self.frames.last()
+        else {
+            return;
+        };
         let path = &self.path;
         let entry = || SkippedEntry { why, path: path.clone(), kind, root_length, depth, in_state };
         self.left_out.add(why, entry);
@@ -400,9 +390,9 @@ impl<'w> Walk<'w> {
         let name = self.path.get(frame.path_length..).unwrap_or_default();
         let admission = match naming {
             Naming::Itself => return Admission::Wanted,
-            _ if frame.is_left_out => return self.admission_left_out(kind),
+            _ if frame.reach.is_left_out => return self.admission_left_out(kind),
             // An untracked file is as ignored as its folder.
-            _ if frame.only_tracked => match frame.rules.verdict(path, kind == Kind::Dir) {
+            _ if frame.reach.only_tracked => match frame.rules.verdict(path, kind == Kind::Dir) {
                 Verdict::Ignored => Admission::Ignored,
                 Verdict::None | Verdict::GitIgnored | Verdict::Wanted => Admission::GitIgnored,
             },
@@ -457,9 +447,12 @@ impl<'w> Walk<'w> {
                 && enter != Enter::Report
                 && self.selection.goes_below(frame.depth)
                 && glob.is_none_or(|glob| glob.may_lie_below(relative)),
-            only_named: frame.only_named && naming != Naming::Itself || enter == Enter::OnlyNamed,
-            in_state,
-            is_left_out: frame.is_left_out,
+            reach: Reach {
+                only_named: frame.reach.only_named && naming != Naming::Itself || enter == Enter::OnlyNamed,
+                only_tracked: enter == Enter::OnlyTracked,
+                in_state,
+                is_left_out: frame.reach.is_left_out,
+            },
             named: naming == Naming::Itself,
         };
         (entry.wanted || entry.below || enter == Enter::Report).then_some(entry)
@@ -499,20 +492,11 @@ impl<'w> Walk<'w> {
             Some(read) => read.map(|(fd, listing)| (fd, Some(listing))),
             None => fs::open_at(parent.fd.as_fd(), name, fs::FOLDER).map(|fd| (fd, None)),
         };
-        let entering = opened.map(|(fd, listing)| {
-            let entering = Entering {
-                fd,
-                rules: Arc::clone(&frame.rules),
-                depth: frame.depth + 1,
-                only_named: entry.only_named,
-                only_tracked: entry.enter == Enter::OnlyTracked,
-                in_state: entry.in_state,
-                is_left_out: entry.is_left_out,
-            };
-            (entering, listing)
-        });
-        match entering {
-            Ok((entering, listing)) => self.enter(entering, listing, Some(root_length)),
+        let (rules, depth, reach) = (Arc::clone(&frame.rules), frame.depth + 1, entry.reach);
+        match opened {
+            Ok((fd, listing)) => {
+                self.enter(Entering { fd, rules, depth, reach }, listing, Some(root_length));
+            }
             Err(errno) => {
                 let path = std::mem::take(&mut self.path);
                 self.note_folder(&path, errno);

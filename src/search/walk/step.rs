@@ -9,6 +9,20 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::search::entry::{Kind, WalkEntry, WalkFolder};
 use crate::search::rules::Rules;
 
+/// Limits of the walk within a folder or at an entry.
+#[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
+pub(super) struct Reach {
+    /// True if only named paths are wanted.
+    pub(super) only_named: bool,
+    /// True if only tracked files are wanted, because a rule hides the folder.
+    pub(super) only_tracked: bool,
+    /// True if it lies in `.git` or `.lbx`, because the caller named a path there.
+    pub(super) in_state: bool,
+    /// True if it is, or lies in, a skipped entry.
+    pub(super) is_left_out: bool,
+}
+
 /// A folder between the root and the present entry.
 pub(super) struct Frame {
     /// Descriptor, unless it was closed to save descriptors.
@@ -25,14 +39,8 @@ pub(super) struct Frame {
     pub(super) root_length: usize,
     /// Levels below the root: 0 for the root itself.
     pub(super) depth: usize,
-    /// True if only named paths are wanted here.
-    pub(super) only_named: bool,
-    /// True if only tracked files are wanted here, because a rule hides the folder.
-    pub(super) only_tracked: bool,
-    /// True if it lies in `.git` or `.lbx`, because the caller named a path there.
-    pub(super) in_state: bool,
-    /// True if it is, or lies in, a skipped entry.
-    pub(super) is_left_out: bool,
+    /// Limits for its entries.
+    pub(super) reach: Reach,
 }
 
 /// Result of one step of the walk.
@@ -58,7 +66,6 @@ pub(super) enum Enter {
 
 /// An entry that the walk returns or enters.
 #[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
 pub(super) struct TakenEntry {
     /// Type of the entry.
     pub(super) kind: Kind,
@@ -68,12 +75,8 @@ pub(super) struct TakenEntry {
     pub(super) wanted: bool,
     /// True if it is entered.
     pub(super) below: bool,
-    /// True if only named paths are wanted below it.
-    pub(super) only_named: bool,
-    /// True if it lies in `.git` or `.lbx`.
-    pub(super) in_state: bool,
-    /// True if it is, or lies in, a skipped entry.
-    pub(super) is_left_out: bool,
+    /// Limits of the walk below it.
+    pub(super) reach: Reach,
     /// True if the caller named it.
     pub(super) named: bool,
 }
@@ -86,14 +89,8 @@ pub(super) struct Entering {
     pub(super) rules: Arc<Rules>,
     /// Levels below the root.
     pub(super) depth: usize,
-    /// True if only named paths are wanted in it.
-    pub(super) only_named: bool,
-    /// True if only tracked files are wanted in it.
-    pub(super) only_tracked: bool,
-    /// True if it lies in `.git` or `.lbx`.
-    pub(super) in_state: bool,
-    /// True if it is, or lies in, a skipped entry.
-    pub(super) is_left_out: bool,
+    /// Limits for its entries.
+    pub(super) reach: Reach,
 }
 
 /// Relation of an entry to the named paths.
