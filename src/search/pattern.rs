@@ -3,6 +3,8 @@
 
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::error::{Error, Message};
 use crate::request::quoted;
@@ -16,21 +18,32 @@ const AUTOMATON_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Deepest nesting of groups.
 const NESTING_MAX: u32 = 200;
 
-/// Options for reading a pattern.
-#[derive(Debug, Clone, Default)]
+/// Options for reading a pattern, as requests give them.
+#[derive(Debug, Clone, Default, clap::Args, Deserialize, JsonSchema)]
+#[group(skip)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Reading {
-    /// True for plain text, not a regular expression.
+    /// Treat the pattern as a literal string
+    #[arg(long, short = 'F', aliases = ["fixed-strings"])]
+    #[schemars(extend("x-aliases" = ["fixed_strings", "literal_text", "-F"]))]
     pub literal: bool,
-    /// True to ignore case.
+    /// Ignore case
+    #[arg(long, short = 'i')]
+    #[schemars(extend("x-aliases" = ["-i", "case_insensitive", "insensitive"]))]
     pub ignore_case: bool,
-    /// True to ignore case, unless the pattern has an upper-case letter.
+    /// Ignore case, unless the pattern has an upper-case letter
+    #[arg(long, short = 'S')]
     pub smart_case: bool,
-    /// True to match whole words only.
+    /// Match whole words only
+    #[arg(long, short = 'w', aliases = ["word-regexp"])]
+    #[schemars(extend("x-aliases" = ["word_regexp", "whole_word", "-w"]))]
     pub word: bool,
-    /// True to match whole lines only.
+    /// Match whole lines only
+    #[arg(long, short = 'x', aliases = ["line-regexp"])]
+    #[schemars(extend("x-aliases" = ["line_regexp", "-x"]))]
     pub whole_line: bool,
-    /// True to match across lines.
+    /// Let matches span lines
+    #[arg(long, short = 'U')]
     pub multiline: bool,
 }
 

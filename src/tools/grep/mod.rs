@@ -206,7 +206,7 @@ impl Request {
     /// Returns a note if the files contain the pattern as plain text.
     fn as_expression(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         let [pattern] = patterns else { return None };
-        if self.literal {
+        if self.reading.literal {
             return None;
         }
         if let Some((inner, flags)) = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'))
@@ -218,7 +218,7 @@ impl Request {
                 "the slashes of `{pattern}` are part of the regular expression: did you mean `{inner}`?"
             ));
         }
-        let reading = Reading { literal: true, ..self.reading() };
+        let reading = Reading { literal: true, ..self.reading.clone() };
         let Pattern { matcher, .. } = compile(std::slice::from_ref(pattern), &reading).ok()?;
         let is_special = pattern.contains(|character: char| "\\^$.|?*+()[]{}".contains(character));
         let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
@@ -233,11 +233,11 @@ impl Request {
     /// miss.
     fn basic_syntax(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         let [pattern] = patterns else { return None };
-        if self.literal || !pattern::is_likely_basic(pattern) {
+        if self.reading.literal || !pattern::is_likely_basic(pattern) {
             return None;
         }
         let extended = pattern::as_extended(pattern)?;
-        let Pattern { matcher, .. } = compile(std::slice::from_ref(&extended), &self.reading()).ok()?;
+        let Pattern { matcher, .. } = compile(std::slice::from_ref(&extended), &self.reading).ok()?;
         let would_match = || {
             let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
             files_with_matches(&manner, empty, empty.walk()) > 0

@@ -56,28 +56,10 @@ pub struct Request {
     #[serde(default)]
     #[schemars(schema_with = "one_or_many")]
     pub type_not: Vec<String>,
-    /// Treat the pattern as a literal string
-    #[arg(long, short = 'F', aliases = ["fixed-strings"])]
-    #[schemars(extend("x-aliases" = ["fixed_strings", "literal_text", "-F"]))]
-    pub literal: bool,
-    /// Ignore case
-    #[arg(long, short = 'i')]
-    #[schemars(extend("x-aliases" = ["-i", "case_insensitive", "insensitive"]))]
-    pub ignore_case: bool,
-    /// Ignore case, unless the pattern has an upper-case letter
-    #[arg(long, short = 'S')]
-    pub smart_case: bool,
-    /// Match whole words only
-    #[arg(long, short = 'w', aliases = ["word-regexp"])]
-    #[schemars(extend("x-aliases" = ["word_regexp", "whole_word", "-w"]))]
-    pub word: bool,
-    /// Match whole lines only
-    #[arg(long, short = 'x', aliases = ["line-regexp"])]
-    #[schemars(extend("x-aliases" = ["line_regexp", "-x"]))]
-    pub whole_line: bool,
-    /// Let matches span lines
-    #[arg(long, short = 'U')]
-    pub multiline: bool,
+    /// Options for reading the pattern.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub reading: Reading,
     /// Show lines that do not match
     #[arg(long, short = 'v', aliases = ["invert-match"])]
     #[schemars(extend("x-aliases" = ["invert_match", "-v"]))]
@@ -259,7 +241,7 @@ impl Request {
 
     /// Returns the search options.
     pub(super) fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
-        let Pattern { matcher, line_ending } = compile(patterns, &self.reading())?;
+        let Pattern { matcher, line_ending } = compile(patterns, &self.reading)?;
         let bytes_max = self.bytes_max(policy);
         let wanted = self.wanted();
         let context = |lines: Option<usize>| {
@@ -277,25 +259,13 @@ impl Request {
                 match_bytes_max: bytes_max,
                 keeps_cr: !line_ending.is_crlf(),
             },
-            multiline: self.multiline,
+            multiline: self.reading.multiline,
             before: context(self.before),
             after: context(self.after),
             per_file_max: self.max_count.filter(|&count| count > 0),
             hash: self.mark,
             binary: self.binary || self.unrestricted >= 3,
         })
-    }
-
-    /// Returns the syntax of the pattern.
-    pub(super) fn reading(&self) -> Reading {
-        Reading {
-            literal: self.literal,
-            ignore_case: self.ignore_case,
-            smart_case: self.smart_case,
-            word: self.word,
-            whole_line: self.whole_line,
-            multiline: self.multiline,
-        }
     }
 
     /// Returns the size limit of one match, in bytes; 0 for no limit.
