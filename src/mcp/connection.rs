@@ -83,6 +83,7 @@ pub struct Connection {
 }
 
 /// Messages and calls.
+#[derive(Default)]
 struct State {
     /// Calls that run or wait for their turn.
     queue: Queue,
@@ -116,18 +117,7 @@ impl State {
 impl Connection {
     /// Creates a connection with at most `calls_max` calls at once.
     fn new(waker: UnixStream, calls_max: usize) -> Self {
-        let state = State {
-            queue: Queue::new(calls_max),
-            ready: VecDeque::new(),
-            idle: 0,
-            batches: Batches::default(),
-            asked: BTreeMap::new(),
-            next_id: 0,
-            outbox: VecDeque::new(),
-            unsent: 0,
-            is_at_end: false,
-            is_broken: false,
-        };
+        let state = State { queue: Queue::new(calls_max), ..State::default() };
         let (begun, posted, replied, changed) = <(Condvar, Condvar, Condvar, Condvar)>::default();
         Self { state: Mutex::new(state), begun, posted, replied, changed, waker }
     }

@@ -97,6 +97,7 @@ struct Running {
 }
 
 /// Calls of a client.
+#[derive(Default)]
 pub struct Queue {
     /// Queued calls.
     held: VecDeque<Call>,
@@ -110,8 +111,8 @@ pub struct Queue {
 
 impl Queue {
     /// Creates a queue from which at most `running_max` calls run at once.
-    pub const fn new(running_max: usize) -> Self {
-        Self { held: VecDeque::new(), running: Vec::new(), running_max, number: 0 }
+    pub fn new(running_max: usize) -> Self {
+        Self { running_max, ..Self::default() }
     }
 
     /// Returns true if another message may be read.

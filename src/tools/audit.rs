@@ -236,7 +236,7 @@ const PAGE_RECORDS_MAX: usize = 10_000;
 pub struct StatsRequest {}
 
 /// Sums over the calls.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct StatsResponse {
     /// Sum of all calls
     pub total: Sum,
@@ -318,12 +318,7 @@ impl Tool for Stats {
 
     fn run(engine: &mut Engine, _request: StatsRequest) -> Result<StatsResponse, Error> {
         let named = engine.named_session().cloned();
-        let mut sums = StatsResponse {
-            total: Sum::default(),
-            by_tool: BTreeMap::new(),
-            by_session: BTreeMap::new(),
-            refusals: BTreeMap::new(),
-        };
+        let mut sums = StatsResponse::default();
         let Some(state) = State::find(&engine.workspace)? else { return Ok(sums) };
         let (sessions, broken) = audit::sums(&state)?;
         for (session, known) in sessions {

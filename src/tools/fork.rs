@@ -36,7 +36,7 @@ use crate::text::plural::plural;
 /// A fork is a sandbox: every tool takes its name as --sandbox, and it has a session, snapshots and undo of its own. It
 /// begins with all files, also ignored and uncommitted ones, and takes no space until something changes. It does not see
 /// what lbx changes in the workspace later. merge brings its changes into the workspace; drop deletes it with them.
-#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// create, list, log, diff, drop or exec; or the name of a fork to create
     #[arg(value_name = "ACTION|NAME")]
@@ -183,17 +183,7 @@ impl Tool for Fork {
 impl Request {
     /// Returns the request for a copy in a folder.
     pub(super) fn copy_at(at: &str, why: String) -> Self {
-        Self {
-            action: None,
-            name: None,
-            from: None,
-            at: Some(at.to_owned()),
-            why: Some(why),
-            stat: false,
-            offset: 0,
-            max_bytes: None,
-            command: Vec::new(),
-        }
+        Self { at: Some(at.to_owned()), why: Some(why), ..Self::default() }
     }
 
     /// Returns the action and the canonical name.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::binary::BinaryApplied;
 use super::conflict::{Conflict, Failure, Fate, HunkFate, Reason};
 use super::index::{Text, Tier};
 use super::model::{
@@ -23,7 +24,7 @@ const EXPLAINED_MAX: usize = 20;
 const EDITS_AT_ONE_PLACE_MAX: usize = 16;
 
 /// A file after its patch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Applied {
     /// New text.
     pub after: Vec<u8>,
@@ -78,24 +79,13 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Res
         file
     };
     match &file.body {
-        Body::Unseen => Ok(Applied {
-            after: Vec::new(),
-            hunks: Vec::new(),
-            already_applied: false,
-            exact_and_unique: false,
-            replaced: None,
-        }),
+        Body::Unseen => Ok(Applied::default()),
         Body::Binary(binary) => {
             let refused = |reason| Conflict::whole(file.patch_line, reason);
             options.must_fit(binary.bytes_after()).map_err(|fault| refused(fault.into()))?;
             let applied = binary.apply(before).map_err(|message| refused(Reason::Binary(message)))?;
-            Ok(Applied {
-                after: applied.after,
-                hunks: Vec::new(),
-                already_applied: applied.already_applied,
-                exact_and_unique: true,
-                replaced: None,
-            })
+            let BinaryApplied { after, already_applied } = applied;
+            Ok(Applied { after, already_applied, exact_and_unique: true, ..Applied::default() })
         }
         Body::Splices(splices) => apply_splices(splices, before, *options)
             .map_err(|fault| Conflict::whole(file.patch_line, fault.into())),

@@ -50,7 +50,7 @@ pub struct PlanOptions {
 }
 
 /// Effect on a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Action {
     /// The file is created; [`FileOutcome::from`] names the source of a copy.
     Create,
@@ -61,11 +61,12 @@ pub enum Action {
     /// It is moved from [`FileOutcome::from`], which is deleted unless it has its own outcome.
     Rename,
     /// All of it is already applied.
+    #[default]
     AlreadyApplied,
 }
 
 /// Outcome for one path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileOutcome {
     /// Path without prefix and `.` components.
     pub path: Vec<u8>,

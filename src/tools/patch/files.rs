@@ -140,17 +140,7 @@ impl<'e> Files<'e> {
         let mut paths = paths.ok_or_else(|| Error::invalid("the patch names no file"))?;
         paths.sort();
         paths.dedup();
-        let applied = |path| FileOutcome {
-            path,
-            action: Action::AlreadyApplied,
-            from: None,
-            before: None,
-            after: None,
-            mode: None,
-            hunks: Vec::new(),
-            exact_and_unique: true,
-            replaced: None,
-        };
+        let applied = |path| FileOutcome { path, exact_and_unique: true, ..FileOutcome::default() };
         Ok(paths.into_iter().map(applied).collect())
     }
 

@@ -308,17 +308,8 @@ impl Tool for ApplyPatch {
             )
             .detail("field", "input"));
         };
-        let request = Request {
-            patch,
-            path: None,
-            strip: None,
-            expected_sha256_by_path: None,
-            fuzz: 0,
-            strict: false,
-            reverse: false,
-            allow_repeat: false,
-            options: ContentOptions { change: request.options, ..ContentOptions::default() },
-        };
+        let options = ContentOptions { change: request.options, ..ContentOptions::default() };
+        let request = Request { patch, options, ..Request::default() };
         run(engine, Self::NAME, &request, Proof::Context)
     }
 

@@ -26,7 +26,7 @@ use crate::tools::common::ContentOptions;
 ///
 /// Files that it modifies or deletes must have been read in this session and be unchanged since.
 /// Changes that are already applied are left alone.
-#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// The patch
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -112,7 +112,7 @@ impl Request {
 }
 
 /// Text of a patch, which may have bytes that are not UTF-8.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct PatchText(pub Vec<u8>);
 
 impl From<OsString> for PatchText {
