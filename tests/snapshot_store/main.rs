@@ -9,6 +9,8 @@ mod concurrency;
 mod externals;
 mod fidelity;
 mod folders;
+#[path = "../common/git_env.rs"]
+mod git_env;
 mod hostile;
 mod killed;
 mod listing;

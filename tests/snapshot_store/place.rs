@@ -15,6 +15,8 @@ use lbx::engine::snapshot::{
 use lbx::engine::workspace::stat_cache;
 use tempfile::TempDir;
 
+use crate::git_env::GIT_FAST;
+
 /// Owned form of a [`FileState`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -107,6 +109,7 @@ impl Place {
             .current_dir(&self.root)
             .env("HOME", &self.home)
             .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(GIT_FAST)
             .output()
             .unwrap()
     }
