@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Workspace};
+use crate::common::{Answer, Workspace, in_parallel};
 use crate::support::{first_backend, with};
 
 /// Largest output that a shell shows, in characters.
@@ -39,7 +39,7 @@ fn shown_whole(answer: &Answer) -> Value {
 #[test]
 fn bash_responses_are_bounded() {
     let Some(backend) = first_backend() else { return };
-    for command in commands() {
+    in_parallel(&commands(), |command| {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let whole = json!({ "command": command });
         let data = shown_whole(&with(&ws, backend, &whole))["data"].clone();
@@ -52,13 +52,13 @@ fn bash_responses_are_bounded() {
             shown_whole(&with(&ws, backend, &failing));
             ws.git(&["clean", "-qfd", "-e", ".lbx"]);
         }
-    }
+    });
 }
 
 #[test]
 fn bash_transaction_responses_are_bounded() {
     let Some(backend) = first_backend() else { return };
-    for command in commands() {
+    in_parallel(&commands(), |command| {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         for request in [
             json!({ "command": command, "dry_run": true }),
@@ -70,7 +70,7 @@ fn bash_transaction_responses_are_bounded() {
             shown_whole(&with(&ws, backend, &request));
         }
         shown_whole(&ws.lbx(&["undo"]));
-    }
+    });
 }
 
 #[test]

@@ -21,6 +21,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use lbx::sha256::Sha256;
 use serde_json::Value;
@@ -350,6 +352,33 @@ impl Workspace {
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0)
     }
+}
+
+/// Calls `work` for each item, on four threads: calls wait for the disk longer than they compute. Returns the results in
+/// the order of the items.
+#[allow(dead_code, reason = "not every test has many cases")]
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take_items = || {
+        let take = || {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            items.get(at).map(|item| (at, work(item)))
+        };
+        std::iter::from_fn(take).collect::<Vec<_>>()
+    };
+    // `skipped` reports the name of the thread.
+    let name = std::thread::current().name().unwrap_or("test").to_owned();
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let start =
+            |_| std::thread::Builder::new().name(name.clone()).spawn_scoped(scope, take_items).unwrap();
+        let threads: Vec<_> = (0..4).map(start).collect();
+        let end = |thread: ScopedJoinHandle<'_, Vec<(usize, R)>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().flat_map(end).collect()
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Makes a FIFO, as `mkfifo` does.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::Workspace;
+use crate::common::{Workspace, in_parallel};
 
 /// A tree as the cases describe it: a mode if it matters, and bytes; `None` for a symlink.
 type Tree = BTreeMap<String, (Option<u32>, Vec<u8>)>;
@@ -130,10 +130,11 @@ impl Case {
     }
 }
 
-/// Returns the answers of `batch` to `calls`, one value per line.
-fn batch(calls: String) -> Vec<Value> {
+/// Returns the answers of `batch` to `calls`, one value per line. Several processes share them.
+fn batch(calls: &[String]) -> Vec<Value> {
     let ws = Workspace::bare(&[]);
-    ws.call(&["batch"]).stdin(calls).run().lines()
+    let parts: Vec<&[String]> = calls.chunks(calls.len().div_ceil(8)).collect();
+    in_parallel(&parts, |part| ws.call(&["batch"]).stdin(part.concat()).run().lines()).concat()
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn patch_cases_of_the_table_pass() {
     let cases: Vec<Case> = text.lines().map(Case::new).collect();
     assert!(cases.len() >= 150, "only {} cases", cases.len());
     let calls: Vec<(usize, String)> = cases.iter().map(Case::calls).collect();
-    let answers = batch(calls.iter().map(|(_, text)| text.as_str()).collect());
+    let answers = batch(&calls.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>());
     let mut answers = answers.iter();
     let mut wrong = Vec::new();
     for (case, (reads, _)) in cases.iter().zip(&calls) {
@@ -153,7 +154,7 @@ fn patch_cases_of_the_table_pass() {
         }
     }
     let changed: Vec<&Case> = cases.iter().filter(|case| case.line.get("after").is_some()).collect();
-    let undone = batch(changed.iter().map(|case| case.call("undo", &json!({}))).collect());
+    let undone = batch(&changed.iter().map(|case| case.call("undo", &json!({}))).collect::<Vec<_>>());
     for (case, answer) in changed.iter().zip(undone) {
         if standing(&case.ws) != described(&case.line["before"]) {
             wrong.push(format!("{}: the undo leaves {:?}\n  {answer}", case.name(), standing(&case.ws)));

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::common::Workspace;
+use crate::common::{Workspace, in_parallel};
 
 /// One step in the work tree.
 enum Step {
@@ -86,7 +86,7 @@ fn git_symlink_patches_apply_undo_and_reverse() {
             &[File("l", "text\n"), Link("m", "a")],
         ),
     ];
-    for (name, before, after) in cases {
+    in_parallel(cases, |(name, before, after)| {
         let ws = Workspace::with(&[]);
         make(&ws.root, before);
         let old = tree(&ws);
@@ -125,7 +125,7 @@ fn git_symlink_patches_apply_undo_and_reverse() {
             ws.lbx_stdin(&["patch", "--reverse"], &patch).ok();
             assert_eq!(tree(&ws), old, "{name}: reversed");
         }
-    }
+    });
 }
 
 /// Returns a patch that creates a symlink.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::common::{Workspace, is_installed};
+use super::super::common::{Workspace, in_parallel, is_installed};
 use super::super::examples;
 
 /// Words on the command line, the last one unfinished, and some expected completions.
@@ -58,9 +58,12 @@ fn workspace() -> (Workspace, String, String) {
 
 /// Returns the completions of a shell, one per line; `harness` is a script that takes the words.
 fn offered(ws: &Workspace, shell: &str, harness: &str, words: &[&str]) -> Vec<String> {
-    ws.write("../harness", harness);
+    // Several calls may ask at once, each with files of its own.
+    let folder = tempfile::Builder::new().prefix("harness-").tempdir_in(&ws.outside).unwrap();
+    let path = folder.path().join("harness");
+    std::fs::write(&path, harness).unwrap();
     let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-    let output = examples::run(ws, &format!("{shell} ../harness {}", words.join(" ")), &[]);
+    let output = examples::run(ws, &format!("{shell} {} {}", path.display(), words.join(" ")), &[]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.is_empty(), "{shell} {words:?}: {said}");
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -73,8 +76,8 @@ fn ask(shell: &str, harness: &str) {
         return;
     }
     let (ws, trash, snapshot) = workspace();
-    let mut faults = Vec::new();
-    for (words, wanted) in CASES {
+    let faults = in_parallel(CASES, |(words, wanted)| {
+        let mut faults = Vec::new();
         let found = offered(&ws, shell, harness, words);
         for want in *wanted {
             let is_there = match *want {
@@ -92,7 +95,9 @@ fn ask(shell: &str, harness: &str) {
             found.iter().all(|word| word.to_lowercase().contains(&begun)),
             "{shell} {words:?}: {found:?}"
         );
-    }
+        faults
+    })
+    .concat();
     assert!(faults.is_empty(), "{shell}:\n{}", faults.join("\n"));
     // No completion for free text, and where nothing is known.
     for words in [
@@ -180,9 +185,9 @@ fn zsh_completes_paths_tools_and_values() {
                 for hit in $hits; do print -r -- "HIT $prefix${(Q)hit}"; done
             }
             null
-        ' > ../zshrc
+        ' > ${0:h}/zshrc
         zpty shell zsh -f -i
-        zpty -w shell 'source ../zshrc'
+        zpty -w shell "source ${0:h}/zshrc"
         zpty -r shell said $'*\0*'
         zpty -w -n shell "${(j: :)${(@q)argv[1,-2]}} ${argv[-1]}"$'\t'
         zpty -r shell said $'*\0*'
