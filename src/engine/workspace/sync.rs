@@ -98,6 +98,13 @@ const QUIET_BYTES: u64 = 4 << 20;
 /// Bytes that may wait if there is no log, so that each folder would have to be synced in addition to the files.
 const QUIET_BYTES_WITHOUT_LOG: u64 = 64 << 20;
 
+/// Magic number of ext2, ext3 and ext4 (statfs(2)).
+const EXT: u64 = 0xef53;
+/// Magic number of XFS.
+const XFS: u64 = 0x5846_5342;
+/// Magic number of tmpfs.
+const TMPFS: u64 = 0x0102_1994;
+
 /// A file system of a known kind.
 #[derive(Debug, Clone)]
 pub struct FileSystem {
@@ -116,11 +123,18 @@ impl FileSystem {
     /// The file system of a folder; `None` where nothing is known of its kind.
     pub fn of(folder: &Arc<OwnedFd>) -> Option<Self> {
         let stat = rustix::fs::fstat(folder).ok()?;
-        let has_log = has_log(folder, &stat)?;
-        // Here or on any other: the kernel tells no more.
+        let kind = platform::file_system_kind(folder.as_fd())?;
+        let has_log = match kind {
+            EXT => platform::has_journal(&stat),
+            // A power failure takes all of a tmpfs, so any order will do there.
+            XFS | TMPFS => true,
+            _ => return None,
+        };
         let quiet_bytes = if has_log { QUIET_BYTES } else { QUIET_BYTES_WITHOUT_LOG };
-        let is_quiet = platform::unwritten_bytes().is_some_and(|bytes| bytes <= quiet_bytes);
-        let is_quiet = is_quiet && platform::syncs_file_systems();
+        // On this disk or on any other: the kernel tells no more. A tmpfs waits for none.
+        let is_quiet = kind == TMPFS
+            || (platform::unwritten_bytes().is_some_and(|bytes| bytes <= quiet_bytes)
+                && platform::syncs_file_systems());
         Some(Self { folder: Arc::clone(folder), stat, has_log, is_quiet })
     }
 
@@ -167,22 +181,6 @@ pub fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
     platform::file_system_kind(folder) == Some(OVERLAY)
 }
 
-/// Returns true if the file system of a folder has a log; `None` where its kind is not known.
-fn has_log(folder: &OwnedFd, stat: &Stat) -> Option<bool> {
-    /// Magic number of ext2, ext3 and ext4 (statfs(2)).
-    const EXT: u64 = 0xef53;
-    /// Magic number of XFS.
-    const XFS: u64 = 0x5846_5342;
-    /// Magic number of tmpfs.
-    const TMPFS: u64 = 0x0102_1994;
-    match platform::file_system_kind(folder.as_fd())? {
-        EXT => Some(platform::has_journal(stat)),
-        // A power failure takes all of a tmpfs, so any order will do there.
-        XFS | TMPFS => Some(true),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -209,7 +207,7 @@ mod tests {
         let opened = Arc::new(OwnedFd::from(File::open(folder.path()).unwrap()));
         let Some(memory) = FileSystem::of(&opened) else { return crate::skip::skipped("no statfs") };
         let file = File::create(folder.path().join("f")).unwrap();
-        assert!(memory.keeps_order() && memory.holds(&file));
+        assert!(memory.keeps_order() && memory.is_quiet() && memory.holds(&file));
         assert!(!memory.holds(File::open("/proc/self/stat").unwrap()));
         assert!(FileSystem { is_quiet: true, ..memory.clone() }.sync_all(&file));
         assert!(!FileSystem { is_quiet: false, ..memory.clone() }.sync_all(&file));
