@@ -238,10 +238,18 @@ fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error
     if let Some(name) = protected_component(root) {
         return error(format!("it lies in {}, which no file tool writes", name.display()));
     }
+    let mut way = String::new();
     for folder in root.ancestors() {
         let above = if folder == root {
             None
         } else {
+            way.push_str("../");
+            // Few folders have either, and these two looks are then all.
+            let is_missing =
+                |name| matches!(fs::stat_at(root_fd, format!("{way}{name}").as_ref()), Err(Errno::NOENT));
+            if is_missing(HEAD) && is_missing(GIT_MARK) {
+                continue;
+            }
             match rustix::fs::open(folder, fs::HANDLE, Mode::empty()) {
                 Ok(opened) => Some(opened),
                 Err(_) => continue,
