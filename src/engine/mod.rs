@@ -15,6 +15,7 @@ pub mod store;
 pub mod workspace;
 
 use std::cell::RefCell;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -47,8 +48,8 @@ pub struct Engine {
     policy: Policy,
     /// Reason why the default policy is in force, if the owner's cannot be used.
     policy_fault: Option<Error>,
-    /// Path of the state folder from the workspace root, once the call has opened it.
-    state_path: Option<WorkspacePath>,
+    /// State folder with its path from the workspace root, once the call has opened it.
+    state_folder: Option<(WorkspacePath, Arc<OwnedFd>)>,
     /// Calling session.
     session: SessionId,
     /// State of the session, once the call has read it.
@@ -122,7 +123,7 @@ impl Engine {
             require_snapshot: policy.requires_snapshot(),
             policy,
             policy_fault: None,
-            state_path: None,
+            state_folder: None,
             session,
             session_state: Arc::default(),
             is_session_named: false,
@@ -162,9 +163,9 @@ impl Engine {
         self.policy_fault.as_ref()
     }
 
-    /// Returns the path of the state folder from the workspace root, once the call has opened it to change something.
-    pub const fn state_path(&self) -> Option<&WorkspacePath> {
-        self.state_path.as_ref()
+    /// Returns the state folder with its path from the workspace root, once the call has opened it to change something.
+    pub const fn state_folder(&self) -> Option<&(WorkspacePath, Arc<OwnedFd>)> {
+        self.state_folder.as_ref()
     }
 
     /// Returns the calling session.

@@ -142,7 +142,9 @@ impl Place {
     ) -> Result<Recorded, SnapshotError> {
         let place = snapshot::RepositoryPaths {
             root: &self.root,
+            root_fd: None,
             state: &self.root.join(".lbx"),
+            state_fd: None,
             git_dirs: &[],
             kept: &stat_cache::StatCache::default(),
         };
@@ -228,7 +230,9 @@ pub fn opened(root: &Path, branch: &str) -> Result<Store, SnapshotError> {
     Store::open(
         &snapshot::RepositoryPaths {
             root,
+            root_fd: None,
             state: &root.join(".lbx"),
+            state_fd: None,
             git_dirs: &[],
             kept: &stat_cache::StatCache::default(),
         },

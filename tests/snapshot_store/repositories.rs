@@ -170,7 +170,9 @@ fn separate_git_dir_needs_a_back_pointer_or_a_setting() {
         let state = place.path(".lbx");
         let allowed = snapshot::RepositoryPaths {
             root: &place.root,
+            root_fd: None,
             state: &state,
+            state_fd: None,
             git_dirs: &[git_dir],
             kept: &stat_cache::StatCache::default(),
         };

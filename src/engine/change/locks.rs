@@ -23,6 +23,7 @@
 //! A power failure may take a part of A's steps, and B's entry, which has no final name, is left. The next call settles
 //! A; B's files have their old bytes, so that it did not begin.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{record, recover};
@@ -109,7 +110,7 @@ impl Engine {
         let asked = Instant::now();
         for tries in 0_usize.. {
             let state = State::open(&self.workspace)?;
-            self.state_path = Some(state.path().clone());
+            self.state_folder = Some((state.path().clone(), Arc::clone(state.handle())));
             // A call that has to wait does some of its work meanwhile.
             let lock = state.lock_workspace(&|| record::open_early(self));
             let is_doubted = tries >= LOCK_TRIES;

@@ -548,13 +548,20 @@ fn with_place<T>(
 ) -> Result<T, SnapshotError> {
     let root = engine.workspace.root();
     let git_dirs = engine.policy().git_dirs();
-    let found = engine.state_path().cloned().or_else(|| {
+    let found = engine.state_folder().cloned().or_else(|| {
         let state = State::find(&engine.workspace).ok().flatten();
-        state.map(|state| state.path().clone())
+        state.map(|state| (state.path().clone(), Arc::clone(state.handle())))
     });
     // If there is no state yet, an unused name.
-    let state = found.map_or_else(|| root.join(STATE_FOLDER).join("none"), |path| root.join(path.as_path()));
-    work(&RepositoryPaths { root, state: &state, git_dirs: &git_dirs, kept: engine.workspace.kept() })
+    let state = found.as_ref().map(|(path, _)| root.join(path.as_path()));
+    work(&RepositoryPaths {
+        root,
+        root_fd: Some(engine.workspace.root_handle()),
+        state: &state.unwrap_or_else(|| root.join(STATE_FOLDER).join("none")),
+        state_fd: found.as_ref().map(|(_, folder)| folder),
+        git_dirs: &git_dirs,
+        kept: engine.workspace.kept(),
+    })
 }
 
 /// Returns the reason why snapshots are disabled.

@@ -56,7 +56,7 @@ pub struct State {
     /// `.lbx/`, which other accounts use too.
     shared: OwnedFd,
     /// State folder in it.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// Path of the state folder, from the workspace root.
     path: WorkspacePath,
     /// Longest time that one holder may keep a lock before waiters give up.
@@ -137,7 +137,7 @@ impl State {
         let lock_wait = workspace.lock_wait();
         Ok(Some(Self {
             shared,
-            folder,
+            folder: Arc::new(folder),
             path,
             lock_wait,
             grown: Mutex::default(),
@@ -262,6 +262,11 @@ impl State {
     /// Returns true if later calls in this process can use cached values.
     pub(super) fn keeps_for_others(&self) -> bool {
         self.kept.is_lasting()
+    }
+
+    /// Returns a shared handle to the folder.
+    pub const fn handle(&self) -> &Arc<OwnedFd> {
+        &self.folder
     }
 
     /// Returns the folder's descriptor, for calls relative to it.

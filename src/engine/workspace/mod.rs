@@ -49,7 +49,7 @@ pub struct Workspace {
     /// Canonical absolute path of the root, for messages and for programs that want a path.
     root: PathBuf,
     /// The root itself; every file is opened from here.
-    root_fd: OwnedFd,
+    root_fd: Arc<OwnedFd>,
     /// Folder to which relative paths are relative.
     base: WorkspacePath,
     /// Longest time that one holder may keep a lock before waiters give up.
@@ -118,7 +118,7 @@ impl Workspace {
             (root, opened.map_err(|errno| open_error(errno.into()))?)
         };
         must_be_outside_git(&root, root_fd.as_fd())?;
-        let kept = Arc::default();
+        let (root_fd, kept) = (Arc::new(root_fd), Arc::default());
         let base = WorkspacePath::root();
         Ok(Self { root, root_fd, base, lock_wait: LOCK_WAIT, kept, outside: None })
     }
@@ -142,6 +142,11 @@ impl Workspace {
     /// Returns the opened root, for calls relative to it.
     pub fn root_fd(&self) -> BorrowedFd<'_> {
         self.root_fd.as_fd()
+    }
+
+    /// Returns a shared handle to the root, for what outlives a borrow.
+    pub const fn root_handle(&self) -> &Arc<OwnedFd> {
+        &self.root_fd
     }
 
     /// Sets a note on other workspaces for the error about a path outside.

@@ -118,15 +118,17 @@ impl<'repo> Rules<'repo> {
     fn examine(&mut self, folder: &[u8], above: u64) -> Result<FolderFinding, SnapshotError> {
         let path = gix::path::from_byte_slice(folder).unwrap_or(Path::new("."));
         // A missing folder, or one behind a link, has no rules of its own.
-        let opened = self.repo.work_tree().folder(path).ok().flatten();
-        let stat_of = |name: &[u8]| opened.as_ref()?.stat(name.to_path_lossy()).ok().flatten();
+        let root = self.repo.work_tree();
+        let below = if folder.is_empty() { None } else { root.folder(path).ok().flatten() };
+        let opened = if folder.is_empty() { Some(root) } else { below.as_ref() };
+        let stat_of = |name: &[u8]| opened?.stat(name.to_path_lossy()).ok().flatten();
         if !folder.is_empty() && stat_of(b".git").is_some() {
             let at = folder.to_str_lossy().into_owned();
             return Ok(FolderFinding::Barred(Reason::NestedRepository(at)));
         }
         let mut bytes = above;
         for name in RULE_FILES {
-            match (stat_of(name), &opened) {
+            match (stat_of(name), opened) {
                 (Some(stat), _) if is_symlink(&stat) || is_folder(&stat) => {}
                 (Some(stat), Some(opened))
                     if is_regular(&stat) && git_files::fits(opened, name, size_of(&stat)) =>

@@ -19,10 +19,10 @@ use crate::engine::workspace::stat_cache::{FileCache, Way};
 use crate::platform;
 
 /// An opened folder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Dir {
     /// The folder.
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     /// Path for messages; never opened.
     path: PathBuf,
     /// Small files that earlier calls have read, for a long-lived process.
@@ -42,7 +42,12 @@ impl Dir {
     /// Returns the OS error; `ENOTDIR` or `ELOOP` for a link.
     pub fn open(path: &Path) -> Result<Self, Errno> {
         let fd = fs::open_at(CWD, path.as_os_str(), fs::FOLDER)?;
-        Ok(Self { fd, path: path.to_owned(), files: None })
+        Ok(Self::of(&Arc::new(fd), path))
+    }
+
+    /// Wraps an opened folder.
+    pub fn of(fd: &Arc<OwnedFd>, path: &Path) -> Self {
+        Self { fd: Arc::clone(fd), path: path.to_owned(), files: None }
     }
 
     /// Uses a cache of small files that earlier calls have read.
@@ -58,7 +63,7 @@ impl Dir {
 
     /// Wraps an opened folder beneath this one.
     fn opened_folder(&self, fd: OwnedFd, path: PathBuf) -> Self {
-        Self { fd, path, files: self.files.clone() }
+        Self { fd: Arc::new(fd), path, files: self.files.clone() }
     }
 
     /// Returns its path for messages.

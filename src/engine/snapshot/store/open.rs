@@ -10,6 +10,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,14 +106,14 @@ fn open_with(
         let branch = Branch::new(branch, worktree)?;
         let warnings = warning.into_iter().collect();
         let limits = Limits::default();
-        Ok::<_, SnapshotError>(Store { repo, branch, private, place: place.state_place(), limits, warnings })
+        let place = place.state_place()?;
+        Ok::<_, SnapshotError>(Store { repo, branch, private, place, limits, warnings })
     };
     let root = place.root;
     // Small files of the repository that earlier calls have read.
     let files: Option<Arc<FileCache>> =
         place.kept.lasting_value((root, "files of the repository"), stat_cache::CACHE_BYTES_MAX);
-    let mut work_tree =
-        Dir::open(root).context(|| format!("`{}` cannot be read", root.display()))?.keeping(files.clone());
+    let mut work_tree = place.root_folder()?.keeping(files.clone());
     let found = locate(&work_tree, place.git_dirs)
         .context(|| format!("cannot look at `{}`", root.join(".git").display()))?;
     let (refusal, unusable) = match found {
@@ -182,8 +183,12 @@ const POINTER_BYTES_MAX: u64 = 4096;
 pub struct RepositoryPaths<'a> {
     /// Workspace, a canonical absolute path.
     pub root: &'a Path,
+    /// The workspace, if it is open.
+    pub root_fd: Option<&'a Arc<OwnedFd>>,
     /// Folder of lbx's own files, below it.
     pub state: &'a Path,
+    /// That folder, if it is open.
+    pub state_fd: Option<&'a Arc<OwnedFd>>,
     /// Git folders elsewhere that the user trusts as targets of `.git`.
     pub git_dirs: &'a [PathBuf],
     /// Cache that lasts from one call to the next.
@@ -196,22 +201,33 @@ impl RepositoryPaths<'_> {
     /// # Errors
     /// Returns the OS error; `ENOTDIR` or `ELOOP` if a link or a file is on the way.
     pub fn state_folder(&self) -> Result<Option<Dir>, SnapshotError> {
-        self.state_place().open()
+        self.state_place()?.open()
+    }
+
+    /// Returns the workspace, opened.
+    fn root_folder(&self) -> Result<Dir, SnapshotError> {
+        match self.root_fd {
+            Some(fd) => Ok(Dir::of(fd, self.root)),
+            None => Dir::open(self.root).context(|| format!("`{}` cannot be read", self.root.display())),
+        }
     }
 
     /// Returns the place of the state folder.
-    fn state_place(&self) -> StatePlace {
-        StatePlace { root: self.root.to_owned(), state: self.state.to_owned() }
+    fn state_place(&self) -> Result<StatePlace, SnapshotError> {
+        let (root, state) = (self.root_folder()?, self.state.to_owned());
+        Ok(StatePlace { root, state, state_fd: self.state_fd.map(Arc::clone) })
     }
 }
 
 /// Place of the state folder.
 #[derive(Debug)]
 pub struct StatePlace {
-    /// Workspace, a canonical absolute path.
-    root: PathBuf,
+    /// Workspace.
+    root: Dir,
     /// Folder of lbx's own files, below it.
     state: PathBuf,
+    /// That folder, if it is open.
+    state_fd: Option<Arc<OwnedFd>>,
 }
 
 impl StatePlace {
@@ -220,9 +236,11 @@ impl StatePlace {
     /// # Errors
     /// As [`RepositoryPaths::state_folder`].
     pub fn open(&self) -> Result<Option<Dir>, SnapshotError> {
+        if let Some(opened) = &self.state_fd {
+            return Ok(Some(Dir::of(opened, &self.state)));
+        }
         let doing = || format!("`{}` cannot be opened as a folder of its own", self.state.display());
-        let root = Dir::open(&self.root).context(|| format!("`{}` cannot be read", self.root.display()))?;
-        root.folder(self.state.strip_prefix(&self.root).context(doing)?).context(doing)
+        self.root.folder(self.state.strip_prefix(self.root.path()).context(doing)?).context(doing)
     }
 }
 
