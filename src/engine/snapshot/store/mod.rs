@@ -194,7 +194,7 @@ impl Store {
 
     /// Packs some objects of the private repository, if it has many.
     pub(in crate::engine::snapshot) fn tidy(&self) {
-        if self.private {
+        if self.private && pack::has_many_loose(&self.repo) {
             // The snapshot is made; a later call can pack.
             let _ = self.pack_some(pack::Amount::Little);
         }

@@ -65,6 +65,11 @@ pub enum Amount {
     All,
 }
 
+/// Returns true if a repository has many loose objects, by a sample.
+pub fn has_many_loose(repo: &Repo) -> bool {
+    repo.loose_objects(SAMPLE).len() >= SAMPLE_MAX
+}
+
 /// Packs loose objects, those of the snapshots up to `tip` as deltas; returns their number.
 ///
 /// The caller holds lbx's lock, so any process that left temporary files in lbx's own repository is dead.
@@ -76,8 +81,6 @@ pub fn tidy(repo: &Repo, tip: Option<ObjectId>, amount: Amount) -> Result<usize,
     };
     let packer = Packer { repo, packs };
     match amount {
-        // By a sample.
-        Amount::Little if repo.loose_objects(SAMPLE).len() < SAMPLE_MAX => Ok(0),
         Amount::Little => {
             packer.clear()?;
             let begun = Instant::now();
