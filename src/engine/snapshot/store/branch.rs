@@ -21,7 +21,7 @@ use super::commit_builder;
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::refs::{self, LogLine, RefLock, RefTarget};
-use super::repo::Repo;
+use super::repo::{HEADS, Repo};
 use crate::engine::workspace::fs::{
     is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
 };
@@ -164,7 +164,7 @@ impl Branch {
         }
         let name = self.name.as_bstr();
         let parents = name.char_indices().filter(|(_, _, c)| *c == '/').map(|(at, _, _)| name.get(..at));
-        for parent in parents.flatten().filter(|parent| parent.len() > "refs/heads".len()) {
+        for parent in parents.flatten().filter(|parent| parent.len() > HEADS.len()) {
             let parent = FullName::try_from(BStr::new(parent))
                 .context(|| "the name of a branch is not valid".into())?;
             if refs::find(repo, parent.as_ref())?.is_some() {
@@ -244,14 +244,17 @@ impl Branch {
         is_expected: impl FnOnce() -> Result<bool, SnapshotError>,
     ) -> Result<Option<Arc<Dir>>, SnapshotError> {
         let path = self.full_name();
-        let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
+        let parent = Path::new(&path).parent().unwrap_or(Path::new(HEADS));
         let doing = || {
             format!(
                 "`{}` cannot be opened as a folder of its own",
                 repo.common().path().join(parent).display()
             )
         };
-        let folder = Arc::new(repo.common().make_folder(parent).context(doing)?);
+        let folder = match repo.heads().filter(|_| parent == Path::new(HEADS)) {
+            Some(heads) => Arc::clone(heads),
+            None => Arc::new(repo.common().make_folder(parent).context(doing)?),
+        };
         let mut lock = self.lock(repo, &folder, value)?;
         if !is_expected()? {
             return Ok(None);

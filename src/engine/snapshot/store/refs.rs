@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
-use super::repo::Repo;
+use super::repo::{HEADS, Repo};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
 use crate::limits::{ANY_REF_BYTES_MAX, REF_FOLDERS_MAX};
 
@@ -68,7 +68,8 @@ pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapsh
 /// # Errors
 /// Returns the OS error; `ENOTDIR` or `ELOOP` if a link or a file is on the way.
 pub fn stat(repo: &Repo, text: &str) -> Result<Option<Stat>, Errno> {
-    folder_of(repo, text).stat(text)
+    let (folder, path) = path_in(repo, text);
+    folder.stat(path)
 }
 
 /// Returns the target of the reference `name`, given the stat at its path.
@@ -91,8 +92,9 @@ pub fn find_at(
         Some(stat) => stat,
     };
     let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
-    let bytes = folder_of(repo, text)
-        .read_found(text, found, ANY_REF_BYTES_MAX)
+    let (folder, path) = path_in(repo, text);
+    let bytes = folder
+        .read_found(path, found, ANY_REF_BYTES_MAX)
         .context_redacted(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {
         None => packed(repo, name),
@@ -110,10 +112,16 @@ fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapshot
     Ok(found.map(|found| RefTarget::Id(found.target())))
 }
 
-/// Returns the folder to which the path of a reference is relative.
-fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r Dir {
+/// Returns the folder of a reference, and its path from there.
+fn path_in<'r, 't>(repo: &'r Repo, text: &'t str) -> (&'r Dir, &'t str) {
+    let branch = text.strip_prefix(HEADS).and_then(|rest| rest.strip_prefix('/'));
+    if let Some(branch) = branch.filter(|branch| !branch.contains('/'))
+        && let Some(heads) = repo.heads()
+    {
+        return (heads, branch);
+    }
     let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
-    if is_own { repo.own() } else { repo.common() }
+    (if is_own { repo.own() } else { repo.common() }, text)
 }
 
 /// Parses the content of a reference.
@@ -422,7 +430,7 @@ pub fn stale_locks(repo: &Repo, settle: bool) -> Vec<String> {
     let is_lock = |name: &OsStr| name.to_string_lossy().ends_with(LOCK_SUFFIX);
     let own = repo.own().names().unwrap_or_default().into_iter().filter(|name| is_lock(name));
     let own = own.filter_map(|name| Some((Arc::new(repo.own().folder(".").ok()??), name)));
-    let common = ["refs/heads", "refs/lbx"].into_iter().flat_map(|top| files_below(repo.common(), top).0);
+    let common = [HEADS, "refs/lbx"].into_iter().flat_map(|top| files_below(repo.common(), top).0);
     let common = common.filter(|file| is_lock(&file.name)).map(|file| (file.folder, file.name));
     let dead = own.chain(common).filter(|(folder, name)| dead_lock(objects, folder, name).is_some());
     let settled = dead.filter(|(folder, name)| !settle || break_stale_lock(repo, folder, name));

@@ -27,6 +27,9 @@ use crate::limits::CACHED_OBJECT_BYTES_MAX;
 /// Largest file of packed references, in bytes: a million references.
 const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
+/// Folder of the branches. Git removes folders below it once they are empty, but never this one.
+pub const HEADS: &str = "refs/heads";
+
 /// New objects, not in any file yet.
 pub type NewObjects = BTreeMap<ObjectId, (Kind, Vec<u8>)>;
 
@@ -42,6 +45,8 @@ pub struct Repo {
     settings: Settings,
     /// Its folders.
     folders: Folders,
+    /// Folder of the branches, once one is looked up.
+    heads: OnceCell<Arc<Dir>>,
     /// Packs and borrowed objects, once one is looked up.
     elsewhere: OnceCell<Elsewhere>,
     /// Objects that are not stored yet.
@@ -122,8 +127,9 @@ impl std::fmt::Debug for Repo {
 impl Repo {
     /// Returns the repository in `folders`, with its settings.
     pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
-        let (elsewhere, new, read) = (OnceCell::new(), RefCell::default(), RefCell::default());
-        Self { work_tree, settings, folders, elsewhere, new, read }
+        let (heads, elsewhere) = (OnceCell::new(), OnceCell::new());
+        let (new, read) = (RefCell::default(), RefCell::default());
+        Self { work_tree, settings, folders, heads, elsewhere, new, read }
     }
 
     /// Returns the work tree, held open.
@@ -164,6 +170,15 @@ impl Repo {
     /// Returns the folder of its objects.
     pub fn objects_folder(&self) -> &Arc<Dir> {
         &self.folders.objects
+    }
+
+    /// Returns the folder of the branches, opened once; `None` if that fails.
+    pub fn heads(&self) -> Option<&Arc<Dir>> {
+        if self.heads.get().is_none() {
+            let heads = self.common().folder(HEADS).ok().flatten()?;
+            let _ = self.heads.set(Arc::new(heads));
+        }
+        self.heads.get()
     }
 
     /// Returns the packed references; `None` if there are none.
