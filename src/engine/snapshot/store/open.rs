@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
+use gix::refs::FullName;
 
 use super::branch::Branch;
 use super::commit_builder::CommitMeta;
@@ -142,11 +143,12 @@ fn open_with(
     };
     // Its ignore rules and line-ending settings still count.
     let settings = unusable.map(|located| adopt_rules(&own, &located)).transpose()?;
-    let settings = Settings::read(&own, &own, &settings.unwrap_or_default())?;
+    let settings = Settings::of(PRIVATE_CONFIG.as_bytes(), &own, &own, &settings.unwrap_or_default())?;
     let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
-    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
+    let head = FullName::try_from(PRIVATE_BRANCH).ok();
+    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings).with_head(head);
     store(repo, None, true, warning).map(Some)
 }
 
@@ -159,7 +161,7 @@ fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings
     let own = opened(&located.path)?;
     let common = located.common.as_deref().map(opened).transpose()?;
     let folders = Folders::of(own, common)?;
-    let settings = Settings::read(&folders.common, &folders.own, &[])?;
+    let settings = Settings::read(&folders.common, &folders.own)?;
     settings.check_rules(work_tree.path())?;
     Ok((folders, settings))
 }
@@ -394,8 +396,10 @@ const PRIVATE_FOLDERS: [&str; 6] =
     ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"];
 /// Configuration of the private repository: bare, so that nobody takes the state folder for a work tree.
 const PRIVATE_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
-/// HEAD of the private repository, on a branch that is never born.
+/// HEAD of the private repository.
 const PRIVATE_HEAD: &str = "ref: refs/heads/main\n";
+/// Branch that it names, which is never born.
+const PRIVATE_BRANCH: &str = "refs/heads/main";
 /// Files that lead elsewhere, which lbx never writes there.
 const LEADING_ELSEWHERE: [&str; 6] = [
     "commondir",

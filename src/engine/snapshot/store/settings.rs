@@ -55,17 +55,25 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings of the repository `common` and the worktree `own`. `overrides`, each `key=value`, take
-    /// precedence.
+    /// Reads the settings of the repository `common` and the worktree `own`.
     ///
     /// # Errors
     /// Fails if a file cannot be read or is not in git's format, or if lbx would misread the repository.
-    pub fn read(common: &Dir, own: &Dir, overrides: &[BString]) -> Result<Self, SnapshotError> {
-        let opening = || format!("the repository `{}` cannot be opened", own.path().display());
+    pub fn read(common: &Dir, own: &Dir) -> Result<Self, SnapshotError> {
         let bytes = common.read("config", CONFIG_BYTES_MAX);
         let bytes = bytes.context(|| "its configuration cannot be read".into())?.unwrap_or_default();
-        preflight::check_includes(&common.path().join("config"), &bytes)?;
-        let mut local = parse_config(&bytes, Source::Local, common.path().join("config"))
+        Self::of(&bytes, common, own, &[])
+    }
+
+    /// Returns these settings, given the bytes of the repository's configuration. `overrides`, each `key=value`, take
+    /// precedence.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of(bytes: &[u8], common: &Dir, own: &Dir, overrides: &[BString]) -> Result<Self, SnapshotError> {
+        let opening = || format!("the repository `{}` cannot be opened", own.path().display());
+        preflight::check_includes(&common.path().join("config"), bytes)?;
+        let mut local = parse_config(bytes, Source::Local, common.path().join("config"))
             .context_redacted(|| "its configuration is not in git's format".into())?;
         check_extensions(&local)?;
         let hash = hash_of(&local).context_redacted(opening)?;
