@@ -172,11 +172,12 @@ fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> 
 /// Returns the bytes of a configuration file, with links followed. Does not block, even if it was replaced by a FIFO
 /// since the check. `files` may have them from an earlier call.
 pub fn read_followed(path: &Path, files: Option<&FileCache>) -> std::io::Result<Vec<u8>> {
-    if let Some(files) = files
-        && let Ok(now) = rustix::io::retry_on_intr(|| rustix::fs::stat(path))
-        && let Some(bytes) = files.known(Way::Followed, &now)
-    {
-        return Ok(bytes);
+    if let Some(files) = files {
+        // Most of these files are missing: then this is the only call.
+        let now = rustix::io::retry_on_intr(|| rustix::fs::stat(path))?;
+        if let Some(bytes) = files.known(Way::Followed, &now) {
+            return Ok(bytes);
+        }
     }
     let file = open_at(CWD, path.as_os_str(), READ - OFlags::NOFOLLOW)?;
     let stat = rustix::fs::fstat(&file)?;
