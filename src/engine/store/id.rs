@@ -332,8 +332,8 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
 fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     let file = path.join(NAME);
     let shown = file.display().to_string();
-    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(NAME), ID_FILE_BYTES_MAX as u64) {
-        Ok(Some(bytes)) => bytes,
+    let (bytes, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(NAME), ID_FILE_BYTES_MAX as u64) {
+        Ok(Some((bytes, _, stat))) => (bytes, stat),
         Ok(None) => return Ok(None),
         Err(source) => {
             let errno = source.raw_os_error().map(Errno::from_raw_os_error);
@@ -347,7 +347,7 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<Choice>, Error> {
     let text = std::str::from_utf8(&bytes).ok();
     let id = text.and_then(|text| StateId::parse(text.strip_suffix('\n').unwrap_or(text)));
     let id = id.ok_or_else(|| no_id(&shown))?;
-    let file_owner = fs::stat_at(folder.as_fd(), OsStr::new(NAME)).ok().map(|stat| stat.st_uid);
+    let file_owner = Some(stat.st_uid);
     Ok(Some(Choice::Settled(Identity { id, origin: Origin::User(file), file_owner })))
 }
 
