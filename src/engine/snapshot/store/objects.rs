@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use gix::ObjectId;
@@ -91,7 +91,8 @@ fn written(
     let is_many = memory.len() >= PACKED_MIN;
     let plain: Vec<_> = if is_many { Vec::new() } else { memory.iter().collect() };
     let keeps_files = plain.len() + packed.len() <= SYNC_EACH_MAX || !platform::syncs_file_systems();
-    let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders: Mutex::default() };
+    let (folders, is_shared) = (Mutex::default(), OnceLock::new());
+    let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders, is_shared };
     let all = Mutex::new(Vec::new());
     let add = |one: Waiting| locked(&all).push(one);
     // Errors are returned below: a failure first removes the files written so far.
@@ -145,7 +146,7 @@ impl LooseObjects {
             match one.at.rename(&one.name, &one.folder, &one.to) {
                 // `git gc` removes a folder that it finds empty.
                 Err(Errno::NOENT) => {
-                    let again = Arc::new(made(&self.objects, &one.fan_out)?);
+                    let again = Arc::new(made(&self.objects, &one.fan_out, &OnceLock::new())?);
                     one.at.rename(&one.name, &again, &one.to)?;
                     self.folders.insert(one.fan_out.clone(), Arc::clone(&again));
                     folder = again;
@@ -203,6 +204,8 @@ struct Writer {
     keeps_files: bool,
     /// Open fan-out folders.
     folders: Mutex<Folders>,
+    /// True if others may write to the repository, once that is known.
+    is_shared: OnceLock<bool>,
 }
 
 /// An object in a temporary file.
@@ -272,19 +275,23 @@ impl Writer {
         if let Some(folder) = folders.get(name) {
             return Ok(Arc::clone(folder));
         }
-        let folder = self.folder.folder(name)?.map_or_else(|| made(&self.folder, name), Ok)?;
+        let made = || made(&self.folder, name, &self.is_shared);
+        let folder = self.folder.folder(name)?.map_or_else(made, Ok)?;
         let folder = Arc::new(folder);
         folders.insert(name.to_owned(), Arc::clone(&folder));
         Ok(folder)
     }
 }
 
-/// Makes that folder of objects if missing, with the permissions of `objects` if that is shared.
-fn made(objects: &Dir, name: &str) -> Result<Dir, Errno> {
+/// Makes that folder of objects if missing, with the permissions of `objects` if that is shared, which is looked up
+/// once.
+fn made(objects: &Dir, name: &str, is_shared: &OnceLock<bool>) -> Result<Dir, Errno> {
     for _ in 0..FOLDER_TRIES_MAX {
         match objects.add_folder(name) {
             Err(Errno::NOENT) => {} // removed again, before it was opened
-            Ok(folder) if objects.is_shared() => return folder.share_like(objects).map(|()| folder),
+            Ok(folder) if *is_shared.get_or_init(|| objects.is_shared()) => {
+                return folder.share_like(objects).map(|()| folder);
+            }
             folder => return folder,
         }
     }
