@@ -1,5 +1,6 @@
 //! The snapshot branch: finds it, checks that it is free, and moves it.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -368,8 +369,10 @@ pub struct RefUpdate {
     to: ObjectId,
     /// Folder of objects, which has its file.
     objects: Arc<Dir>,
-    /// Name of its file; empty if `own` has it.
+    /// Name of its file there; empty if `own` has it.
     name: String,
+    /// True once the file has left that folder.
+    is_placed: Cell<bool>,
     /// Content of the file.
     content: String,
     /// The file, to be synced.
@@ -397,7 +400,7 @@ impl RefUpdate {
             (name, file)
         };
         let objects = Arc::clone(repo.objects_folder());
-        Ok(Self { to, objects, name, content, file, own: None })
+        Ok(Self { to, objects, name, is_placed: Cell::new(false), content, file, own: None })
     }
 
     /// Writes a value whose lock shows that it is lbx's, whatever the value is.
@@ -410,7 +413,8 @@ impl RefUpdate {
         (&own.file).write_all(content.as_bytes())?;
         let file = own.file.try_clone()?;
         let objects = Arc::clone(repo.objects_folder());
-        Ok(Self { to, objects, name: String::new(), content, file, own: Some(own) })
+        let (name, is_placed) = (String::new(), Cell::new(true));
+        Ok(Self { to, objects, name, is_placed, content, file, own: Some(own) })
     }
 
     /// Returns the value.
@@ -428,7 +432,10 @@ impl RefUpdate {
             };
         }
         match self.objects.rename_new(&self.name, to, name) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.is_placed.set(true);
+                Ok(())
+            }
             // Not every file system has this rename, and `objects` may be on another one.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
                 write_new(to, name, &self.content)?.sync_all()
@@ -440,8 +447,9 @@ impl RefUpdate {
 
 impl Drop for RefUpdate {
     fn drop(&mut self) {
-        // Nothing is there once it is renamed, or if `own` has the file.
-        let _ = self.objects.remove(&self.name);
+        if !self.is_placed.get() {
+            let _ = self.objects.remove(&self.name);
+        }
     }
 }
 
