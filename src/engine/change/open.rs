@@ -95,7 +95,7 @@ impl Change<'_> {
     /// Returns `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`, `permission_denied`,
     /// `too_large` above 512 MiB or the policy's limit, or the OS error.
     pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
-        self.look_at_place(self.engine.workspace.resolve(path)?)
+        self.look_at_place(self.engine.workspace.resolve_file(path)?)
     }
 
     /// Opens a file at a path that was just resolved.
