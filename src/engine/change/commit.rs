@@ -258,7 +258,8 @@ impl Change<'_> {
     /// Writes backups, new bytes and the snapshot to temporary files; for many files, makes the snapshot in parallel.
     fn write_aside(&self, state: &State, ways: &Ways, prepared: &mut Prepared) -> Result<(), Error> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
-        let to_write = ToWrite { workspace, state, id: &self.entry.id, files, kept, ways };
+        let (id, mounts) = (&*self.entry.id, &self.mounts);
+        let to_write = ToWrite { workspace, state, id, files, kept, ways, mounts };
         let (aside, outcome) = if to_write.is_many() {
             let apart = OtherCpu::from_here();
             std::thread::scope(|scope| {

@@ -245,13 +245,19 @@ impl Change<'_> {
             let stays =
                 |real: &WorkspacePath| !removed.contains(real) && !self.folders.cleared.contains(real);
             if let Some(real) = real.filter(stays) {
-                match fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER) {
+                // One whose mount is known was just opened; its files are looked at again before the first step.
+                let looked = if self.mounts.contains_key(&real) {
+                    Ok(())
+                } else {
+                    fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER).map(drop)
+                };
+                match looked {
                     // Nothing can be staged in a folder that moves away meanwhile.
-                    Ok(_) if real != folder => {
+                    Ok(()) if real != folder => {
                         missing.reverse();
                         return Ok((WorkspacePath::root(), missing));
                     }
-                    Ok(_) => break,
+                    Ok(()) => break,
                     Err(Errno::NOENT) => {}
                     // The change removes a file or symlink there.
                     Err(Errno::NOTDIR | Errno::LOOP) if is_below_one_of(removed, &real) => {}

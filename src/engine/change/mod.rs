@@ -46,7 +46,7 @@ use super::store::session::{self, SessionState};
 use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
 use super::workspace::Workspace;
-use super::workspace::fs::{OpenFiles, is_closed};
+use super::workspace::fs::{Mount, OpenFiles, is_closed};
 use super::workspace::metadata::Identity;
 use super::workspace::path::WorkspacePath;
 use super::workspace::protect::Protection;
@@ -94,6 +94,8 @@ pub struct Change<'e> {
     pieces: Pieces,
     /// Folders that it makes and removes.
     folders: folders::Folders,
+    /// Mounts of folders whose files are replaced, from when it was decided how.
+    mounts: BTreeMap<WorkspacePath, Mount>,
     /// Other bytes to back up.
     kept: Vec<Vec<u8>>,
     /// Descriptions of the new trash entries.
@@ -166,6 +168,7 @@ impl Engine {
             moves: Vec::new(),
             pieces: Pieces::default(),
             folders: folders::Folders::default(),
+            mounts: BTreeMap::new(),
             kept: Vec::new(),
             described: Vec::new(),
             protection: Protection::default(),

@@ -19,6 +19,7 @@ use crate::engine::journal::bundle::{Bundle, PendingFile};
 use crate::engine::snapshot::{LARGE_BYTES, PreparedSnapshot};
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs::Mount;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
@@ -88,6 +89,8 @@ pub(super) struct ToWrite<'c> {
     pub kept: &'c [Vec<u8>],
     /// Folders of the files.
     pub ways: &'c Ways,
+    /// Mounts of folders in which files are replaced.
+    pub mounts: &'c BTreeMap<WorkspacePath, Mount>,
 }
 
 impl ToWrite<'_> {
@@ -158,6 +161,7 @@ impl ToWrite<'_> {
     fn write_new(&self, numbers: Range<usize>) -> (StagedFiles, Result<(), Error>) {
         let mut new = StagedFiles::default();
         let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
+            let stage = stage.knowing(self.mounts);
             let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
             for (number, file) in files {
                 // A file that keeps its inode keeps its metadata.

@@ -1,7 +1,7 @@
 //! Writes new bytes to a staging folder, with the metadata of the files that they replace.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, staging_folder};
 use crate::engine::journal::{note_name, read_note};
 use crate::engine::store::state::{STAGING_FOLDER, State};
+use crate::engine::workspace::fs::Mount;
 use crate::engine::workspace::metadata::{self, Identity};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
@@ -91,6 +92,18 @@ impl<'e> Stage<'e> {
     /// Returns the OS error.
     pub fn new(workspace: &'e Workspace, state: &'e State, id: &'e str) -> Result<Self, Error> {
         Ok(Self { workspace, state, id, staging: state.folder(STAGING_FOLDER)?, near: RefCell::default() })
+    }
+
+    /// Takes over the mounts of folders in which files are replaced, so that these are not opened again.
+    #[must_use]
+    pub fn knowing(self, mounts: &BTreeMap<WorkspacePath, Mount>) -> Self {
+        if !mounts.is_empty()
+            && let Ok(own) = fs::mount_of(&self.staging)
+        {
+            let near = mounts.iter().filter(|(_, mount)| **mount == own);
+            self.near.borrow_mut().extend(near.map(|(folder, _)| (folder.clone(), true)));
+        }
+        self
     }
 
     /// Returns a folder on the file system of the stage, opened before anything was written there.

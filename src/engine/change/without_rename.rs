@@ -26,7 +26,7 @@ use super::staging::{Original, Stage};
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::{Location, Step, Thing};
 use crate::engine::store::state::State;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::fs::{self, Mount};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, metadata, removal};
 use crate::error::{Error, ErrorKind};
@@ -39,19 +39,18 @@ const EXECUTE: u32 = 0o111;
 /// Tools that undo or redo changes.
 const REPLAYS: [&str; 3] = ["undo", "redo", "rewind"];
 
-/// A mount, by device and mount id.
-type Mount = (u64, Option<u64>);
 /// Mounts of folders, each with true if this account may not change names in it.
 type Folders = BTreeMap<WorkspacePath, (Option<Mount>, bool)>;
 
 impl Change<'_> {
-    /// Decides for each file whether to write into the existing file.
+    /// Decides for each file whether to write into the existing file. Keeps the mounts of the folders that this needs.
     pub(super) fn choose_ways(&mut self) {
         let mut folders = BTreeMap::new();
         let ways: Vec<bool> = self.files.iter().map(|file| self.goes_into(file, &mut folders)).collect();
         for (file, in_place) in self.files.iter_mut().zip(ways) {
             file.in_place = in_place;
         }
+        self.mounts = folders.into_iter().filter_map(|(path, (mount, _))| Some((path, mount?))).collect();
     }
 
     /// Returns true if the bytes are written into the existing file.

@@ -386,12 +386,15 @@ pub fn nanoseconds(value: impl TryInto<i64>) -> Option<i64> {
     value.try_into().ok()
 }
 
+/// A mount, by device and mount id.
+pub type Mount = (u64, Option<u64>);
+
 /// Returns the mount of a file: between two mounts no rename is possible, even where
 /// both are parts of one file system (bind mounts).
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
+pub fn mount_of(file: impl AsFd) -> Result<Mount, Errno> {
     platform::mount_of(file.as_fd())
 }
 
