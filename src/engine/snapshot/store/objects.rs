@@ -12,6 +12,7 @@ use gix::ObjectId;
 use gix::objs::Kind;
 use gix::objs::encode::loose_header;
 use gix::zlib::Compression;
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use zlib_rs::adler32::adler32;
 
@@ -78,7 +79,10 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
-    written(Arc::clone(repo.objects_folder()), &repo.take_new(), packed, level).context(doing)
+    let new = repo.take_new();
+    let objects = written(Arc::clone(repo.objects_folder()), &new, packed, level).context(doing)?;
+    repo.note_written(new);
+    Ok(objects)
 }
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
@@ -124,8 +128,8 @@ pub struct LooseObjects {
     folders: Folders,
     /// Objects not renamed yet.
     waiting: Vec<Waiting>,
-    /// Renamed objects to check again, up to a bound.
-    named: Vec<(Arc<Dir>, String)>,
+    /// Renamed objects to check again, up to a bound: folder, its name, and name in it.
+    named: Vec<(Arc<Dir>, String, String)>,
 }
 
 impl LooseObjects {
@@ -154,14 +158,24 @@ impl LooseObjects {
                 renamed => renamed?,
             }
             let named = self.waiting.pop().filter(|_| self.named.len() < LOOKED_AT_MAX);
-            self.named.extend(named.map(|one| (folder, one.to)));
+            self.named.extend(named.map(|one| (folder, one.fan_out, one.to)));
         }
         Ok(())
     }
 
-    /// Returns true if one of them has vanished: `git prune --expire=now` removes unreferenced objects.
-    pub fn is_lost(&self) -> bool {
-        self.named.iter().any(|(folder, name)| matches!(folder.stat(name), Ok(None)))
+    /// Returns the stats of their files; `None` if one has vanished: `git prune --expire=now` removes unreferenced
+    /// objects.
+    pub fn stats(&self) -> Option<Vec<(ObjectId, Stat)>> {
+        let mut stats = Vec::new();
+        for (folder, fan_out, name) in &self.named {
+            let id = ObjectId::from_hex(format!("{fan_out}{name}").as_bytes()).ok();
+            match folder.stat(name) {
+                Ok(None) => return None,
+                Ok(Some(stat)) => stats.extend(id.map(|id| (id, stat))),
+                Err(_) => {}
+            }
+        }
+        Some(stats)
     }
 
     /// Makes their names durable.

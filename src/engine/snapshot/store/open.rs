@@ -23,7 +23,7 @@ use super::commit_builder::CommitMeta;
 use super::dir::Dir;
 use super::error::{Context as _, SnapshotError};
 use super::preflight::{self, CONFIG_BYTES_MAX, RULES, parse_config};
-use super::repo::{Folders, Repo};
+use super::repo::{Folders, LAST_OBJECTS_BYTES_MAX, LastObjects, Repo};
 use super::settings::Settings;
 use super::{Limits, Store};
 use crate::engine::workspace::fs;
@@ -114,6 +114,8 @@ fn open_with(
     // Small files of the repository that earlier calls have read.
     let files: Option<Arc<FileCache>> =
         place.kept.lasting_value((root, "files of the repository"), stat_cache::CACHE_BYTES_MAX);
+    let last: Option<Arc<LastObjects>> =
+        place.kept.lasting_value((root, "last objects"), LAST_OBJECTS_BYTES_MAX);
     let mut work_tree = place.root_folder()?.keeping(files.clone());
     let found = locate(&work_tree, place.git_dirs)
         .context(|| format!("cannot look at `{}`", root.join(".git").display()))?;
@@ -124,7 +126,7 @@ fn open_with(
             // It is usable in itself: the caller tries again, or the next call does.
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
-                let repo = Repo::new(work_tree, folders, settings);
+                let repo = Repo::new(work_tree, folders, settings).with_last(last.clone());
                 let store = store(repo, located.worktree.as_deref(), false, None)?;
                 match if damage == Damage::Refused { store.check() } else { Ok(()) } {
                     Err(error) if !error.is_passing() => {
@@ -148,7 +150,7 @@ fn open_with(
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
     let head = FullName::try_from(PRIVATE_BRANCH).ok();
-    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings).with_head(head);
+    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings).with_head(head).with_last(last);
     store(repo, None, true, warning).map(Some)
 }
 
