@@ -46,6 +46,8 @@ pub struct Rules<'repo> {
     index: State,
     /// Folders already examined, up to a bound.
     seen: HashMap<Vec<u8>, FolderFinding>,
+    /// True once a folder had something by the name of a rule file: then the work tree is searched for them.
+    has_files: bool,
     /// Rule files that the repository does not have as objects.
     objects: RuleObjects<'repo>,
     /// Rules of the folders above the last paths.
@@ -70,7 +72,7 @@ impl<'repo> Rules<'repo> {
         let objects = RuleObjects { repo, read: BTreeMap::new() };
         let (trees, index) = (Trees::of(root), State::new(repo.object_hash()));
         let (seen, stacks) = (HashMap::new(), Stacks::default());
-        Ok(Self { repo, trees, index, seen, objects, stacks, pipeline, programs })
+        Ok(Self { repo, trees, index, seen, has_files: false, objects, stacks, pipeline, programs })
     }
 
     /// Adds a rule file that was or will be in the work tree: `path` from the root.
@@ -128,7 +130,11 @@ impl<'repo> Rules<'repo> {
         }
         let mut bytes = above;
         for name in RULE_FILES {
-            match (stat_of(name), opened) {
+            let found = stat_of(name);
+            if found.is_some() && !std::mem::replace(&mut self.has_files, true) {
+                self.stacks = Stacks::default();
+            }
+            match (found, opened) {
                 (Some(stat), _) if is_symlink(&stat) || is_folder(&stat) => {}
                 (Some(stat), Some(opened))
                     if is_regular(&stat) && git_files::fits(opened, name, size_of(&stat)) =>
@@ -187,7 +193,7 @@ impl<'repo> Rules<'repo> {
         }
         let platform = self
             .stacks
-            .on_the_way(self.repo, &self.index, path)?
+            .on_the_way(self.repo, &self.index, self.has_files, path)?
             .at_path(BStr::new(path), Some(mode), &self.objects)
             .context(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
         Ok(platform.is_excluded())
@@ -199,7 +205,7 @@ impl<'repo> Rules<'repo> {
             return Ok(None);
         }
         self.obstacle(path)?;
-        let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
+        let stack = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let mut found = stack.selected_attribute_matches(["filter"]);
         let platform = stack
             .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
@@ -224,7 +230,7 @@ impl<'repo> Rules<'repo> {
         self.obstacle(path)?;
         let objects = &self.objects;
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
+        let stack = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).context(context)?;
         let name = gix::path::from_byte_slice(path).context(context)?;
         let converted = self.pipeline.convert_to_git(
@@ -253,7 +259,7 @@ impl<'repo> Rules<'repo> {
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         self.obstacle(path)?;
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
+        let stack = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(context)?;
         let converted = self.pipeline.convert_to_worktree(
             stored,
@@ -284,7 +290,13 @@ struct Stacks {
 
 impl Stacks {
     /// Returns the stack whose last folder is above `path`, else the one not used last.
-    fn on_the_way(&mut self, repo: &Repo, index: &State, path: &[u8]) -> Result<&mut Stack, SnapshotError> {
+    fn on_the_way(
+        &mut self,
+        repo: &Repo,
+        index: &State,
+        has_files: bool,
+        path: &[u8],
+    ) -> Result<&mut Stack, SnapshotError> {
         let folder = folders(path).last().unwrap_or_default();
         let is_below = |above: &[u8]| {
             above.is_empty() || folder.strip_prefix(above).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
@@ -294,27 +306,31 @@ impl Stacks {
         let slot = self.stacks.get_mut(self.last).ok_or_else(|| SnapshotError::new("no such stack"))?;
         let known = match slot.take() {
             Some((_, stack)) => stack,
-            None => stack_of(repo, index)?,
+            None => stack_of(repo, index, has_files)?,
         };
         Ok(&mut slot.insert((folder.to_vec(), known)).1)
     }
 }
 
-/// Returns the rules of a repository; `index` replaces those that the work tree lacks.
-fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
+/// Returns the rules of a repository; `index` replaces those that the work tree lacks, which are all unless `has_files`.
+fn stack_of(repo: &Repo, index: &State, has_files: bool) -> Result<Stack, SnapshotError> {
     let settings = repo.settings();
     let folds = settings.boolean("core.ignoreCase").unwrap_or(false);
     let case = if folds { Case::Fold } else { Case::Sensitive };
     let mut buffer = Vec::new();
-    let attributes = attributes_of(repo, &mut buffer)?;
-    let ignored = ignored_of(repo, &mut buffer)?;
+    let attributes = attributes_of(repo, has_files, &mut buffer)?;
+    let ignored = ignored_of(repo, has_files, &mut buffer)?;
     let state = stack::State::AttributesAndIgnoreStack { attributes, ignore: ignored };
     let ids = state.id_mappings_from_index(index, index.path_backing(), case);
     Ok(Stack::new(repo.root(), state, case, buffer, ids))
 }
 
 /// Returns the attributes that apply everywhere.
-fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attributes, SnapshotError> {
+fn attributes_of(
+    repo: &Repo,
+    has_files: bool,
+    buffer: &mut Vec<u8>,
+) -> Result<stack::state::Attributes, SnapshotError> {
     let context = || "the attributes cannot be read".into();
     let own = repo.settings().path(repo.root(), "core.attributesFile").context(context)?;
     let files = settings::systems_attributes().into_iter().chain(own.or_else(|| users_file("attributes")));
@@ -322,12 +338,17 @@ fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attr
     let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).context(context)?;
     let info = repo.common().path().join(INFO_ATTRIBUTES);
     let info = preflight::rules(repo.common(), INFO_ATTRIBUTES)?.map(|_| info);
-    let source = attributes::Source::WorktreeThenIdMapping;
+    let source =
+        if has_files { attributes::Source::WorktreeThenIdMapping } else { attributes::Source::IdMapping };
     Ok(stack::state::Attributes::new(globals, info, source, collection))
 }
 
 /// Returns the ignore rules that apply everywhere.
-fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore, SnapshotError> {
+fn ignored_of(
+    repo: &Repo,
+    has_files: bool,
+    buffer: &mut Vec<u8>,
+) -> Result<stack::state::Ignore, SnapshotError> {
     let context = || "the ignore rules cannot be read".into();
     let settings = repo.settings();
     let own = settings.path(repo.root(), "core.excludesFile").context(context)?;
@@ -343,7 +364,8 @@ fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore,
         let path = repo.common().path().join(INFO_EXCLUDE);
         globals.add_patterns_buffer(&bytes, path, None, parse).context(context)?;
     }
-    let source = ignore::Source::WorktreeThenIdMappingIfNotSkipped;
+    let source =
+        if has_files { ignore::Source::WorktreeThenIdMappingIfNotSkipped } else { ignore::Source::IdMapping };
     Ok(stack::state::Ignore::new(gix::ignore::Search::default(), globals, None, source, parse))
 }
 
