@@ -76,8 +76,10 @@ impl Workspace {
         let root = if let Some(path) = explicit {
             current.join(path)
         } else {
-            must_be_meant(current)?;
-            nearest_root(current).unwrap_or(current).to_owned()
+            match nearest_root(current) {
+                Some(root) => root.to_owned(),
+                None => must_be_meant(current).map(|()| current.to_owned())?,
+            }
         };
         let mut workspace = Self::open(&root)?;
         if current != workspace.root {
