@@ -113,9 +113,7 @@ impl Identity {
     /// Returns true if a folder of this name that belongs to `uid` may be the state: the account's own, or that of the
     /// id's owner, as when root works in a user's home. An id from the environment is shared on purpose.
     pub fn may_belong_to(&self, uid: u32) -> bool {
-        self.origin == Origin::Environment
-            || uid == rustix::process::geteuid().as_raw()
-            || self.file_owner == Some(uid)
+        self.origin == Origin::Environment || uid == fs::user_id() || self.file_owner == Some(uid)
     }
 }
 

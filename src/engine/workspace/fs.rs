@@ -404,6 +404,12 @@ pub fn process_id() -> u32 {
     *ID.get_or_init(std::process::id)
 }
 
+/// Returns the account by whose rights this process acts, which is queried once.
+pub fn user_id() -> u32 {
+    static ID: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *ID.get_or_init(|| rustix::process::geteuid().as_raw())
+}
+
 /// Number of running changes that need a raised limit, and the original limit.
 static RAISED: Mutex<(usize, Option<Rlimit>)> = Mutex::new((0, None));
 

@@ -24,7 +24,7 @@ use super::error::{Context as _, SnapshotError};
 use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::{HEADS, Repo};
 use crate::engine::workspace::fs::{
-    is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
+    is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of, user_id,
 };
 use crate::limits::ANY_REF_BYTES_MAX;
 use crate::sha256::Sha256;
@@ -470,8 +470,7 @@ fn reuse(repo: &Repo, reference: &str, name: &str, content: &[u8]) -> Option<Fil
         let current = refs::stat(repo, reference)?;
         // A clone may bring such a file: with a second name it is somebody's, and others may write to it. A power
         // failure may leave the branch itself under this name.
-        let is_ours =
-            stat.st_uid == rustix::process::geteuid().as_raw() && mode_of(&stat) & !ONLY_OWNER_WRITES == 0;
+        let is_ours = stat.st_uid == user_id() && mode_of(&stat) & !ONLY_OWNER_WRITES == 0;
         let is_safe = is_regular(&stat)
             && is_ours
             && stat.st_nlink == 1
