@@ -372,7 +372,7 @@ impl LayerFolder {
         self.is_spare = is_unused(&self.upper) && is_unused(&work);
     }
 
-    /// Becomes the spare layer, if there is none. Its lock is free then: the next layer takes it at once.
+    /// Becomes the spare layer, unless another one already is. Its lock is free then: the next layer takes it at once.
     fn become_spare(&mut self) -> Result<(), Errno> {
         self.lock = None;
         let (lock, mark) = (lock_name(&self.name), self.mark());
