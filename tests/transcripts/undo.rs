@@ -918,6 +918,18 @@ fn folder_that_two_sessions_empty_goes_with_its_last_file() {
     ws.holds("d/b", "b");
     ws.lbx(&["undo", "--session", "s2"]).ok();
     assert!(!ws.path("d").exists());
+    // A folder that another change made after that is not the one that the first undo left.
+    for (maker, remover) in [("s2", "s2"), ("s3", "s2")] {
+        let ws = Workspace::with(&[]);
+        ws.lbx(&["write", "d/a", "--content", "a", "--session", "s1"]).ok();
+        ws.lbx(&["undo", "--session", "s1"]).ok();
+        ws.lbx(&["mkdir", "d", "--session", maker]).ok();
+        ws.lbx(&["write", "d/b", "--content", "b", "--session", remover]).ok();
+        ws.lbx(&["undo", "--session", remover]).ok();
+        assert_eq!(fs::read_dir(ws.path("d")).unwrap().count(), 0, "{maker}");
+        ws.lbx(&["undo", "--session", maker]).ok();
+        assert!(!ws.path("d").exists(), "{maker}");
+    }
     // Nobody removes a folder that was there before.
     let ws = Workspace::with(&[]);
     fs::create_dir(ws.path("d")).unwrap();

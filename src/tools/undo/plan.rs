@@ -59,7 +59,7 @@ pub fn plan_beside(
     manner.texts.extend(texts);
     let mut vacant: Vec<WorkspacePath> =
         outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
-    vacant.extend(unneeded_by_others(change, &outcome)?);
+    vacant.extend(unneeded_by_others(change, &outcome, entries)?);
     innermost_first(&mut vacant);
     let mut outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
     conflicts.sift(change.must_keep_the_trash(&mut outcome))?;
@@ -103,11 +103,15 @@ pub fn plan_beside(
 }
 
 /// Returns the folders that an outcome empties and that other sessions need no longer: their own undo or redo left them
-/// because of these files.
+/// because of these files. One that a change in effect has made, other than the moved `entries`, is needed.
 ///
 /// # Errors
 /// Returns the OS error.
-fn unneeded_by_others(change: &Change<'_>, outcome: &ReplayResult) -> Result<Vec<WorkspacePath>, Error> {
+fn unneeded_by_others(
+    change: &Change<'_>,
+    outcome: &ReplayResult,
+    entries: &[JournalEntry],
+) -> Result<Vec<WorkspacePath>, Error> {
     let Some(state) = change.state() else { return Ok(Vec::new()) };
     let Leaving(mut going) = Leaving::of(outcome);
     let mut emptied = Vec::new();
@@ -128,11 +132,23 @@ fn unneeded_by_others(change: &Change<'_>, outcome: &ReplayResult) -> Result<Vec
         return Ok(emptied);
     }
     let own = change.engine_ref().session().as_str();
+    let sessions = journal::sessions(state)?;
     let mut unneeded = BTreeSet::new();
-    for session in journal::sessions(state)?.iter().filter(|session| *session != own) {
+    for session in sessions.iter().filter(|session| *session != own) {
         unneeded.extend(History::load(state, session)?.unneeded());
     }
     emptied.retain(|folder| unneeded.contains(folder));
+    for session in &sessions {
+        if emptied.is_empty() {
+            break;
+        }
+        let is_moved = |entry: &JournalEntry| session == own && entries.iter().any(|it| it.seq == entry.seq);
+        let is_maker = |entry: &JournalEntry| {
+            entry.folders.iter().any(|folder| emptied.contains(folder)) && !is_moved(entry)
+        };
+        let makers = History::load(state, session)?.next(state, Direction::Undo, usize::MAX, is_maker)?;
+        emptied.retain(|folder| makers.iter().all(|entry| !entry.folders.contains(folder)));
+    }
     Ok(emptied)
 }
 
