@@ -58,7 +58,7 @@ pub(super) fn make_folders(layers: &OwnedFd, name: &str, shown: &str) -> Result<
     Ok(Folders { folder, upper, outside })
 }
 
-/// Makes the lock of the spare layer that of the layer of that name, if there is one.
+/// Moves the lock of the spare layer, if there is one, to the place of the lock of a new layer.
 pub(super) fn take_spare_lock(state: &State, layers: &OwnedFd, name: &str) {
     if let Ok(spare) = fs::open_at(state.fd(), OsStr::new(SPARE), fs::FOLDER) {
         let _ = rename_new(&spare, OsStr::new(SPARE_LOCK), layers, OsStr::new(&lock_name(name)));

@@ -191,7 +191,7 @@ pub struct RepositoryPaths<'a> {
     pub root_fd: Option<&'a Arc<OwnedFd>>,
     /// Folder of lbx's own files, below it.
     pub state: &'a Path,
-    /// That folder, if it is open.
+    /// State folder, if it is open.
     pub state_fd: Option<&'a Arc<OwnedFd>>,
     /// Git folders elsewhere that the user trusts as targets of `.git`.
     pub git_dirs: &'a [PathBuf],
@@ -230,7 +230,7 @@ pub struct StatePlace {
     root: Dir,
     /// Folder of lbx's own files, below it.
     state: PathBuf,
-    /// That folder, if it is open.
+    /// State folder, if it is open.
     state_fd: Option<Arc<OwnedFd>>,
 }
 
