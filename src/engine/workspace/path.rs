@@ -3,7 +3,7 @@
 //! Globs are matched against paths here, and absolute paths are followed, with the links on their way.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -268,8 +268,8 @@ const LINKS_MAX: usize = 40;
 pub struct Follower {
     /// The links, each with its target.
     pub links: BTreeMap<PathBuf, PathBuf>,
-    /// Paths that are no links.
-    real: HashSet<PathBuf>,
+    /// Paths that are no links, each with true if it exists.
+    known: HashMap<PathBuf, bool>,
 }
 
 impl Follower {
@@ -283,9 +283,13 @@ impl Follower {
                 continue;
             }
             let next = at.join(&part);
-            if self.real.contains(&next) {
-                at = next;
-                continue;
+            match self.known.get(&next) {
+                Some(true) => {
+                    at = next;
+                    continue;
+                }
+                Some(false) => return None,
+                None => {}
             }
             match rustix::fs::readlink(&next, Vec::new()) {
                 Ok(_) if followed == LINKS_MAX => return None,
@@ -299,10 +303,13 @@ impl Follower {
                     followed += 1;
                 }
                 Err(Errno::INVAL) => {
-                    self.real.insert(next.clone());
+                    self.known.insert(next.clone(), true);
                     at = next;
                 }
-                Err(_) => return None,
+                Err(_) => {
+                    self.known.insert(next, false);
+                    return None;
+                }
             }
         }
         Some(at)
