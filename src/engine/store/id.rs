@@ -207,6 +207,11 @@ fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
     Some((home.join(".local/state"), Some(home)))
 }
 
+/// Returns the path of the user's file with the id.
+pub fn user_file() -> Option<PathBuf> {
+    Some(user_folder()?.join(NAME))
+}
+
 /// Returns lbx's folder in the user's state folder.
 pub fn user_folder() -> Option<PathBuf> {
     Some(state_home()?.0.join(FOLDER))

@@ -84,7 +84,7 @@ impl State {
         let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)? else {
             return Ok(None);
         };
-        let Some(known) = id::find(workspace.root_fd())? else {
+        let Some(known) = identity(workspace)? else {
             return Ok(None);
         };
         Self::opened(workspace, shared, &known)
@@ -525,6 +525,28 @@ fn foreign(shown: &str, owner: u32) -> Error {
     .suggest(format!(
         "Tell the user. Where accounts share a state on purpose, set LBX_STATE_ID for each of them; else rename {shown}, and a new state begins."
     ))
+}
+
+/// Returns the id of the account's state, if it has one. A call opens the state several times, and reads the id once.
+fn identity(workspace: &Workspace) -> Result<Option<id::Identity>, Error> {
+    let kept = workspace.kept();
+    // A new folder may get the inode of the old one, but is younger.
+    let born = kept.is_lasting().then(|| platform::birth_of(workspace.root_fd()));
+    let name = format!("state id, {born:?}");
+    let key = (workspace.root(), name.as_str());
+    if let Some(known) = kept.get::<id::Identity>(key, workspace.root_fd()) {
+        return Ok(Some((*known).clone()));
+    }
+    let mut looks = Fingerprint::default();
+    if kept.is_lasting() {
+        looks.at_folder(workspace.root());
+        id::user_file().iter().for_each(|file| looks.at_file(file));
+    }
+    let found = id::find(workspace.root_fd())?;
+    if let Some(known) = &found {
+        kept.put(key, Arc::new(known.clone()), looks, size_of::<id::Identity>());
+    }
+    Ok(found)
 }
 
 /// Opens a folder of lbx's own; `None` if it does not exist yet.
