@@ -281,6 +281,36 @@ fn change_is_prepared_while_another_is_synced_and_follows_it() {
 }
 
 #[test]
+fn call_that_brings_accounts_up_to_date_keeps_no_other_from_the_workspace() {
+    if !can_trace() {
+        return;
+    }
+    let ws = with_two_sessions(&std::env::temp_dir());
+    // With the one of the workspace's making, the next is the 128th of its session.
+    for _ in 1..127 {
+        ws.lbx(&FIRST).ok();
+    }
+    let delay = "inject=mkdirat:delay_enter=20000000";
+    let arguments =
+        ["-o", "/dev/null", "-P", "accounts", "-e", "trace=mkdirat", "-e", delay].map(OsString::from);
+    let before = ws.read_bytes("a.txt");
+    let mut command = traced_command(&ws, &arguments, &FIRST);
+    let tracer = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = Stopped { tracer };
+    wait_until("the first change is closed", || {
+        ws.read_bytes("a.txt") != before && entries(&ws, "change-").is_empty()
+    });
+    ws.lbx(&SECOND).ok();
+    ws.lbx(&["delete", "d/e.txt", "--session", "two"]).ok();
+    assert!(first.tracer.try_wait().unwrap().is_none(), "it was not held up");
+    first.kill();
+    // The next view makes the account that the killed call did not.
+    assert_eq!(ws.lbx(&["session", "--session", "one"]).ok()["changes"], 128);
+    must_equal_tip(&ws).unwrap();
+    must_be_tidy(&ws).unwrap();
+}
+
+#[test]
 fn change_that_may_depend_on_another_waits_until_that_is_closed() {
     if !can_trace() {
         return;

@@ -83,6 +83,8 @@ impl Change<'_> {
             journal::forget_beside(state, &self.entry.id, &self.entry.steps);
             Executor { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
             if self.entry.seq.is_multiple_of(ACCOUNTS_EVERY) {
+                // They are caches, which readers write without a lock too: no other change waits for them.
+                (self.lock, self.turn) = (None, None);
                 record::update_accounts(self.engine, state, &self.session);
             }
         }
@@ -95,11 +97,9 @@ impl Change<'_> {
     fn let_next_begin(&mut self, published: &Published) {
         let is_locked = matches!(&self.turn, Some(StepsTurn::Now(steps)) if steps.is_held());
         let is_of_files = self.entry.steps.iter().all(|step| matches!(step, Step::Put { .. }));
-        let updates_accounts = self.entry.seq.is_multiple_of(ACCOUNTS_EVERY);
         if is_locked
             && is_of_files
             && self.entry.modes.is_empty()
-            && !updates_accounts
             && !published.is_private()
             && self.engine.policy().is_durable()
         {
