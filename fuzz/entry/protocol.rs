@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use lbx::app::call::Call;
+use lbx::app::Call;
 use lbx::app::options::Options;
 use lbx::app::remote::CallResult;
 use lbx::catalog;

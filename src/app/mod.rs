@@ -1,5 +1,253 @@
-//! Code shared by the front ends: options of a process or call, and one call of a tool.
+//! Code shared by the front ends: options of a process or call, and one call of a tool, which returns the response with
+//! its warnings and snapshot.
 
-pub mod call;
 pub mod options;
 pub mod remote;
+
+use options::Options;
+use remote::{CallResult, Remote};
+use serde_json::Value;
+
+use crate::control::Control;
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::engine::workspace::Workspace;
+use crate::error::{Error, ErrorKind, without_panic};
+use crate::limits::QUESTION_BYTES_MAX;
+use crate::request;
+use crate::text::checked::str_or_empty;
+use crate::text::escaped;
+use crate::text::escaped::plural;
+use crate::tools::{Answered, Effect, Reply, Text, ToolEntry};
+
+/// Call that is ready to be made.
+pub struct Call {
+    /// Tool to call.
+    tool: &'static ToolEntry,
+    /// Engine that runs the tool.
+    engine: Engine,
+    /// Request, if it came as JSON.
+    request: Value,
+}
+
+impl Call {
+    /// Makes a call from a JSON request, in the container that the options name, if any.
+    pub fn make(tool: &'static ToolEntry, mut request: Value, options: &Options) -> CallResult {
+        let called = options.with_fields_of(&mut request).and_then(|options| {
+            Ok(match Remote::of(&options)? {
+                Some(remote) => remote.call(tool, &request, &options, &Control::default()),
+                None => Self { request, ..Self::new(tool, &options)? }.run(),
+            })
+        });
+        called.unwrap_or_else(CallResult::refused)
+    }
+
+    /// Returns a call in the workspace and session of the options.
+    ///
+    /// # Errors
+    /// Fails if there is no such workspace, session or sandbox.
+    pub fn new(tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
+        let workspace = if tool.needs_policy { options.open_workspace() } else { options.open_any_folder() };
+        Self::within(workspace?, tool, options)
+    }
+
+    /// Returns a call in an open workspace, in the session of the options.
+    ///
+    /// # Errors
+    /// Fails if there is no such session, or the policy is invalid.
+    pub fn within(workspace: Workspace, tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
+        let loaded = Policy::load(&workspace, &options.policy);
+        let session = options.session_id()?;
+        let (policy, fault) = match loaded {
+            Ok(policy) => (policy, None),
+            Err(error) if tool.needs_policy => return Err(error),
+            Err(error) => (Policy::default(), Some(error)),
+        };
+        let mut engine = Engine::under(policy, workspace, session, Control::default());
+        if let Some(fault) = fault {
+            engine.set_policy_fault(fault);
+        }
+        for ignored in engine.policy().ignored_variables().to_vec() {
+            engine.warn(ignored);
+        }
+        engine.require_snapshot |= options.require_snapshot;
+        engine.set_for_a_person(options.person);
+        engine.harness.clone_from(&options.harness);
+        engine.words.clone_from(&options.words);
+        if options.is_session_named {
+            engine.set_session_named();
+        }
+        Ok(Self { tool, engine, request: Value::Null })
+    }
+
+    /// Sets the control that can cancel the call.
+    #[must_use]
+    pub fn controlled_by(mut self, control: Control) -> Self {
+        self.engine.control = control;
+        self
+    }
+
+    /// Makes the call with its JSON request.
+    pub fn run(mut self) -> CallResult {
+        let (tool, request) = (self.tool, std::mem::take(&mut self.request));
+        self.run_with(|engine| (tool.run_json)(engine, request))
+    }
+
+    /// Makes the call.
+    pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
+        let answered = without_panic(|| run(&mut self.engine));
+        if self.tool.effect != Effect::Reads || self.engine.has_changed() {
+            self.engine.audit(self.tool.name, answered.as_ref().err());
+        }
+        let (outcome, tally) = self.engine.finish(self.tool.name);
+        CallResult { answered, outcome, tally }
+    }
+}
+
+/// Function that asks the person about a change, which the text describes; an error means no.
+pub type Ask<'a> = dyn Fn(&str) -> Result<(), Error> + Send + Sync + 'a;
+
+/// Bytes of the end to show of a longer description.
+const END_BYTES: usize = 6_000;
+/// Largest response of a trial run, in bytes, so that its end can be shown.
+const TRIAL_BYTES_MAX: usize = 4 << 20;
+
+/// Change that a person may be asked about.
+pub struct Proposal<'a> {
+    /// Function that opens the workspace.
+    pub open: &'a dyn Fn() -> Result<Workspace, Error>,
+    /// Tool of the change.
+    pub tool: &'static ToolEntry,
+    /// Request of the tool.
+    pub request: &'a Value,
+    /// Options of the call.
+    pub options: &'a Options,
+    /// Control that can cancel the call.
+    pub control: &'a Control,
+}
+
+/// Shows the person the effect of a change and asks for consent. Does not ask about a call that changes nothing.
+///
+/// Holds no lock while the person thinks. Computes the effect again afterwards: consent to one result does not cover
+/// another.
+///
+/// # Errors
+/// Returns the error of the person or of the change itself; `stale_file` if the result is different by now.
+pub fn consent(ask: &Ask<'_>, change: &Proposal<'_>) -> Result<(), Error> {
+    let Proposal { tool, request, .. } = *change;
+    if tool.effect == Effect::Reads {
+        return Ok(());
+    }
+    let schema = (tool.request_schema)();
+    let has = |field: &str| schema.get("properties").and_then(|fields| fields.get(field)).is_some();
+    let mut trial = request.clone();
+    // Runs a command even if its changes are dropped afterwards: the person sees it unchanged.
+    if !has("dry_run") || has("command") {
+        return consent_unseen(ask, tool, request);
+    }
+    if let Some(fields) = trial.as_object_mut() {
+        let is_trial = |name: &str| request::snake_case(name) == "dry_run";
+        if fields.iter().any(|(name, value)| is_trial(name) && *value == true) {
+            return Ok(());
+        }
+        fields.retain(|name, _| !is_trial(name));
+        fields.insert("dry_run".to_owned(), true.into());
+        // The caller must not limit what the person sees.
+        for (name, value) in [("diff", Value::from(true)), ("max_bytes", TRIAL_BYTES_MAX.into())] {
+            if has(name) {
+                fields.retain(|given, _| request::snake_case(given) != name);
+                fields.insert(name.to_owned(), value);
+            }
+        }
+    }
+    let (shown, result) = change.tried(trial.clone())?;
+    ask(&described(tool, &shown, request))?;
+    if change.tried(trial)? != (shown, result) {
+        return Err(Error::new(
+            ErrorKind::StaleFile,
+            "other changes came in before the person agreed, and this one would now do something else; \
+             nothing was changed",
+        )
+        .suggest("Call again: the person is then asked about what it does now."));
+    }
+    Ok(())
+}
+
+impl Proposal<'_> {
+    /// Returns the effect of the change, as the text for the person and as the response of the tool.
+    ///
+    /// # Errors
+    /// Fails if the change fails.
+    fn tried(&self, trial: Value) -> Result<(String, Value), Error> {
+        let run_json = self.tool.run_json;
+        let call = Call::within((self.open)()?, self.tool, self.options)?
+            .controlled_by(self.control.clone().without_reports());
+        let reply = call.run_with(|engine| run_json(engine, trial)).answered?;
+        Ok((shown(reply.as_ref())?, reply.value()?))
+    }
+}
+
+/// Returns the text of a reply, with its diffs.
+fn shown(reply: &dyn Reply) -> Result<String, Error> {
+    let mut text = Text::of_fields();
+    reply.text(&mut text);
+    let mut shown = String::from_utf8_lossy(&text.out).into_owned();
+    let data = reply.value()?;
+    for part in
+        std::iter::once(&data).chain(data.get("files").and_then(Value::as_array).into_iter().flatten())
+    {
+        let diff = part.get("diff").and_then(Value::as_str).unwrap_or_default();
+        if !shown.contains(diff) {
+            shown.push_str(diff);
+        }
+    }
+    Ok(shown)
+}
+
+/// Asks for consent to a change that cannot be tried from here: the person sees the request.
+///
+/// # Errors
+/// Fails if the person refuses.
+pub fn consent_unseen(ask: &Ask<'_>, tool: &'static ToolEntry, request: &Value) -> Result<(), Error> {
+    match tool.effect {
+        Effect::Reads => Ok(()),
+        Effect::Adds | Effect::Writes => ask(&described(tool, &unescaped(request), request)),
+    }
+}
+
+/// Returns a request in readable form: a command of several lines stays on several lines.
+fn unescaped(request: &Value) -> String {
+    let fields = request.as_object().into_iter().flatten();
+    let line = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(text) if text.contains('\n') => format!("{name}:\n{text}\n"),
+        Some(text) => format!("{name}: {text}\n"),
+        None => format!("{name}: {value}\n"),
+    };
+    fields.filter(|(name, _)| *name != WHY).map(line).collect()
+}
+
+/// Name of the field with the caller's reason.
+const WHY: &str = "why";
+
+/// Returns the question for the person. Removes terminal controls and changes of text direction; shows only the start,
+/// the end and the size of a long text.
+fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
+    let seen = |text: &str| text.split_inclusive('\n').map(escaped::visible_controls).collect::<String>();
+    let change = seen(change);
+    let why = request.get(WHY).and_then(Value::as_str).map(|why| format!("Why: {}\n\n", seen(why)));
+    let shown = if change.len() <= QUESTION_BYTES_MAX {
+        change
+    } else {
+        let (start, end) = (QUESTION_BYTES_MAX - END_BYTES, change.len() - END_BYTES);
+        let start = (0..=start).rev().find(|at| change.is_char_boundary(*at)).unwrap_or(0);
+        let end = (end..=change.len()).find(|at| change.is_char_boundary(*at)).unwrap_or(change.len());
+        let left_out = plural(end - start, "byte");
+        let whole = plural(change.len(), "byte");
+        format!(
+            "{}\n… {left_out} of {whole} are not shown …\n{}",
+            str_or_empty(&change, ..start),
+            str_or_empty(&change, end..)
+        )
+    };
+    format!("Allow this {}?\n\n{}{shown}", tool.name, why.unwrap_or_default())
+}

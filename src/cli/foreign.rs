@@ -14,7 +14,7 @@ use crate::envelope::Frame;
 use crate::error::Error;
 use crate::error::without_panic;
 use crate::request;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Makes the call and prints its response; returns the exit status.
 pub fn run(

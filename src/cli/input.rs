@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 use serde_json::{Map, Value};
 
 use super::output;
-use crate::app::call::Call;
+use crate::app::Call;
 use crate::app::options::Options;
 use crate::app::remote::CallResult;
 use crate::catalog::{find, unknown_tool};

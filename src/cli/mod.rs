@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use clap::{ArgMatches, Command, FromArgMatches as _};
 use serde_json::Value;
 
-use crate::app::call::Call;
+use crate::app::Call;
 use crate::app::options::{Options, Settings};
 use crate::app::remote::Remote;
 use crate::catalog::unknown_beside;

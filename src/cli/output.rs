@@ -11,7 +11,7 @@ use clap::ArgMatches;
 use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 
-use crate::app::call::Call;
+use crate::app::Call;
 use crate::app::options::Options;
 use crate::app::remote::CallResult;
 use crate::catalog;

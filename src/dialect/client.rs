@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::app::call::{Ask, Call, Proposal, consent};
 use crate::app::options::Options;
+use crate::app::{Ask, Call, Proposal, consent};
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::change::record;

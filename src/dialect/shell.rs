@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::client::{LbxClient, flag, list, native_request, number, shown, text};
 use super::tool::{DialectTool, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
-use crate::text::shell_words;
+use crate::text::escaped;
 use crate::tools::{bash, patch};
 
 /// Result of a command.
@@ -268,7 +268,7 @@ fn shell(lbx: &mut LbxClient<'_>, request: ShellRequest<Vec<String>>) -> Result<
         [script] if script.contains(char::is_whitespace) => script.clone(),
         words => match patch_of_words(words) {
             Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref()),
-            None => shell_words::join(words),
+            None => escaped::join(words),
         },
     };
     request.run(lbx, &script)

@@ -16,7 +16,7 @@ use super::message::{
 };
 use super::queue::{Call, Turn};
 use super::tools::ToolSet;
-use crate::app::call::Ask;
+use crate::app::Ask;
 use crate::app::options::{Options, Settings};
 use crate::dialect::client::LbxClient;
 use crate::engine::CallNotes;

@@ -18,7 +18,7 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, V
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::text::shell_words;
+use crate::text::escaped;
 pub use schema::{advertised, aliases, answer_schema_of, field_of, plausible, schema_of, snake_case};
 
 /// Largest request, in bytes.
@@ -73,7 +73,7 @@ pub fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error>
         Value::Array(list) if takes("array") => list_in_form(list, schema, path),
         Value::Array(list) if schema.get(WORDS).is_some() => {
             let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
-            let command = words.map(|words| shell_words::command_of(&words).into());
+            let command = words.map(|words| escaped::command_of(&words).into());
             command.ok_or_else(|| wrong_type(&Value::Array(list), schema, path))
         }
         Value::String(text) => text_in_form(text, schema, path, &takes),

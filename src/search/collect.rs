@@ -8,8 +8,8 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 
 use crate::search::matches::{Head, Packer, Piece};
+use crate::text::escaped::plural;
 use crate::text::lines::without_ending;
-use crate::text::plural::plural;
 
 /// Most bytes of matches of one file before they are passed on.
 const GATHERED_BYTES_MAX: usize = 128 * 1024;

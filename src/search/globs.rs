@@ -15,7 +15,7 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::limits::SEARCH_PATHS_MAX;
 use crate::search::entry::Root;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 use crate::text::similarity;
 
 /// Longest glob, in bytes.

@@ -3,8 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `entry` | an entry of a walk, the listing of one folder, notes on what could not be read |
-//! | `rules` | `.gitignore` and its kin |
-//! | `selection` | entries that a search wants, and files that git tracks |
+//! | `rules` | `.gitignore` and its kin, entries that a search wants, and files that git tracks |
 //! | `readahead` | folders read by a second thread before the walk reaches them |
 //! | `walk` | every entry in order, each folder opened from the one before |
 //! | `globs`, `pattern` | globs, paths and patterns of a request, compiled and bounded |
@@ -28,5 +27,4 @@ pub mod pattern;
 pub mod readahead;
 pub mod results;
 pub mod rules;
-pub mod selection;
 pub mod walk;

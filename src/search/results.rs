@@ -16,10 +16,10 @@ use crate::limits::{SKIPPED_ENTRIES_MAX, SKIPPED_FILE_BYTES_MAX};
 use crate::search::entry::{LeftOut, Root, SearchWarnings, WalkEntry, Why};
 use crate::search::file::{Search, SearchedPart};
 use crate::search::matches::{Context, Count, Entries, FileMatches, Head, Marked, Match, Packer, Piece};
-use crate::search::selection::Selection;
+use crate::search::rules::Selection;
 use crate::search::walk::Walk;
 use crate::sha256::Sha256;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Result of a search.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use step::{Enter, Entering, Frame, Naming, Reach, Step, TakenEntry, is_state, naming};
 
 use super::entry::{LeftOut, Root, SkippedEntry, WalkEntry, WalkFolder, Why};
+use super::rules::{Admission, Selection};
 use super::rules::{RuleFolder, Rules, Verdict};
-use super::selection::{Admission, Selection};
 use crate::control::Control;
 use crate::engine::workspace::listing::{ListedName, Listing};
 use crate::engine::workspace::path::WorkspacePath;
@@ -26,7 +26,7 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::platform::ROOM_BYTES;
 use crate::search::entry::{Kind, RuleFiles, SearchWarnings, read_listing};
 use crate::search::readahead::ReadAhead;
-use crate::search::selection::Tracked;
+use crate::search::rules::Tracked;
 
 /// Most folders kept open on the way down; the others are opened again when needed.
 const FOLDERS_OPEN_MAX: usize = 64;

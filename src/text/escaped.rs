@@ -1,8 +1,8 @@
 //! Text that is safe and clear to show: names that cannot control a terminal, visible blanks and look-alikes, and
-//! characters that nobody types.
+//! characters that nobody types; a number with its noun, and a command from a list of words.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use crate::text::checked::str_or_empty;
 use crate::text::lines::LineEnding;
@@ -241,6 +241,70 @@ pub fn odd_line_endings(old: Option<&[u8]>, new: &[u8]) -> Option<&'static str> 
     (was_lf && LineEnding::of(new) == LineEnding::Crlf).then_some("had LF line endings and now has CRLF")
 }
 
+/// Returns a count with its noun, given in the singular: `1 file`, `2 files`, `0 entries`.
+///
+/// The last word takes the plural by the regular rules of English.
+pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str) -> String {
+    if count == N::from(1) {
+        return format!("{count} {singular}");
+    }
+    let plural = match singular.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
+        _ if singular.ends_with("ch") || singular.ends_with("sh") || singular.ends_with(['s', 'x']) => {
+            format!("{singular}es")
+        }
+        _ => format!("{singular}s"),
+    };
+    format!("{count} {plural}")
+}
+
+/// Returns the first names of a list, for a message.
+pub fn some_of(names: &[String]) -> String {
+    /// Largest number of names.
+    const NAMED: usize = 5;
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+}
+
+/// Shells whose `-c` takes a command.
+const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
+/// Bytes besides letters and digits that every shell reads literally.
+const PLAIN: &[u8] = b"_-./=:,@%+";
+
+/// Joins words into one text that a shell splits into the same words.
+pub fn join(words: &[impl AsRef<str>]) -> String {
+    let is_plain = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || PLAIN.contains(&byte))
+    };
+    let quote = |word: &str| {
+        if is_plain(word) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
+    words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the command that a list of words means: the text itself if the words call a shell with it.
+pub fn command_of(words: &[impl AsRef<str>]) -> String {
+    match words {
+        [shell, flag, command] if is_shell(shell.as_ref()) && is_command_flag(flag.as_ref()) => {
+            command.as_ref().to_owned()
+        }
+        _ => join(words),
+    }
+}
+
+/// Returns true for the name or path of a shell.
+fn is_shell(word: &str) -> bool {
+    word.rsplit('/').next().is_some_and(|name| SHELLS.contains(&name))
+}
+
+/// Returns true for `-c`, also with `-l` or `-i`.
+fn is_command_flag(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|letters| {
+        letters.contains('c') && letters.bytes().all(|letter| b"cli".contains(&letter))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,6 +377,34 @@ mod tests {
         ] {
             let told = odd_line_endings(old.map(str::as_bytes), new.as_bytes());
             assert_eq!(told.is_some(), is_told, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn count_of_one_is_singular_and_others_are_plural() {
+        assert_eq!(plural(1_u64, "file"), "1 file");
+        assert_eq!(plural(0_usize, "file"), "0 files");
+        assert_eq!(plural(2_u64, "entry"), "2 entries");
+        assert_eq!(plural(3_u64, "match"), "3 matches");
+        assert_eq!(plural(1_u64, "more byte"), "1 more byte");
+        assert_eq!(plural(4_u64, "way"), "4 ways");
+    }
+
+    #[test]
+    fn argument_list_becomes_one_quoted_command() {
+        for (words, command) in [
+            (
+                &["git", "log", "--format=%h", "a b", "it's", ""][..],
+                r"git log --format=%h 'a b' 'it'\''s' ''",
+            ),
+            (&["cargo", "test"], "cargo test"),
+            (&["bash", "-lc", "a && b"], "a && b"),
+            (&["/bin/sh", "-c", "a | b"], "a | b"),
+            (&["bash", "-x", "a b"], "bash -x 'a b'"),
+            (&["bash", "-c", "echo $0", "x"], "bash -c 'echo $0' x"),
+            (&["echo", "$HOME", "*"], "echo '$HOME' '*'"),
+        ] {
+            assert_eq!(command_of(words), command);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::engine::store::calls::{self, CallKey, CallSum};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Number of paths of a record to show.
 const PATHS_NAMED: usize = 3;

@@ -25,8 +25,8 @@ use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::sha256::Sha256;
 use crate::text::charset::{self, Charset, Unencodable};
 use crate::text::content::{Content, Encoding, Unsupported, looks_binary};
+use crate::text::escaped::plural;
 use crate::text::lines::LineSpan;
-use crate::text::plural::plural;
 use crate::text::replaced_lines::ReplacedLines;
 use crate::text::{checked, diff, lines, omission};
 

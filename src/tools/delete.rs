@@ -19,7 +19,7 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Delete files and folders, which can be restored
 ///

@@ -29,7 +29,7 @@ use crate::platform;
 use crate::platform::process::own_program;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Fork the workspace for another agent, as it is on disk
 ///

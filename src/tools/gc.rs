@@ -14,7 +14,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
 use crate::engine::store::state::State;
 use crate::error::Error;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Seconds in a day.
 pub(super) const DAY: u64 = 24 * 60 * 60;

@@ -18,9 +18,9 @@ use crate::search::dir_sizes::{self, Order};
 use crate::search::globs::{self, Beginning, PathGlob, one_or_many, roots};
 use crate::search::page::{Page, Window};
 use crate::search::results::Empty;
-use crate::search::selection::{Kinds, Selection};
+use crate::search::rules::{Kinds, Selection};
 use crate::search::walk::Walk;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Find files by name
 ///

@@ -19,8 +19,8 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::checked::Fault;
 use crate::text::content::Content;
+use crate::text::escaped::plural;
 use crate::text::lines::{self, LineSpan};
-use crate::text::plural::plural;
 use crate::text::replaced_lines::ReplacedLines;
 
 /// Insert lines after a line of a file

@@ -20,9 +20,9 @@ use crate::search::dir_sizes::{self, Below, FolderSum, Order, Sums, largest_of};
 use crate::search::entry::{Kind, Root, WalkEntry};
 use crate::search::globs::{Beginning, one_or_many, roots};
 use crate::search::page::{Page, Window};
-use crate::search::selection::{Kinds, Selection};
+use crate::search::rules::{Kinds, Selection};
 use crate::search::walk::Walk;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Largest number of files counted in ignored folders for one folder: about a millisecond.
 const COUNTED_FLAT_MAX: u64 = 2_000;

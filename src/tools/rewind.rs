@@ -12,17 +12,17 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::change::record;
+use crate::engine::history::client_calls::Turns;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
-use crate::engine::history::turns::Turns;
-use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::Numbers;
 use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::snapshot::SessionAt;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Take a session back to one of its snapshots, or to before a turn: undo every change that it made since
 ///

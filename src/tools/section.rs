@@ -17,9 +17,9 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::OUTLINE_PARTS_MAX;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
+use crate::text::escaped::plural;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
 use crate::text::markdown::{self, Heading, Name};
-use crate::text::plural::plural;
 use crate::text::{diff, escaped, lines};
 
 /// Largest number of headers that a response lists.

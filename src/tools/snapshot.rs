@@ -15,7 +15,7 @@ use crate::engine::snapshot::{EXTERNAL, PathChange, SnapshotError, Store};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Commit all changes in the work tree to the snapshot branch
 ///

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::stacks::{self, MovedPath};
-use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::Numbers;
 use crate::engine::snapshot::{Query, Store};
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::{STATE_FOLDER, State};

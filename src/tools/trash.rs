@@ -23,7 +23,7 @@ use crate::engine::workspace::removal::Removed;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
-use crate::text::plural::{plural, some_of};
+use crate::text::escaped::{plural, some_of};
 
 /// Default number of entries in a response.
 const ENTRIES: usize = 100;

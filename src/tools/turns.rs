@@ -8,14 +8,14 @@ use super::review::taken_back;
 use super::session::net_size;
 use super::{Paint, Text, targets};
 use crate::engine::Engine;
+use crate::engine::history::client_calls::{Turn, Turns};
 use crate::engine::history::stacks::direction_of;
-use crate::engine::history::turns::{Turn, Turns};
-use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::Numbers;
 use crate::engine::journal::{self, JournalEntry};
 use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Bytes of a turn in a response besides its texts.
 const TURN_BYTES: usize = 200;

@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, Message, text};
 use crate::sha256::Sha256;
 use crate::text::charset::{self, Charset};
 use crate::text::content::{Content, Encoding};
+use crate::text::escaped::plural;
 use crate::text::lines::{self, LineEnding};
-use crate::text::plural::plural;
 use crate::text::{diff, escaped};
 
 /// Create a file or replace its whole content

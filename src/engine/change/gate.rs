@@ -8,7 +8,7 @@ use super::Change;
 use super::executor::Executor;
 use super::open::{CheckedFile, Current};
 use super::shown_lines::body_of;
-use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::Numbers;
 use crate::engine::journal::progress::Observed;
 use crate::engine::journal::{self, FileEntry, JournalEntry};
 use crate::engine::policy::Gate;

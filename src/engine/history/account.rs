@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::session_diff::{Ledger, NetChange};
 use crate::control::Control;
-use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::Numbers;
 use crate::engine::journal::{self, ACCOUNTS_FOLDER, JournalEntry};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;

@@ -2,9 +2,7 @@
 
 pub mod account;
 pub mod client_calls;
-pub mod concurrent_changes;
 pub mod rebase;
 pub mod replay;
 pub mod session_diff;
 pub mod stacks;
-pub mod turns;

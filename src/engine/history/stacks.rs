@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::client_calls::Turn;
 use super::replay::Direction;
 use super::session_diff::renames;
-use super::turns::Turn;
-use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::Numbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;

@@ -344,7 +344,7 @@ pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
     state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
 }
 
-/// Returns the numbers of all changes in a session's history, ascending; [`Numbers`](super::numbers::Numbers) has the
+/// Returns the numbers of all changes in a session's history, ascending; [`Numbers`](super::Numbers) has the
 /// newest ones sooner.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use crate::engine::journal;
 use crate::engine::journal::{ACCOUNTS_FOLDER, BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
 use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State, names_in};
 use crate::engine::store::trash;
-use crate::engine::store::{hook_log, session};
+use crate::engine::store::{calls, session};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -453,7 +453,7 @@ impl Collector<'_> {
         let top = rustix::fs::openat(self.state.fd(), ".", fs::FOLDER, rustix::fs::Mode::empty())
             .map_err(|errno| Error::io("open", crate::engine::store::state::STATE_FOLDER, errno))?;
         for name in
-            names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-") || hook_log::is_failure(name))
+            names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-") || calls::is_failure(name))
         {
             let is_old = self.is_old_file(&top, &name);
             self.file(&top, &name, is_old, |removed| &mut removed.temporary);

@@ -10,15 +10,15 @@ mod store;
 mod view;
 
 pub use self::scan::{Bounds, Scan, Unrecorded};
-pub use record::change::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use record::commit::{IgnoreQuery, Ignored, PreparedSnapshot, Published};
 pub use record::disk::AtHand;
 pub use record::secrets::{Excluded, Known, SeenFile};
-pub use store::blob_prefetch::{BlobPrefetch, PrecomputedBlob};
+pub use record::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
+pub use store::SnapshotError;
 pub use store::branch::BRANCH_DEFAULT;
 pub use store::commit_builder::{BASELINE, EXTERNAL};
-pub use store::error::SnapshotError;
 pub use store::objects::LARGE_BYTES;
+pub use store::objects::{BlobPrefetch, PrecomputedBlob};
 pub use store::open::{RepositoryPaths, git_folders};
 pub use store::tree::{RULE_FILES, TreeItem, Trees};
 pub use store::{Limits, Store};

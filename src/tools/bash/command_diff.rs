@@ -7,7 +7,7 @@ use super::response::{Action, CommandDiff, FileChange, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::change::external_changes::{Backups, CommandChanges, Created, DoneFile, SpecialFile};
 use crate::engine::change::{Change, record};
-use crate::engine::history::concurrent_changes::ConcurrentChanges;
+use crate::engine::history::client_calls::ConcurrentChanges;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{FolderEntry, FolderMode, Version};

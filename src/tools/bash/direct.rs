@@ -16,7 +16,7 @@ use super::saved_untracked::{SavedUntracked, Untracked};
 use super::{Bash, confinement};
 use crate::engine::Engine;
 use crate::engine::change::record;
-use crate::engine::history::concurrent_changes::{ConcurrentChanges, RepoHeads};
+use crate::engine::history::client_calls::{ConcurrentChanges, RepoHeads};
 use crate::engine::history::replay::same;
 use crate::engine::sandbox::folder_watch::FolderWatch;
 use crate::engine::sandbox::plan::Reach;

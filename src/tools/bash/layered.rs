@@ -34,7 +34,7 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
 use crate::limits::APPLY_TRIES_MAX;
 use crate::text::diff::unified;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 use crate::tools::Tool as _;
 
 /// Largest file whose diff is shown, in bytes.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
-use crate::text::shell_words;
+use crate::text::escaped;
 
 /// Run a shell command, confined to the workspace
 ///
@@ -171,7 +171,7 @@ impl Request {
 /// Returns the command that a text holds, with LF line ends.
 fn plain(command: &str) -> String {
     let words = serde_json::from_str::<Vec<String>>(command).ok().filter(|words| !words.is_empty());
-    let command = words.map_or_else(|| command.to_owned(), |words| shell_words::command_of(&words));
+    let command = words.map_or_else(|| command.to_owned(), |words| escaped::command_of(&words));
     let text = command.replace("\r\n", "\n");
     text.strip_suffix('\r').unwrap_or(&text).to_owned()
 }

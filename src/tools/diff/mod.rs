@@ -15,7 +15,7 @@ use crate::engine::snapshot::Store;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 pub use compare::{Action, FileStat, Response, Window, with_bytes, write};
 use compare::{Compared, SessionDiff, compared};
 

@@ -17,7 +17,7 @@ use crate::engine::store::{audit, session, trash};
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::text::escaped;
-use crate::text::plural::{plural, some_of};
+use crate::text::escaped::{plural, some_of};
 use crate::tools::init::{self, Started};
 use crate::tools::targets::lost_state;
 

@@ -12,7 +12,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::limits::{FORK_FILES_COUNTED_MAX, FORKS_MAX};
-use crate::text::plural::{plural, some_of};
+use crate::text::escaped::{plural, some_of};
 use crate::tools::gc::DAY;
 
 /// Name of the check.

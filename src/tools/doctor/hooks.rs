@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 use crate::engine::Engine;
-use crate::engine::store::hook_log::{self, HookRecord};
+use crate::engine::store::calls::{self, HookRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{fs, programs};
@@ -20,7 +20,7 @@ const EVENTS: usize = 10;
 /// Returns the findings about each client that is guarded, and the newest events.
 pub fn check(engine: &Engine) -> Vec<Finding> {
     let state = State::find(&engine.workspace).ok().flatten();
-    let events = state.map(|state| hook_log::newest(&state, usize::MAX)).unwrap_or_default();
+    let events = state.map(|state| calls::newest(&state, usize::MAX)).unwrap_or_default();
     let is_guarded = |file: &&(&'static str, &'static str)| {
         let text = WorkspacePath::new(Path::new(file.1)).and_then(|path| {
             let (opened, stat) = engine.workspace.open_regular(&path, file.1).ok()?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 /// Check the workspace, its state, the snapshots and the machine, and suggest repairs
 ///

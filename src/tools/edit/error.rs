@@ -16,10 +16,10 @@ use crate::limits::{EDIT_PLACES_MAX, FLEXIBLE_PLACES_MAX, SEARCHED_FILE_BYTES_MA
 use crate::sha256::{DigestStart, Sha256};
 use crate::text::checked::Fault;
 use crate::text::content::Content;
+use crate::text::escaped::plural;
 use crate::text::flexible::Tier;
 use crate::text::lines::LineSpan;
 use crate::text::nearest::{self, Nearest};
-use crate::text::plural::plural;
 use crate::text::sketch::{Refusal, Which};
 use crate::text::{charset, lines, replace};
 

@@ -3,7 +3,6 @@
 mod apply;
 mod error;
 mod find;
-mod rebase;
 mod request;
 mod step;
 
@@ -28,9 +27,9 @@ use crate::text::content::Content;
 use crate::text::escaped;
 use crate::text::replace::line_ranges;
 use crate::text::replaced_lines::ReplacedLines;
+use apply::Placed;
 use find::Edited;
 pub use find::Matched;
-use rebase::Placed;
 pub use request::{Edits, Request};
 pub use step::{EditItem, Match};
 use step::{EditStep, What};
@@ -140,7 +139,7 @@ fn edit_file(
     }
     let by_number = steps.iter().any(EditStep::is_by_number) && request.expected_sha256.is_none();
     let placed = if by_number && change.gate() == Gate::Strict && change.engine_ref().words.is_none() {
-        rebase::placed(change, &current, &file, steps)?
+        apply::placed(change, &current, &file, steps)?
     } else {
         Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
     };
@@ -231,7 +230,7 @@ fn gate(
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
     let must_not_repeat = || {
-        if request.allow_repeat { Ok(()) } else { rebase::must_not_repeat(file, steps, &shown) }
+        if request.allow_repeat { Ok(()) } else { apply::must_not_repeat(file, steps, &shown) }
     };
     if is_stale && *are_all_found {
         must_not_repeat()?;
@@ -246,7 +245,7 @@ fn gate(
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
     if is_stale && (must_match || request.rebase) {
         let base = seen_sha256.and_then(|seen| change.bytes_shown(current.place().path(), seen));
-        let rebased = rebase::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
+        let rebased = apply::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
         match rebased {
             Ok(edited) if request.rebase => {
                 let computed = ComputedEdit::of(file, edited, &current)?;

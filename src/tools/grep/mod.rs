@@ -29,7 +29,7 @@ use crate::search::pattern::{Pattern, Reading, compile};
 use crate::search::results::{Empty, SearchResult, is_small};
 use crate::search::walk::Walk;
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 pub use request::{OutputMode, Request, Sort};
 
 /// Result of the search.

@@ -14,7 +14,7 @@ use crate::search::file::Manner;
 use crate::search::globs::{self, one_or_many};
 use crate::search::page::{ENTRY_BYTES, Window};
 use crate::search::pattern::{Pattern, Reading, compile};
-use crate::search::selection::{Kinds, Selection};
+use crate::search::rules::{Kinds, Selection};
 
 /// Largest number of context lines on each side.
 const CONTEXT_LINES_MAX: usize = 10_000;

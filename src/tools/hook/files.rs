@@ -12,8 +12,8 @@ use crate::engine::change::external_changes::{Backups, ClientFile, KnownVersion}
 use crate::engine::change::gate::Needs;
 use crate::engine::change::record;
 use crate::engine::change::{Change, Current};
+use crate::engine::history::client_calls::ConcurrentChanges;
 use crate::engine::history::client_calls::{ClientCall, FileBefore};
-use crate::engine::history::concurrent_changes::ConcurrentChanges;
 use crate::engine::history::replay::same;
 use crate::engine::journal::{FolderEntry, Version};
 use crate::engine::policy::settings::Key;

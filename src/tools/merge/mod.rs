@@ -21,7 +21,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 use crate::text::tree_merge::{self, ConflictKind, Path, Plan};
 
 pub use apply::forget_undone;

@@ -13,11 +13,11 @@ use crate::engine::policy::Gate;
 use crate::error::{Error, ErrorKind};
 use crate::text::charset::Charset;
 use crate::text::checked::{must_fit, slice_or_empty};
+use crate::text::escaped::plural;
 use crate::text::lines::{self, LineSpan};
 use crate::text::patch::{
     Body, EditPlace, FileEdits, FilePatch, LineEdit, Look, NewText, Operation, Patch, Splice, overlap,
 };
-use crate::text::plural::plural;
 use crate::tools::common::{self, PLACES_LISTED};
 
 /// Bytes of each file of a patch; `None` for a missing one.

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, text};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::{self, UTF8_BOM};
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 use crate::tools::Image;
 
 /// Bytes of the start of the file in an error.

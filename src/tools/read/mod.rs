@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::charset::Charset;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 use range::{Range, Selection};
 pub use reader::past_end;
 use reader::read;

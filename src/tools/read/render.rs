@@ -12,8 +12,8 @@ use crate::sha256::Sha256;
 use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::Encoding;
 use crate::text::escaped;
+use crate::text::escaped::plural;
 use crate::text::lines::LineEnding;
-use crate::text::plural::plural;
 use crate::text::slice::{Clipped, Slice, Sliced};
 use crate::tools::Text;
 

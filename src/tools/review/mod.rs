@@ -1,7 +1,6 @@
 //! `review`: shows the story of a session, for the developer.
 
 mod forks;
-mod html;
 mod story;
 
 use std::path::PathBuf;
@@ -17,8 +16,8 @@ use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
 use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
-use crate::text::plural::plural;
-use html::{harmless, hash, markup};
+use crate::text::escaped::plural;
+use forks::{harmless, hash, markup};
 pub use story::taken_back;
 
 /// Show what a session did: each change with its diff, what was refused, and what it only read
@@ -230,7 +229,7 @@ fn compared(engine: &mut Engine, request: &Request) -> Result<forks::ForkReview,
         return forks::review(engine, &request.names, (request.stat, room));
     };
     let mut review = forks::review(engine, &request.names, (request.stat, AnswerRoom::new(0)))?;
-    review.html = Some(html::write(path, &forks::page(&review, &workspace_name(engine)))?);
+    review.html = Some(forks::write(path, &forks::page(&review, &workspace_name(engine)))?);
     // The page has them.
     review.shared.clear();
     Ok(review)
@@ -249,7 +248,7 @@ fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let story = story::Story::load(engine, &store, &state, &chosen)?;
     if let Some(path) = &request.html {
         let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
-        let shown = html::write(path, &page(&response, &workspace_name(engine))?)?;
+        let shown = forks::write(path, &page(&response, &workspace_name(engine))?)?;
         response.html = Some(shown);
         response.changes.clear();
         response.turns.clear();
@@ -440,7 +439,7 @@ mod tests {
         for part in ["TITLE", "STYLE-HASH", "SCRIPT-HASH", "STYLE", "STORY", "SCRIPT"] {
             assert_eq!(PAGE.matches(&format!("{{{{{part}}}}}")).count(), 1 + usize::from(part == "TITLE"));
         }
-        assert!(PAGE.as_bytes().starts_with(html::BEGINNING));
+        assert!(PAGE.as_bytes().starts_with(forks::BEGINNING));
         assert!(!SCRIPT.contains("</script") && !STYLE.contains("</style"));
     }
 }

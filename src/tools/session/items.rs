@@ -21,7 +21,7 @@ use crate::limits::SHOWN_RANGES_MAX;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::diff::{self, Counts};
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 use crate::text::{escaped, lines};
 use crate::tools::common::time_text;
 

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::common::time_text;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::journal::numbers::Numbers;
+use crate::engine::journal::Numbers;
 use crate::engine::sandbox::caches;
 use crate::engine::store::session;
 use crate::engine::store::session::SessionState;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 pub use items::net_size;
 use items::{Items, PathStatus, ReadState as ItemState};
 

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::engine::change::record;
+use crate::engine::history::client_calls::Turns;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
-use crate::engine::history::turns::Turns;
 use crate::engine::journal::JournalEntry;
 use crate::engine::store::state::State;
 use crate::engine::store::trash;

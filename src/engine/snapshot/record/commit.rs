@@ -8,21 +8,21 @@ use std::sync::Arc;
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
-use super::change::{CommitInfo, FileChange, LeftOut, Recorded};
 use super::folder;
 use super::prepare::{Prepared, Preparer};
 use super::rules::Rules;
 use super::secrets::is_secret;
+use super::{CommitInfo, FileChange, LeftOut, Recorded};
 use crate::engine::snapshot::store::branch::{Moved, RefUpdate};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, EXTERNAL, seconds};
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::objects::{self, LooseObjects, Packed};
 use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, TreeEdit};
+use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, pack};
 use crate::engine::workspace::sync::FileSystem;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 
 impl Store {
     /// Commits a change, preceded by changes that others made to the same paths or by moving HEAD.

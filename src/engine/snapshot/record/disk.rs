@@ -17,7 +17,7 @@ use gix::index::entry::{self, Stat};
 use rustix::fs::{AtFlags, FileType, RawMode, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::change::FileState;
+use super::FileState;
 use crate::buffer::Buffer;
 use crate::engine::workspace::fs::{self, is_unchanged, size_of};
 use crate::engine::workspace::git_files;

@@ -7,12 +7,12 @@ use gix::bstr::{BString, ByteSlice as _};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::change::{FileState, FolderChange, LeftOut, Reason};
 use super::disk::{AtHand, Listed, Root, ScannedFolder};
 use super::prepare::Preparer;
-use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
+use super::{FileState, FolderChange, LeftOut, Reason};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::tree::{RULE_FILES, is_name, is_too_deep, may_enter};
+use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::workspace::listing::Listing;
 use crate::limits::{FOLDER_BYTES_MAX, FOLDER_FILES_MAX, SEARCHED_FOLDERS_MAX};
 

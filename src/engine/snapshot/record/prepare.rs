@@ -10,17 +10,16 @@ use gix::index::File;
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 
-use super::change::{FileChange, FileState, Reason, Recorded};
 use super::disk::OnDisk;
 use super::rules::Rules;
 use super::secrets::{Withheld, content, is_secret};
+use super::{FileChange, FileState, Reason, Recorded};
 use crate::engine::snapshot::scan::scan_index::{leaves_unchecked_out, users_index};
-use crate::engine::snapshot::store::blob_prefetch::{self, PrecomputedBlob};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, tree_of};
-use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
-use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed};
+use crate::engine::snapshot::store::objects::{self, LARGE_BYTES, Packed, PrecomputedBlob};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem, Trees, is_name, is_too_deep};
+use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Limits, Store};
 use crate::limits::PREPARED_BYTES_MAX;
 use crate::sha256::Sha256;
@@ -338,7 +337,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Returns the id of a blob of `bytes`.
     pub fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
-        if let Some(id) = blob_prefetch::id(self.blobs, self.repo.object_hash(), bytes) {
+        if let Some(id) = objects::id(self.blobs, self.repo.object_hash(), bytes) {
             return Ok(id);
         }
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
@@ -353,7 +352,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(());
         }
         let level = self.repo.settings().loose_compression();
-        if let Some(packed) = blob_prefetch::packed(self.blobs, level, bytes) {
+        if let Some(packed) = objects::packed(self.blobs, level, bytes) {
             self.done.packed.push(packed);
             return Ok(());
         }

@@ -18,12 +18,12 @@ use gix::objs::tree::EntryKind;
 use gix::worktree::stack::state::{attributes, ignore};
 use gix::worktree::{Stack, stack};
 
-use super::change::Reason;
-use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
+use super::Reason;
 use crate::engine::snapshot::store::preflight;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::settings::{self, users_file};
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
+use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::git_files;
 use crate::limits::{PATH_RULES_BYTES_MAX, RULE_FILE_BYTES_MAX};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use globset::GlobSet;
 
-use super::change::{FileState, Reason};
+use super::{FileState, Reason};
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::path::first_matching;

@@ -14,14 +14,14 @@ use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice as _};
 use rustix::io::Errno;
 
-use super::record::change::{LeftOut, Reason, Recorded};
 use super::record::disk::{AtHand, Root};
 use super::record::prepare;
 use super::record::prepare::{Prepared, Preparer, Scanned};
 use super::record::rules::Rules;
+use super::record::{LeftOut, Reason, Recorded};
 use super::store::branch::Moved;
-use super::store::error::{Context as _, SnapshotError};
 use super::store::tree::{TreeEdit, TreeItem};
+use super::store::{Context as _, SnapshotError};
 use super::store::{Store, pack, tree};
 use super::view::compare;
 use super::view::compare::PathChange;
@@ -33,7 +33,7 @@ use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
 use crate::engine::workspace::{self, survey::Survey};
 use crate::limits::SUBJECT_PATHS_MAX;
-use crate::text::plural::plural;
+use crate::text::escaped::plural;
 use scan_index::ScanIndex;
 use walk::Untracked;
 

@@ -16,11 +16,11 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::control::{Control, Progress};
-use crate::engine::snapshot::record::change::{LeftOut, Reason};
 use crate::engine::snapshot::record::disk::{Clock, Listed, Root, ScannedFolder, in_order};
 use crate::engine::snapshot::record::rules::Rules;
-use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
+use crate::engine::snapshot::record::{LeftOut, Reason};
 use crate::engine::snapshot::store::tree::{may_enter, may_hold_policy};
+use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::workspace::listing::ListedName;
 use crate::engine::workspace::listing::WorkQueue;
 use crate::limits::SCAN_THREADS_MAX;

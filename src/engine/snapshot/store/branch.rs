@@ -20,9 +20,9 @@ use rustix::io::Errno;
 
 use super::commit_builder;
 use super::dir::Dir;
-use super::error::{Context as _, SnapshotError};
 use super::refs::{self, LogLine, RefLock, RefTarget};
 use super::repo::{HEADS, Repo};
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{
     is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of, user_id,
 };

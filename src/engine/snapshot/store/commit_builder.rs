@@ -7,10 +7,10 @@ use gix::actor::Signature;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::objs::Commit;
 
-use super::error::{Context as _, SnapshotError};
 use super::refs::{self, RefTarget};
 use super::repo::Repo;
 use super::tree;
+use super::{Context as _, SnapshotError};
 use crate::text::escaped;
 
 /// Name and address of the committer of every snapshot, so that an agent's commit never passes for the developer's. The

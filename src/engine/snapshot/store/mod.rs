@@ -1,11 +1,9 @@
-//! The repository that holds the snapshots: opened, read and written as hostile input.
+//! The repository that holds the snapshots: opened, read and written as hostile input; and its errors.
 
-pub mod blob_prefetch;
 pub mod branch;
 pub mod commit_builder;
 pub mod deflate;
 pub mod dir;
-pub mod error;
 pub mod objects;
 pub mod open;
 pub mod pack;
@@ -16,23 +14,23 @@ pub mod settings;
 pub mod tree;
 mod versions;
 
-use std::fmt;
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{fmt, io, thread};
 
+use branch::{Branch, Moved};
+use commit_builder::{CommitBuilder, CommitMeta};
 use gix::ObjectId;
+use open::StatePlace;
+use refs::LogLine;
+use repo::Repo;
+use rustix::io::Errno;
 
 use super::record::secrets;
 use crate::engine::snapshot::record::secrets::Excluded;
 use crate::limits::SNAPSHOT_FILE_BYTES_MAX;
-use branch::{Branch, Moved};
-use commit_builder::{CommitBuilder, CommitMeta};
-use error::{Context as _, SnapshotError};
-use open::StatePlace;
-use refs::LogLine;
-use repo::Repo;
 
 /// Most attempts at a snapshot while someone else moves the branch.
 const ATTEMPTS_MAX: u32 = 20;
@@ -224,5 +222,188 @@ impl fmt::Debug for Store {
             .field("branch", &self.branch)
             .field("private", &self.private)
             .finish_non_exhaustive()
+    }
+}
+
+/// Reason why there is no snapshot, in words for a person.
+///
+/// The change itself was applied. Unless the caller required a snapshot, this becomes a warning.
+///
+/// The text is lbx's own, plus at most the OS error of the cause. All errors of gix pass through here, and their texts
+/// are dropped: they may quote a file, and the file may be anyone's.
+#[derive(Debug)]
+pub struct SnapshotError {
+    /// Failed operation or finding, with the reason.
+    message: String,
+    /// True if a signal interrupted the work.
+    interrupted: bool,
+    /// OS error if the system was short of a resource: that says nothing about the repository.
+    short: Option<String>,
+    /// True if the work was stopped.
+    timeout: bool,
+}
+
+impl SnapshotError {
+    /// Returns true if the work was stopped, by its time limit or by a cancellation.
+    pub fn is_timeout(&self) -> bool {
+        self.timeout
+    }
+
+    /// Returns true if a signal interrupted a system call: a retry can work.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Returns true if the system was at fault and not the repository: a later try can work.
+    pub fn is_passing(&self) -> bool {
+        self.interrupted || self.short.is_some()
+    }
+
+    /// Runs `work` and turns a panic in it into an error. Anyone may have made the repository, and most of the code
+    /// that reads it is not lbx's own.
+    ///
+    /// # Errors
+    /// Returns the errors of `work`, and one for a panic.
+    pub fn contain<T>(work: impl FnOnce() -> Result<T, Self>) -> Result<T, Self> {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        outcome.unwrap_or_else(|_| Err(Self::new("internal error while the repository was in use")))
+    }
+
+    /// Returns the value or the text of an error; if the system was at fault, only the error.
+    ///
+    /// # Errors
+    /// Returns an error that says nothing about the repository.
+    pub(in crate::engine::snapshot) fn found<T>(outcome: Result<T, Self>) -> Result<Result<T, String>, Self> {
+        match outcome {
+            Err(error) if error.is_passing() => Err(error),
+            outcome => Ok(outcome.map_err(|error| error.message)),
+        }
+    }
+
+    /// Returns an error without a cause.
+    pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), interrupted: false, short: None, timeout: false }
+    }
+
+    /// Takes the message of lbx's general error type.
+    pub fn of(error: &crate::error::Error) -> Self {
+        Self { timeout: error.kind() == crate::error::ErrorKind::Timeout, ..Self::new(error.message()) }
+    }
+
+    /// Returns an error with `message` and the safe part of `cause`.
+    #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
+    fn because(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
+        let cause: &(dyn Error + 'static) = cause.as_ref();
+        let (said, timeout) = if let Some(before) = cause.downcast_ref::<Self>() {
+            (Some(before.message.clone()), before.timeout)
+        } else if let Some(own) = cause.downcast_ref::<crate::error::Error>() {
+            (Some(own.message().to_owned()), own.kind() == crate::error::ErrorKind::Timeout)
+        } else {
+            (said_by_system(cause), false)
+        };
+        let message = said.map_or(message.clone(), |said| format!("{message}: {said}"));
+        Self { message, interrupted: was_interrupted(cause), short: shortage(cause), timeout }
+    }
+
+    /// Returns an error with `message` alone, or with the resource that the system was short of.
+    #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
+    fn redacted(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
+        let cause: &(dyn Error + 'static) = cause.as_ref();
+        let short = shortage(cause);
+        let message = match &short {
+            Some(said) => format!("the repository cannot be read: {said}"),
+            None => message,
+        };
+        Self { interrupted: was_interrupted(cause), short, ..Self::new(message) }
+    }
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for SnapshotError {}
+
+/// Adds the failed operation to an error.
+pub(in crate::engine::snapshot) trait Context<T> {
+    /// Returns the value, or the error with `what` before it; keeps only texts of lbx and of the OS.
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
+
+    /// Returns the value, or `what` alone, which may describe the file that was read; if the system was short of a
+    /// resource, only that.
+    fn context_redacted(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
+}
+
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
+        self.map_err(|error| SnapshotError::because(what(), error.into()))
+    }
+
+    fn context_redacted(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
+        self.map_err(|error| SnapshotError::redacted(what(), error.into()))
+    }
+}
+
+/// Returns the OS error at the root of an error; never a text that someone else made.
+fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
+    let of_io = |io: &io::Error| match io.raw_os_error() {
+        Some(code) => Some(io::Error::from_raw_os_error(code).to_string()),
+        None => match io.kind() {
+            io::ErrorKind::Other | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => None,
+            kind => Some(kind.to_string()),
+        },
+    };
+    causes(error).find_map(|error| {
+        let io = error.downcast_ref::<io::Error>().or_else(|| {
+            error.downcast_ref::<gix::Error>().and_then(gix::Error::downcast_any_ref::<io::Error>)
+        });
+        let errno = || error.downcast_ref::<Errno>().map(|errno| io::Error::from(*errno).to_string());
+        io.and_then(of_io).or_else(errno)
+    })
+}
+
+/// Returns an error and its causes.
+fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source())
+}
+
+/// Returns the OS error if the system was short of open files or memory.
+fn shortage(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(before) = error.downcast_ref::<SnapshotError>() {
+        return before.short.clone();
+    }
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(|errno| io::Error::from(errno).to_string());
+    said_by_system(error).filter(|said| short.contains(said))
+}
+
+/// Returns true if a signal is the root cause of an error. Some of gix's errors hold their causes only as text, so the
+/// text of the OS error counts too.
+fn was_interrupted(error: &(dyn Error + 'static)) -> bool {
+    let signal = io::Error::from_raw_os_error(Errno::INTR.raw_os_error()).to_string();
+    causes(error).any(|error| {
+        error.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::Interrupted)
+            || error.to_string().contains(&signal)
+            || error.downcast_ref::<SnapshotError>().is_some_and(|before| before.interrupted)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_context_omits_file_contents() {
+        let text = || Err::<(), _>(io::Error::other("line 1: root:SECRET:0:0"));
+        let said = text().context(|| "it cannot be read".into()).unwrap_err().to_string();
+        assert_eq!(said, "it cannot be read");
+        let nested = Err::<(), _>(io::Error::new(io::ErrorKind::InvalidData, "SECRET"));
+        let outer = nested.context(|| "inner".into()).context(|| "outer".into()).unwrap_err();
+        assert_eq!(outer.to_string(), "outer: inner");
+        let system = Err::<(), _>(io::Error::from_raw_os_error(13)).context(|| "it".into()).unwrap_err();
+        assert!(system.to_string().starts_with("it: ") && system.to_string().contains("ermission"));
+        let config = gix::config::File::try_from("[SECRET\nbroken").map(|_| ());
+        assert_eq!(config.context(|| "x".into()).unwrap_err().to_string(), "x");
     }
 }

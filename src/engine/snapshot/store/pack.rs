@@ -18,9 +18,9 @@ use rustix::fs::CWD;
 
 use super::deflate::{Deflater, PackedObject, REF_DELTA};
 use super::dir::Dir;
-use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
 use super::versions::{Bounds, Versions};
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{self, is_regular, size_of};
 use crate::limits::{CALL_PACK_BYTES_MAX, CALL_PACK_TIME_MAX, LBX_PACKS_MAX, PACK_COMMAND_BYTES_MAX};
 

@@ -14,7 +14,7 @@ use gix::sec::Trust;
 use rustix::fs::{AtFlags, CWD, OFlags, Stat};
 
 use super::dir::Dir;
-use super::error::{Context as _, SnapshotError};
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::git_files;
 use crate::engine::workspace::stat_cache::{FileCache, Way};

@@ -25,8 +25,8 @@ use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
 use super::dir::Dir;
-use super::error::{Context as _, SnapshotError};
 use super::repo::{HEADS, Repo};
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, process_id};
 use crate::limits::{ANY_REF_BYTES_MAX, REF_FOLDERS_MAX};
 

@@ -18,9 +18,9 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use super::dir::Dir;
-use super::error::{Context as _, SnapshotError};
 use super::preflight;
 use super::settings::Settings;
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{is_regular, is_unchanged};
 use crate::limits::CACHED_OBJECT_BYTES_MAX;
 

@@ -19,9 +19,9 @@ use gix::refs::FullName;
 use gix::zlib::Compression;
 
 use super::dir::Dir;
-use super::error::{Context as _, SnapshotError};
 use super::preflight;
 use super::preflight::{CONFIG_BYTES_MAX, parse_config};
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::stat_cache::FileCache;
 use crate::limits::ANY_REF_BYTES_MAX;
 

@@ -11,8 +11,8 @@ use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
 use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
 use gix::validate::path::component;
 
-use super::error::{Context as _, SnapshotError};
 use super::repo::Repo;
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::protect::is_held;
 use crate::limits::{CACHED_ENTRIES_MAX, TREE_DEPTH_MAX, TREE_FOLDERS_MAX};
 

@@ -15,8 +15,8 @@ use gix::zlib::Compression;
 
 use super::commit_builder;
 use super::deflate::{Deflater, PackedObject};
-use super::error::{Context as _, SnapshotError};
 use super::repo::{self, Object, Repo};
+use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{is_regular, size_of};
 use crate::limits::{LOOSE_FILE_BYTES_MAX, TREE_DEPTH_MAX};
 use crate::text::delta;

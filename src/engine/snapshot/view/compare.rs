@@ -4,8 +4,8 @@ use gix::ObjectId;
 use gix::bstr::BString;
 use gix::objs::tree::Entry;
 
+use crate::engine::snapshot::store::SnapshotError;
 use crate::engine::snapshot::store::Store;
-use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::limits::{COMPARED_FOLDERS_MAX, RENAME_PAIRS_MAX, TREE_DEPTH_MAX};

@@ -9,8 +9,8 @@ use gix::objs::tree::EntryKind;
 use similar::{DiffOp, DiffTag};
 
 use super::compare::{self, Changes, PathChange};
-use crate::engine::snapshot::store::error::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
+use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, commit_builder, refs};
 use crate::limits::LOG_PATHS_MAX;
 use crate::text::{line_diff, lines};

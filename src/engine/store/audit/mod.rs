@@ -10,8 +10,8 @@
 
 mod append;
 mod read;
-mod sums;
 
 pub use append::{AuditFile, AuditRecord, Durable, Pending, append, as_value, begin, short_why, time_text};
-pub use read::{Broken, Cursor, has_change, newest, newest_page, read, refused, since};
-pub use sums::{RecordSum, SessionSums, sums};
+pub use read::{
+    Broken, Cursor, RecordSum, SessionSums, has_change, newest, newest_page, read, refused, since, sums,
+};

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::read_record::ReadRecord;
 use super::read_tree::Damaged;
-use super::state::{SessionId, SessionState, parse_newest};
+use super::{SessionId, SessionState};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{State, names_in};
@@ -133,7 +133,7 @@ fn read_newest(folder: BorrowedFd<'_>, name: &OsStr, shown: &str) -> Result<Opti
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        session = parse_newest(&bytes, shown).map_err(Unread::Refused)?;
+        session = SessionState::parse_newest(&bytes, shown).map_err(Unread::Refused)?;
     }
     if let Some(session) = &mut session {
         session.open_tree(&file)?;
@@ -152,7 +152,7 @@ fn parse_end(file: &File, size: u64, shown: &str) -> Result<Option<SessionState>
         return Ok(None);
     }
     let whole_lines = memchr::memchr(b'\n', &bytes).and_then(|end| bytes.get(end + 1..)).unwrap_or_default();
-    parse_newest(whole_lines, shown).map_err(Unread::Refused)
+    SessionState::parse_newest(whole_lines, shown).map_err(Unread::Refused)
 }
 
 /// Caches the state in a file of that name, so that it need not be read again while it is unchanged.
