@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use schema::{HIDDEN, IGNORED, NOT_ZERO, VALUES, WORDS, field_for, plausible_fields};
+use schema::{ENCODING, HIDDEN, IGNORED, NOT_ZERO, VALUES, WORDS, field_for, plausible_fields};
 use schemars::JsonSchema;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::text::charset::Charset;
 use crate::text::escaped;
 pub use schema::{advertised, aliases, answer_schema_of, field_of, plausible, schema_of, snake_case};
 
@@ -122,6 +123,11 @@ fn text_in_form(
         return list_in_form(vec![Value::String(text)], schema, path);
     }
     if takes("string") {
+        if schema.get(ENCODING).is_some()
+            && let Err(reason) = text.parse::<Charset>()
+        {
+            return Err(Error::invalid(format!("field `{path}`: {reason}")).detail("field", path));
+        }
         return Ok(Value::String(text));
     }
     if takes("integer")

@@ -18,7 +18,8 @@ pub(super) const HIDDEN: &str = "x-hidden";
 pub(super) const IGNORED: &str = "x-ignored";
 /// Keyword for a string that may also be given as a list of words, for a shell to split.
 pub(super) const WORDS: &str = "x-words";
-
+/// Keyword for the label of an encoding.
+pub(super) const ENCODING: &str = "x-encoding";
 /// Keyword for a number for which 0 means not given, though negative numbers have a meaning.
 pub(super) const NOT_ZERO: &str = "x-not-zero";
 
@@ -107,7 +108,7 @@ pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(map) => {
-                for keyword in [ALIASES, VALUES, IGNORED, WORDS, NOT_ZERO] {
+                for keyword in [ALIASES, VALUES, IGNORED, WORDS, ENCODING, NOT_ZERO] {
                     map.remove(keyword);
                 }
                 if let Some(Value::Array(kinds)) = map.get("type") {

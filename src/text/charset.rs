@@ -150,7 +150,8 @@ impl JsonSchema for Charset {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
+        // `request` checks the label where it knows the field: serde forgets the names of flattened fields.
+        json_schema!({ "type": "string", "x-encoding": true })
     }
 }
 

@@ -296,8 +296,11 @@ fn character_that_the_encoding_does_not_have_is_named() {
         assert_eq!(refused("a.txt", "gbk"), "line 1 of a.txt has bytes that GBK does not have, or has twice");
         ws.lbx(&["read", "a.txt", "--encoding", "gbk"]).error("unsupported_encoding");
         ws.lbx(&["read", "a.txt", "--encoding", "utf-16"]).error("invalid_request");
-        ws.json("append", &json!({"path": "a.txt", "content": "x", "encoding": "nonsense"}))
-            .error("invalid_request");
+        for (tool, given, new) in [("append", "content", "content"), ("edit", "old_string", "new_string")] {
+            let request = json!({"path": "a.txt", given: "x", new: "x", "encoding": "nonsense"});
+            let error = ws.json(tool, &request).error("invalid_request");
+            assert_eq!(error["details"]["field"], "encoding", "{error}");
+        }
     });
 }
 
