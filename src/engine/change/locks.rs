@@ -28,6 +28,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{record, recover};
 use crate::engine::journal::{JournalEntry, Unfinished};
+use crate::engine::store::session;
 use crate::engine::store::state::{Lock, STATE_FOLDER, State, StepsLock};
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, journal};
@@ -112,7 +113,11 @@ impl Engine {
             let state = State::open(&self.workspace)?;
             self.state_folder = Some((state.path().clone(), Arc::clone(state.handle())));
             // A call that has to wait does some of its work meanwhile.
-            let lock = state.lock_workspace(&|| record::open_early(self));
+            let lock = state.lock_workspace(&|| {
+                record::open_early(self);
+                // Once it has the lock, a look at the file tells that this is still the newest state.
+                let _ = session::look_at(&state, self.session());
+            });
             let is_doubted = tries >= LOCK_TRIES;
             let is_right = state.is_in_place(&self.workspace)
                 || (is_doubted && is_settled(&self.workspace, SystemTime::now()));
