@@ -17,7 +17,7 @@ use crate::engine::journal::steps::Step;
 use crate::engine::journal::{self, MoveEntry};
 use crate::engine::snapshot::Published;
 use crate::engine::store::audit;
-use crate::engine::store::session::{self, Lines, Numbers, ReadRecord, SessionState};
+use crate::engine::store::session::{self, Lines, Numbers, ReadRecord, SessionId, SessionState};
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs::is_symlink_mode;
 use crate::engine::workspace::path::WorkspacePath;
@@ -29,6 +29,13 @@ use crate::text::{lines, replaced_lines};
 
 /// Number of changes after which the accounts of a session are brought up to date.
 const ACCOUNTS_EVERY: u64 = 128;
+
+/// Returns true if the accounts of a session are updated after its change of that number. Sessions that began together
+/// do so one after the other.
+fn updates_accounts(session: &SessionId, number: u64) -> bool {
+    let offset: u64 = session.as_str().bytes().map(u64::from).sum();
+    number.wrapping_add(offset).is_multiple_of(ACCOUNTS_EVERY)
+}
 
 impl Change<'_> {
     /// Returns the read marks after the change.
@@ -82,7 +89,7 @@ impl Change<'_> {
             without_rename::clear(Executor { workspace: &self.engine.workspace, state }, &self.moves, true);
             journal::forget_beside(state, &self.entry.id, &self.entry.steps);
             Executor { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
-            if self.entry.seq.is_multiple_of(ACCOUNTS_EVERY) {
+            if updates_accounts(self.engine.session(), self.entry.seq) {
                 // They are caches, which readers write without a lock too: no other change waits for them.
                 (self.lock, self.turn) = (None, None);
                 record::update_accounts(self.engine, state, &self.session);
