@@ -58,49 +58,20 @@ const STATE_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Flags of the sandbox's own mounts.
 const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
-/// Flags that open a folder to name what is in it.
-const OPEN_FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
 /// `/proc` of the command; `None` if the kernel forbids another one.
 pub type ProcMount = Option<OwnedFd>;
 
-/// A new mount namespace before the plan is known. What needs no plan is done while the call makes it.
-pub struct NewNamespace {
-    /// Folder of this process's descriptors.
-    descriptors: OwnedFd,
-    /// The mounts of the host.
-    points: MountPoints,
-    /// Devices of the command.
-    devices: Placed,
-}
-
-impl NewNamespace {
-    /// Parts the mounts of this namespace from the host's, and lists them.
-    ///
-    /// # Errors
-    /// Returns the step that failed.
-    pub fn part() -> SetupResult<Self> {
-        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        with_context(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
-        let descriptors = rustix::fs::open(DESCRIPTORS, OPEN_FOLDER, Mode::empty());
-        let descriptors = with_context(descriptors, "cannot open the folder of its descriptors")?;
-        let devices = DEVICES.map(|name| Path::new("/dev").join(name));
-        let devices = devices.iter().filter_map(|path| placed(path).ok()).collect();
-        Ok(Self { descriptors, points: mount_points()?, devices })
-    }
-}
-
-/// Sets up a new mount namespace; `take_proc` waits for the command's `/proc`.
+/// Sets up this mount namespace, which is new; `take_proc` waits for the command's `/proc`.
 ///
 /// # Errors
 /// Returns the step that failed; no command may run then.
-pub fn confine(
-    namespace: NewNamespace,
-    reach: &Reach,
-    take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>,
-) -> SetupResult<()> {
-    let NewNamespace { descriptors, points, devices } = namespace;
-    let trees = Trees::take((&points, devices), reach, take_proc)?;
+pub fn confine(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<()> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    with_context(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let descriptors = rustix::fs::open(DESCRIPTORS, flags, Mode::empty());
+    let descriptors = with_context(descriptors, "cannot open the folder of its descriptors")?;
+    let trees = Trees::take(reach, take_proc)?;
     enter_empty_root(Path::new(&reach.root))?;
     // The command's /proc does not show this process, see `path_of`.
     with_context(rustix::process::fchdir(&descriptors), "cannot enter the folder of its descriptors")?;
@@ -112,7 +83,7 @@ pub fn confine(
     let is_below = |hidden: &&Hidden| !reach.is_above_own(Path::new(&hidden.path));
     reach.hidden.iter().filter(is_below).try_for_each(hide)?;
     let root =
-        with_context(rustix::fs::open(&reach.root, OPEN_FOLDER, Mode::empty()), "cannot open the workspace")?;
+        with_context(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
     reach.channels()?.into_iter().try_for_each(|path| hide(&Hidden { path, is_folder: false }))?;
     for path in reach.folders_above_protected()? {
         bind_onto_itself(&root, path.as_os_str())?;
@@ -148,18 +119,18 @@ struct Trees {
 
 impl Trees {
     /// Takes the trees. Also makes the mounts read-only that the read-only trees come from.
-    fn take(
-        (points, devices): (&MountPoints, Placed),
-        reach: &Reach,
-        take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>,
-    ) -> SetupResult<Self> {
+    fn take(reach: &Reach, take_proc: &mut dyn FnMut() -> SetupResult<ProcMount>) -> SetupResult<Self> {
+        let placed = |path: &Path| Ok((path.to_owned(), tree(path)?));
+        let points = mount_points()?;
         let writable = reach.writable_folders().map(|path| match &reach.layer {
             Some(layer) if path.as_os_str() == reach.root => {
-                Ok((path.clone(), layer_mount::mount(&path, layer, points)?))
+                Ok((path.clone(), layer_mount::mount(&path, layer, &points)?))
             }
             _ => placed(&path),
         });
         let mut own = writable.collect::<SetupResult<Placed>>()?;
+        let devices = DEVICES.map(|name| Path::new("/dev").join(name));
+        let devices = devices.iter().filter_map(|path| placed(path).ok()).collect();
         let shared = reach.temporary.iter().flat_map(|folder| TEMPORARY.map(|path| (path, folder)));
         let shared = shared.map(|(path, folder)| Ok((path.into(), tree(Path::new(folder))?)));
         let temporary = shared.collect::<SetupResult<_>>()?;
@@ -169,7 +140,7 @@ impl Trees {
         let proc = take_proc()?;
         let of_container = proc.is_none().then(|| Path::new(PROC));
         make_all_read_only(
-            points,
+            &points,
             &kept.iter().copied().chain(root).chain(of_container).collect::<Vec<_>>(),
         )?;
         caches.extend(reach.caches.iter().filter_map(programs));
@@ -211,11 +182,6 @@ impl Trees {
         attach_all(self.own)?;
         reach.outside.links.iter().try_for_each(|(link, target)| make_link(Path::new(link), target))
     }
-}
-
-/// Takes the tree at a path.
-fn placed(path: &Path) -> SetupResult<(PathBuf, OwnedFd)> {
-    Ok((path.to_owned(), tree(path)?))
 }
 
 /// Takes the view of a cache, with its mount points: a layer over the user's cache, or folders that replace it.

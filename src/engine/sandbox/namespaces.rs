@@ -154,7 +154,6 @@ impl SecondProcess {
     /// Mounts its file system, and hands the call over to it.
     fn mount(&mut self, call: &mut Link) -> SetupResult<()> {
         let what = "cannot reach the first process of the sandbox";
-        let namespace = mounts::NewNamespace::part()?;
         if !self.is_mapped {
             let Some(Order::Mapped) = with_context(call.receive(), "cannot reach the call")? else {
                 return Ok(());
@@ -170,7 +169,7 @@ impl SecondProcess {
             Some(Report::Failed(reason)) => Err(reason),
             _ => Err("the first process of the sandbox ended early".to_owned()),
         };
-        mounts::confine(namespace, &plan.reach, &mut take_proc)?;
+        mounts::confine(&plan.reach, &mut take_proc)?;
         with_context(self.link.send(&Order::Mounted, None), what)
     }
 }
