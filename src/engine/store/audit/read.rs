@@ -1,4 +1,8 @@
 //! Reads the audit log: all of it with checks, its newest records, or the records since a position.
+//!
+//! And sums over it, kept up to a record, so that only later ones are parsed. They are a cache: the log counts. With
+//! them is the [`Place`] in the log that they include. If its file differs before that place, or a full file was
+//! changed, or the sums are damaged, they are made again.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
