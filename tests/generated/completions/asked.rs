@@ -76,6 +76,8 @@ fn ask(shell: &str, harness: &str) {
         return;
     }
     let (ws, trash, snapshot) = workspace();
+    // Fish makes folders in a new home, and two that begin at once are in each other's way.
+    offered(&ws, shell, harness, &["lbx", ""]);
     let faults = in_parallel(CASES, |(words, wanted)| {
         let mut faults = Vec::new();
         let found = offered(&ws, shell, harness, words);
