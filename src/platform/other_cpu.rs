@@ -1,75 +1,69 @@
-//! Starts threads and processes on another processor than the thread that makes them.
+//! Starts threads on another processor than the thread that makes them, and at once.
 //!
-//! A kernel that packs its work onto few processors, as those of small virtual machines do, may leave a new thread for
-//! some ten milliseconds on the processor where it was made, though another one is idle: as long as the thread's work
-//! takes.
+//! A kernel that packs its work onto few processors, as those of small virtual machines do, leaves a new thread on the
+//! processor where it was made, though another one is idle. There it waits until its parent blocks or has used up its
+//! time slice: often as long as the parent's work takes.
 
-use rustix::process::Pid;
+use std::io;
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
+
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Processors on which a new thread may start.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OtherCpu {
-    /// All processors that it may run on, and those of them that the parent thread is not on.
-    #[cfg(target_os = "linux")]
-    sets: Option<(CpuSet, CpuSet)>,
+/// Starts a thread with its own `work`.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    let thread = thread::Builder::new().spawn(elsewhere(work));
+    // The new thread moves away in this moment.
+    thread::yield_now();
+    thread
 }
 
+/// Starts a thread with `work` that borrows from the caller.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    let thread = thread::Builder::new().spawn_scoped(scope, elsewhere(work));
+    thread::yield_now();
+    thread
+}
+
+/// Returns `work` for a new thread, which first moves to a processor that the calling thread is not on. After that the
+/// kernel may move it again.
 #[cfg(target_os = "linux")]
-impl OtherCpu {
-    /// Selects the processors that the calling thread is not on; all if there is no other.
-    pub fn from_here() -> Self {
-        let sets = sched_getaffinity(None).ok().and_then(|all| {
-            let mut others = all;
-            let here = sched_getcpu();
-            if here < CpuSet::MAX_CPU {
-                others.unset(here);
-            }
-            (others.count() > 0).then_some((all, others))
-        });
-        Self { sets }
-    }
-
-    /// Moves the calling thread, which is new, to one of them, and runs `start` there to start a process; `id` returns
-    /// its id. After that the kernel may move both again.
-    pub fn start_process<T>(self, start: impl FnOnce() -> T, id: impl FnOnce(&T) -> Option<Pid>) -> T {
-        // A hint, as below.
-        let is_apart = self.sets.filter(|(_, others)| sched_setaffinity(None, others).is_ok());
-        let started = start();
-        if let Some((all, _)) = is_apart {
+fn elsewhere<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let sets = sched_getaffinity(None).ok().zip(here()).map(|(all, here)| {
+        let mut others = all;
+        others.unset(here);
+        (all, others)
+    });
+    move || {
+        // A hint: if it fails, or there is no other processor, the work is done here.
+        if let Some((all, others)) = sets
+            && sched_setaffinity(None, &others).is_ok()
+        {
             let _ = sched_setaffinity(None, &all);
-            let _ = id(&started).map(|id| sched_setaffinity(Some(id), &all));
         }
-        started
-    }
-
-    /// Moves the calling thread, which is new, to one of them. After that the kernel may move it again.
-    pub fn go(self) {
-        if let Some((all, others)) = self.sets {
-            // A hint: if it fails, the work is done here.
-            if sched_setaffinity(None, &others).is_ok() {
-                let _ = sched_setaffinity(None, &all);
-            }
-        }
+        work()
     }
 }
 
-/// Other systems place new threads themselves.
+/// Returns the processor of the calling thread.
+#[cfg(target_os = "linux")]
+fn here() -> Option<usize> {
+    Some(sched_getcpu()).filter(|here| *here < CpuSet::MAX_CPU)
+}
+
+/// Returns `work`: other systems place new threads themselves.
 #[cfg(not(target_os = "linux"))]
-impl OtherCpu {
-    /// Returns no choice.
-    pub fn from_here() -> Self {
-        Self::default()
-    }
-
-    /// Runs `start` where it is called.
-    pub fn start_process<T>(self, start: impl FnOnce() -> T, _: impl FnOnce(&T) -> Option<Pid>) -> T {
-        start()
-    }
-
-    /// Stays where it is called.
-    pub fn go(self) {}
+fn elsewhere<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    work
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -79,17 +73,7 @@ mod tests {
     #[test]
     fn moved_thread_may_still_run_on_all_cpus() {
         let all = sched_getaffinity(None).unwrap();
-        let apart = OtherCpu::from_here();
-        let (before, after) = std::thread::spawn(move || {
-            let before = sched_getaffinity(None).unwrap();
-            apart.go();
-            (before, sched_getaffinity(None).unwrap())
-        })
-        .join()
-        .unwrap();
-        assert!(before == all && after == all);
-        if let Some((_, others)) = apart.sets {
-            assert!(others.count() == all.count() - 1 || others == all);
-        }
+        let after = spawn(|| sched_getaffinity(None).unwrap()).unwrap().join().unwrap();
+        assert!(after == all && sched_getaffinity(None).unwrap() == all);
     }
 }

@@ -16,7 +16,7 @@ use crate::control::Progress;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::limits::SEARCH_THREADS_MAX;
-use crate::platform::other_cpu::OtherCpu;
+use crate::platform::other_cpu;
 use crate::search::collect::{Gathered, MatchDetail};
 use crate::search::entry::{SearchWarnings, WalkEntry};
 use crate::search::file::{FileSearcher, Listener, Search, SearchedPart};
@@ -250,11 +250,10 @@ pub fn run_in_order<W: Work>(
             return;
         }
     }
-    let apart = OtherCpu::from_here();
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|| {
-                apart.go();
+            // If no thread can start, the others do the work.
+            let _ = other_cpu::spawn_scoped(scope, || {
                 let mut scratch = work.scratch();
                 while line.do_next(work, &mut scratch) {}
             });

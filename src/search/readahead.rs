@@ -15,7 +15,7 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::platform::ROOM_BYTES;
-use crate::platform::other_cpu::OtherCpu;
+use crate::platform::other_cpu;
 use crate::search::entry;
 use crate::search::entry::WalkFolder;
 
@@ -89,12 +89,7 @@ impl ReadAhead {
         {
             let (shared, control) = (Arc::clone(&self.shared), self.control.clone());
             // Without a thread the walk reads everything itself.
-            let apart = OtherCpu::from_here();
-            let work = move || {
-                apart.go();
-                shared.read_all(&control);
-            };
-            self.thread = std::thread::Builder::new().spawn(work).ok();
+            self.thread = other_cpu::spawn(move || shared.read_all(&control)).ok();
         }
     }
 

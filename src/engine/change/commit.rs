@@ -30,7 +30,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
-use crate::platform::other_cpu::OtherCpu;
+use crate::platform::other_cpu;
 use crate::sha256::Sha256;
 
 impl Change<'_> {
@@ -261,12 +261,8 @@ impl Change<'_> {
         let (id, mounts) = (&*self.entry.id, &self.mounts);
         let to_write = ToWrite { workspace, state, id, files, kept, ways, mounts };
         let (aside, outcome) = if to_write.is_many() {
-            let apart = OtherCpu::from_here();
             std::thread::scope(|scope| {
-                let thread = std::thread::Builder::new().spawn_scoped(scope, || {
-                    apart.go();
-                    to_write.write()
-                });
+                let thread = other_cpu::spawn_scoped(scope, || to_write.write());
                 self.prepare_snapshot(state, prepared);
                 // If no thread can start, do the work here.
                 let Ok(thread) = thread else { return to_write.write() };

@@ -24,7 +24,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
 use crate::limits::INLINE_BACKUP_BYTES_MAX;
-use crate::platform::other_cpu::OtherCpu;
+use crate::platform::other_cpu;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
@@ -111,14 +111,8 @@ impl ToWrite<'_> {
         aside.file_system = Some(Stage::new(self.workspace, self.state, self.id)?.file_system());
         let mine = if self.is_many() { self.files.len() / 2 } else { self.files.len() };
         let (done, old) = thread::scope(|scope| {
-            let others = |apart: OtherCpu| {
-                apart.go();
-                self.write_new(mine..self.files.len())
-            };
-            let thread = self.is_many().then(|| {
-                let apart = OtherCpu::from_here();
-                thread::Builder::new().spawn_scoped(scope, move || others(apart))
-            });
+            let others = || self.write_new(mine..self.files.len());
+            let thread = self.is_many().then(|| other_cpu::spawn_scoped(scope, others));
             let old = self.write_old(aside);
             let mut done = vec![self.write_new(0..mine)];
             match thread {

@@ -24,7 +24,7 @@ use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_
 use crate::engine::workspace::{Workspace, fs, protect};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{REPOSITORY_SEARCH_TIME_MAX, REPOSITORY_THREADS_MAX};
-use crate::platform::other_cpu::OtherCpu;
+use crate::platform::other_cpu;
 
 /// Number of names that one thread reads before others help: below it, starting them costs more than it saves.
 const NAMES_ALONE: usize = 2_000;
@@ -264,12 +264,7 @@ impl<'a> Search<'a> {
             while let Some(folder) = self.queue.next() {
                 outcome = outcome.and(self.step(&mut part, &folder));
                 if helpers.is_empty() && self.names.load(Ordering::Relaxed) > NAMES_ALONE {
-                    let apart = OtherCpu::from_here();
-                    let help = move || {
-                        apart.go();
-                        self.help()
-                    };
-                    let start = |_| thread::Builder::new().spawn_scoped(scope, help).ok();
+                    let start = |_| other_cpu::spawn_scoped(scope, || self.help()).ok();
                     helpers.extend((1..cores).filter_map(start));
                 }
             }

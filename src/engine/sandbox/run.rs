@@ -10,7 +10,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::Pid;
 
 use super::backend::{Backend, Start, with_link};
 use super::capture::{Capture, Stream};
@@ -24,7 +23,7 @@ use crate::control::{Control, cancelled};
 use crate::engine::workspace::{fs, programs};
 use crate::error::{Error, ErrorKind};
 use crate::limits::SANDBOX_END_TIME_MAX;
-use crate::platform::other_cpu::OtherCpu;
+use crate::platform::other_cpu;
 use crate::platform::process;
 
 /// Longest time between two checks if the call was cancelled.
@@ -109,12 +108,10 @@ impl Early {
     /// Starts the sandbox of a backend with layers; returns `None` if there is no thread. The sandbox ends on drop.
     pub fn start(network: bool, peer: Option<u32>) -> Option<Self> {
         let command = namespaces::early_command(network, peer);
-        // A process starts on the processor of the thread that starts it, and this one's is busy.
-        let apart = OtherCpu::from_here();
         let (sender, started) = mpsc::channel();
         let start = move || {
             let (alive, is_alive) = mpsc::channel();
-            let running = Running::start(command, Some(&apart)).map(|mut running| {
+            let running = Running::start(command, true).map(|mut running| {
                 running.child.parent = Some(alive);
                 running
             });
@@ -123,7 +120,7 @@ impl Early {
             // The kernel kills the process when this thread ends.
             let _ = is_alive.recv();
         };
-        std::thread::Builder::new().spawn(start).ok()?;
+        other_cpu::spawn(start).ok()?;
         Some(Self { network, peer, started })
     }
 }
@@ -151,11 +148,9 @@ pub fn run(
             let ended_early = |_| Err(Failure::Backend("its thread ended early".to_owned()));
             early.started.recv().unwrap_or_else(ended_early)?
         }
-        (None, Start::Early) => {
-            Running::start(namespaces::early_command(network, peer), Some(&OtherCpu::default()))?
-        }
+        (None, Start::Early) => Running::start(namespaces::early_command(network, peer), true)?,
         (None, Start::Planned(command)) => {
-            Running::start(command(&plan.reach).map_err(Failure::Backend)?, None)?
+            Running::start(command(&plan.reach).map_err(Failure::Backend)?, false)?
         }
     };
     running.stdin = stdin.map(feed).transpose().map_err(not_started)?;
@@ -217,12 +212,10 @@ impl Drop for Departing {
 }
 
 impl Running {
-    /// Starts the process that makes the sandbox; one that gets its user ids from the call starts on another processor.
-    fn start(command: Command, apart: Option<&OtherCpu>) -> Result<Self, Failure> {
+    /// Starts the process that makes the sandbox, and gives it its user ids if it `asks_for_ids`.
+    fn start(command: Command, asks_for_ids: bool) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair().map_err(not_started)?;
-        let spawn = || programs::spawn(&mut with_link(command, theirs.into()));
-        let id = |child: &io::Result<Child>| child.as_ref().ok().map(Pid::from_child);
-        let mut child = apart.copied().unwrap_or_default().start_process(spawn, id).map_err(not_started)?;
+        let mut child = programs::spawn(&mut with_link(command, theirs.into())).map_err(not_started)?;
         // This process starts the command itself, once it has the plan.
         fs::lower_for(&child);
         let stdout = child.stdout.take().map(OwnedFd::from);
@@ -242,7 +235,7 @@ impl Running {
             piece: Vec::new(),
         };
         ours.set_write_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
-        if apart.is_some() {
+        if asks_for_ids {
             ours.set_read_timeout(Some(START_TIME_MAX)).map_err(not_started)?;
             running.link = Some(greet(Link::new(ours), process).map_err(Failure::Backend)?);
         } else {

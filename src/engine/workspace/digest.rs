@@ -18,7 +18,7 @@ use super::path::WorkspacePath;
 use crate::buffer::Buffer;
 use crate::limits::{DIGESTED_BYTES_MAX, DIGESTED_FILES_MAX};
 use crate::platform;
-use crate::platform::other_cpu::OtherCpu;
+use crate::platform::other_cpu;
 use crate::sha256::{Hasher, Sha256};
 
 /// Size from which a file is read by a thread, in bytes.
@@ -71,15 +71,13 @@ pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, S
 fn read_large(file: &File, length: usize) -> io::Result<(Buffer, Hasher)> {
     let mut bytes = Buffer::zeroed(length);
     let (sender, parts) = mpsc::channel::<&[u8]>();
-    let apart = OtherCpu::from_here();
     let hash = move || {
-        apart.go();
         let mut hasher = Hasher::default();
         parts.into_iter().for_each(|part| hasher.update(part));
         hasher
     };
     let (read, hasher) = thread::scope(|scope| {
-        let hasher = thread::Builder::new().spawn_scoped(scope, hash);
+        let hasher = other_cpu::spawn_scoped(scope, hash);
         let mut rest = &mut *bytes;
         let mut read = 0;
         loop {
