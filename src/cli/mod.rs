@@ -25,6 +25,7 @@ use crate::engine::Engine;
 use crate::engine::history::replay::Direction;
 use crate::engine::policy::Policy;
 use crate::error::{Error, ErrorKind};
+use crate::tools::bash::{self, Bash};
 use crate::tools::sandbox::Sandbox;
 use crate::tools::undo::{Redo, Undo, newest_of_others};
 use crate::tools::{Stdin, Tool as _, ToolEntry};
@@ -52,7 +53,7 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     // A panic is reported as `internal`; its own message does not help the caller.
     std::panic::set_hook(Box::new(|_| {}));
     outlive_size_limits();
-    if let Some(status) = crate::tools::bash::run_internal(&arguments) {
+    if let Some(status) = bash::run_internal(&arguments) {
         return status;
     }
     let arguments = match commands::understood(with_help_for_a_person(with_tool_of_name(arguments))) {
@@ -60,6 +61,9 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
         Asked::Page(page) => return output::print(page.as_bytes()),
     };
     let named = commands::named(&arguments);
+    if named.name() == Bash::NAME {
+        bash::begin_early(&arguments);
+    }
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve))
         .unwrap_or_else(|panic| Err(crate::error::error_of(panic.as_ref())));
     ran.unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(&arguments), &error))

@@ -34,36 +34,69 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     thread
 }
 
-/// Returns `work` for a new thread, which first moves to a processor that the calling thread is not on. After that the
-/// kernel may move it again.
-#[cfg(target_os = "linux")]
+/// Returns `work` for a new thread, which first moves. After that the kernel may move it again.
 fn elsewhere<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    let sets = sched_getaffinity(None).ok().zip(here()).map(|(all, here)| {
-        let mut others = all;
-        others.unset(here);
-        (all, others)
-    });
+    let others = OtherCpus::from_here();
     move || {
-        // A hint: if it fails, or there is no other processor, the work is done here.
-        if let Some((all, others)) = sets
-            && sched_setaffinity(None, &others).is_ok()
-        {
-            let _ = sched_setaffinity(None, &all);
-        }
+        drop(others.go());
         work()
     }
 }
 
-/// Returns the processor of the calling thread.
-#[cfg(target_os = "linux")]
-fn here() -> Option<usize> {
-    Some(sched_getcpu()).filter(|here| *here < CpuSet::MAX_CPU)
+/// Processors that the calling thread is not on, for a new thread or process.
+#[derive(Debug)]
+pub struct OtherCpus {
+    /// All processors that it may run on, and the others of them.
+    #[cfg(target_os = "linux")]
+    sets: Option<Box<(CpuSet, CpuSet)>>,
 }
 
-/// Returns `work`: other systems place new threads themselves.
-#[cfg(not(target_os = "linux"))]
-fn elsewhere<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    work
+impl OtherCpus {
+    /// Selects the processors that the calling thread is not on.
+    #[cfg(target_os = "linux")]
+    pub fn from_here() -> Self {
+        let here = Some(sched_getcpu()).filter(|here| *here < CpuSet::MAX_CPU);
+        let sets = sched_getaffinity(None).ok().zip(here).map(|(all, here)| {
+            let mut others = all;
+            others.unset(here);
+            Box::new((all, others))
+        });
+        Self { sets }
+    }
+
+    /// Moves the calling thread, which is new, to one of them; it stays there until the result is dropped.
+    #[cfg(target_os = "linux")]
+    pub fn go(self) -> Elsewhere {
+        // A hint: if it fails, or there is no other processor, the work is done here.
+        Elsewhere { sets: self.sets.filter(|sets| sched_setaffinity(None, &sets.1).is_ok()) }
+    }
+
+    /// Returns no choice: other systems place new threads themselves.
+    #[cfg(not(target_os = "linux"))]
+    pub fn from_here() -> Self {
+        Self {}
+    }
+
+    /// Stays where it is called.
+    #[cfg(not(target_os = "linux"))]
+    pub fn go(self) -> Elsewhere {
+        Elsewhere {}
+    }
+}
+
+/// Keeps a thread where it was moved; then it may run on all its processors again.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// All its processors, if it was moved, and the others.
+    #[cfg(target_os = "linux")]
+    sets: Option<Box<(CpuSet, CpuSet)>>,
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.sets.as_ref().map(|sets| sched_setaffinity(None, &sets.0));
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -24,6 +24,7 @@ use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::{environment, privileges};
 use crate::engine::workspace::programs;
+use crate::platform::other_cpu::OtherCpus;
 use crate::platform::process;
 
 /// Time that leftover processes have after TERM.
@@ -81,7 +82,9 @@ pub fn run(kind: Kind) -> SetupResult<()> {
 /// # Errors
 /// As [`run`].
 #[cfg(target_os = "linux")]
-pub(super) fn run_second(mut first: Link, mut call: Link) -> SetupResult<()> {
+pub(super) fn run_second(mut first: Link, others: OtherCpus, mut call: Link) -> SetupResult<()> {
+    // Both have to work when the plan arrives. The command may run anywhere.
+    let elsewhere = others.go();
     let unreachable = "cannot reach the process that mounts";
     tie_to_parent()?;
     let sent = match mounts::new_proc() {
@@ -92,6 +95,7 @@ pub(super) fn run_second(mut first: Link, mut call: Link) -> SetupResult<()> {
     let Some(Order::Run(plan)) = with_context(first.receive(), unreachable)? else { return Ok(()) };
     let stdin = first.received.take();
     let restricted = restrict(Kind::Namespaces, &plan);
+    drop(elsewhere);
     let Some(Order::Mounted) = with_context(first.receive(), unreachable)? else { return Ok(()) };
     drop(first);
     serve(Kind::Namespaces, &plan, (stdin, restricted), &mut call)

@@ -35,6 +35,7 @@ use super::outside::{Network, Outside};
 use super::plan::{Hidden, Link, Order, Reach, Report};
 use super::{init, mounts};
 use crate::engine::workspace::programs;
+use crate::platform::other_cpu::OtherCpus;
 use crate::platform::process::own_program;
 
 /// Variable that lets the command share the host's network.
@@ -63,7 +64,7 @@ pub(super) fn run() -> SetupResult<()> {
     // A new session keeps the user's terminal from the command.
     let _ = rustix::process::setsid();
     let made = match leave_system(&mut link) {
-        Ok(Side::Second(first)) => return init::run_second(first, link),
+        Ok(Side::Second(first, others)) => return init::run_second(first, others, link),
         Ok(Side::First(second)) => second.run(&mut link),
         Err(reason) => Err(reason),
     };
@@ -74,8 +75,8 @@ pub(super) fn run() -> SetupResult<()> {
 enum Side {
     /// It is the first process.
     First(SecondProcess),
-    /// It is the second one, with its link to the first.
-    Second(Link),
+    /// It is the second one, with its link to the first, and the processors that the first is not on.
+    Second(Link, OtherCpus),
 }
 
 /// Enters new namespaces, tells the call so, and forks. The second process gets ready while the call sets the user ids.
@@ -88,9 +89,10 @@ fn leave_system(call: &mut Link) -> SetupResult<Side> {
     // A new root becomes that of the second process as well, and its working directory if it was the old root.
     with_context(rustix::process::chdir("/"), what)?;
     let (ours, theirs) = with_context(UnixStream::pair(), what)?;
+    let others = OtherCpus::from_here();
     // This process has one thread, so that nothing is left half-done in its copy.
     match with_context(fork::fork(), what)? {
-        Fork::Child => Ok(Side::Second(Link::new(theirs))),
+        Fork::Child => Ok(Side::Second(Link::new(theirs), others)),
         Fork::Parent(id) => {
             let id = Pid::from_raw(id).ok_or_else(|| what.to_owned())?;
             Ok(Side::First(SecondProcess { id, link: Link::new(ours), is_mapped: is_joined }))

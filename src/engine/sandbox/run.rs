@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -94,6 +95,9 @@ impl From<Error> for Failure {
     }
 }
 
+/// The sandbox that [`Early::begin`] starts.
+static BEGUN: Mutex<Option<Early>> = Mutex::new(None);
+
 /// A sandbox that starts in its own thread while the call still prepares the plan: both take about as long.
 pub struct Early {
     /// True if it shares the network of the host.
@@ -105,8 +109,20 @@ pub struct Early {
 }
 
 impl Early {
-    /// Starts the sandbox of a backend with layers; returns `None` if there is no thread. The sandbox ends on drop.
-    pub fn start(network: bool, peer: Option<u32>) -> Option<Self> {
+    /// Starts the sandbox that most commands need, before the call knows what its command needs. Ends with this process.
+    pub fn begin() {
+        *begun() = Self::start(false, None);
+    }
+
+    /// Returns the sandbox of a backend with layers: the one that has begun, if it is right, or a new one. Returns `None`
+    /// if there is no thread. The sandbox ends on drop.
+    pub fn take(network: bool, peer: Option<u32>) -> Option<Self> {
+        let is_right = |early: &Self| (early.network, early.peer) == (network, peer);
+        begun().take().filter(is_right).or_else(|| Self::start(network, peer))
+    }
+
+    /// Starts a sandbox.
+    fn start(network: bool, peer: Option<u32>) -> Option<Self> {
         let command = namespaces::early_command(network, peer);
         let (sender, started) = mpsc::channel();
         let start = move || {
@@ -123,6 +139,11 @@ impl Early {
         other_cpu::spawn(start).ok()?;
         Some(Self { network, peer, started })
     }
+}
+
+/// Returns the sandbox that has begun.
+fn begun() -> MutexGuard<'static, Option<Early>> {
+    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a command with a backend; `stdin` is its input. Calls `started` with the process of the sandbox once the command

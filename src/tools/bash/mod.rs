@@ -60,6 +60,19 @@ pub struct Bash;
 /// Sandboxes that are planned for one command: a layer may not work, and others may change what is to be hidden.
 const PLANS_MAX: usize = 4;
 
+/// Beginnings of the flags of calls that put no layer over the workspace.
+const WITHOUT_LAYER: [&str; 9] = [
+    "--background",
+    "--backends",
+    "--direct",
+    "--help",
+    "--job",
+    "--layer",
+    "--sandbox",
+    "--schema",
+    "--stop",
+];
+
 /// Destination of a command's output.
 enum Output<'a> {
     /// The response.
@@ -393,11 +406,21 @@ fn run_confined(
     Err(if plan.reach.is_outdated() { NotRun::Outdated(error) } else { error.into() })
 }
 
-/// Starts the sandbox of a command that gets a layer, while its plan is still prepared.
+/// Starts the sandbox of a call on the command line, unless its arguments show that it needs none.
+pub fn begin_early(arguments: &[OsString]) {
+    let needs_none = |word: &OsString| {
+        word.to_str().is_some_and(|word| WITHOUT_LAYER.iter().any(|flag| word.starts_with(flag)))
+    };
+    if !arguments.iter().any(needs_none) {
+        run::Early::begin();
+    }
+}
+
+/// Returns the early sandbox of a command that gets a layer, while its plan is still prepared.
 fn start_early(engine: &Engine, request: &Request) -> Option<run::Early> {
     allowed(engine).into_iter().find(|backend| backend.takes_layers())?;
     let network = confinement::network(engine, request.network).ok()?;
-    run::Early::start(network.is_shared(), JobFolder::peer(engine, &network))
+    run::Early::take(network.is_shared(), JobFolder::peer(engine, &network))
 }
 
 /// Returns the error if no backend can confine a command, or keep it from writing where lbx cannot write its state.
