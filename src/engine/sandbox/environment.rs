@@ -8,6 +8,9 @@ pub const TEMPORARY: &str = "TMPDIR";
 /// Default `PATH`, if the caller has none.
 pub const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Default `SHELL`, if the caller has none: bash would search the accounts of the system for one.
+const SHELL_DEFAULT: &str = "/bin/sh";
+
 /// Variables that a command inherits from the caller: user, folders, language, time, and the places of toolchains. None
 /// holds a secret.
 const ALLOWED: [&str; 47] = [
@@ -181,8 +184,9 @@ pub fn of_command(
         }
         Some((name, make_flags(value.to_str()?)?.into()))
     };
+    let defaults = [("PATH", PATH_DEFAULT), ("SHELL", SHELL_DEFAULT)];
     let mut environment: BTreeMap<OsString, OsString> =
-        BTreeMap::from([(OsString::from("PATH"), OsString::from(PATH_DEFAULT))]);
+        defaults.map(|(name, value)| (name.into(), value.into())).into();
     environment.extend(NON_INTERACTIVE.map(|(name, value)| (name.into(), value.into())));
     if !has_network {
         environment.extend(OFFLINE.map(|(name, value)| (name.into(), value.into())));

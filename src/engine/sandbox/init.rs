@@ -83,8 +83,6 @@ pub fn run(kind: Kind) -> SetupResult<()> {
 /// As [`run`].
 #[cfg(target_os = "linux")]
 pub(super) fn run_second(mut first: Link, others: OtherCpus, mut call: Link) -> SetupResult<()> {
-    // Both have to work when the plan arrives. The command may run anywhere.
-    let elsewhere = others.go();
     let unreachable = "cannot reach the process that mounts";
     tie_to_parent()?;
     let sent = match mounts::new_proc() {
@@ -93,6 +91,8 @@ pub(super) fn run_second(mut first: Link, others: OtherCpus, mut call: Link) -> 
     };
     with_context(sent, unreachable)?;
     let Some(Order::Run(plan)) = with_context(first.receive(), unreachable)? else { return Ok(()) };
+    // Both have to work now. The command may run anywhere.
+    let elsewhere = others.go();
     let stdin = first.received.take();
     let restricted = restrict(Kind::Namespaces, &plan);
     drop(elsewhere);

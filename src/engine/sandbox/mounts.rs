@@ -239,20 +239,13 @@ fn tree(path: &Path) -> SetupResult<OwnedFd> {
 fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
     let what = || format!("cannot put {} in its place", path.display());
     let is_folder = rustix::fs::fstat(tree).is_ok_and(|stat| is_folder(&stat));
-    let make = || {
+    let made = made_in_folder(path, || {
         if is_folder {
             rustix::fs::mkdir(path, FOLDER_MODE.into())
         } else {
             rustix::fs::mknodat(CWD, path, FileType::RegularFile, COPY_MODE.into(), 0)
         }
-    };
-    let made = match (make(), path.parent()) {
-        (Err(Errno::NOENT), Some(folder)) => {
-            make_folder(folder)?;
-            make()
-        }
-        (made, _) => made,
-    };
+    })?;
     // On a read-only file system only existing paths can be mount points.
     if !matches!(made, Err(Errno::EXIST | Errno::ROFS)) {
         with_context(made, what())?;
@@ -270,13 +263,22 @@ fn make_folder(path: &Path) -> SetupResult<()> {
     with_context(fs::create_dir_all(path), format_args!("cannot make {}", path.display()))
 }
 
+/// Creates something at a path by `make`, and the folders above it if they are missing.
+fn made_in_folder(path: &Path, make: impl Fn() -> Result<(), Errno>) -> SetupResult<Result<(), Errno>> {
+    match (make(), path.parent()) {
+        (Err(Errno::NOENT), Some(folder)) => {
+            make_folder(folder)?;
+            Ok(make())
+        }
+        (made, _) => Ok(made),
+    }
+}
+
 /// Creates a link, unless its name is taken.
 fn make_link(link: &Path, target: &OsStr) -> SetupResult<()> {
-    link.parent().map_or(Ok(()), make_folder)?;
-    match std::os::unix::fs::symlink(target, link) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            Err(format!("cannot make {}: {error}", link.display()))
-        }
+    let make = || rustix::fs::symlink(target, link);
+    match made_in_folder(link, make)? {
+        Err(errno) if errno != Errno::EXIST => Err(format!("cannot make {}: {errno}", link.display())),
         _ => Ok(()),
     }
 }
