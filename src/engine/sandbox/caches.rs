@@ -133,16 +133,17 @@ impl View {
     }
 }
 
+/// Creates the session's own folder of a name, for a layer if the second argument is true.
+type MakeFolder<'a> = &'a mut dyn FnMut(&str, bool) -> Option<PathBuf>;
+
 /// Finds the caches that a command needs: those named in `wanted`, or all that the user has if it is empty. `own` are
-/// the command's folders, in which caches stay unchanged; `make` creates the session's own folder of a name, for a
-/// layer if its second argument is true.
+/// the command's folders, in which caches stay unchanged; `make` creates their own folders.
 pub fn find(
     home: Option<&Path>,
     wanted: &[String],
     (outside, own): (&mut Outside, &[&Path]),
-    make: &mut dyn FnMut(&str, bool) -> Option<PathBuf>,
+    (follower, make): (&mut Follower, MakeFolder<'_>),
 ) -> Vec<View> {
-    let mut follower = Follower::default();
     let Some(home) = home.and_then(|home| follower.follow(home)) else { return Vec::new() };
     let is_wanted = |cache: &&Cache| wanted.is_empty() || wanted.iter().any(|name| name == cache.name);
     let mut views: Vec<View> = Vec::new();
@@ -172,7 +173,7 @@ pub fn find(
     }
     // A cache may be a symlink to another disk. No view can replace a symlink.
     follower.links.retain(|link, _| !views.iter().any(|view| link == Path::new(&view.place)));
-    outside.add_links(follower.links, own);
+    outside.add_links(std::mem::take(&mut follower.links), own);
     views.sort_by(|one, other| Path::new(&one.place).cmp(Path::new(&other.place)));
     views
 }

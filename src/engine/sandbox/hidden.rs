@@ -14,6 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::outside::{self, expanded};
 use super::plan::Hidden;
+use crate::engine::workspace::path::Follower;
 use crate::error::{Error, ErrorKind};
 
 /// Paths in a home folder that hold secrets.
@@ -81,22 +82,23 @@ pub const OF_SYSTEM: [&str; 6] = [
     clippy::disallowed_methods,
     reason = "where secrets of the user and of the system lie; nothing of them is read"
 )]
-pub fn find(home: Option<&Path>, more: &[String], readable: &[String]) -> Vec<Hidden> {
+pub fn find(
+    home: Option<&Path>,
+    more: &[String],
+    readable: &[String],
+    follower: &mut Follower,
+) -> Vec<Hidden> {
     let readable: BTreeSet<PathBuf> = readable.iter().filter_map(|path| outside::named(home, path)).collect();
     let in_home = home.into_iter().flat_map(|home| IN_HOME.iter().map(|path| home.join(path)));
     let of_system = OF_SYSTEM.iter().map(PathBuf::from);
     // With the name of a state, a command could fake one that lbx trusts.
     let of_lbx = state_home(home).map(|folder| folder.join("lbx"));
     let more = more.iter().map(|path| expanded(home, path));
-    // Links are followed: their targets would be readable by their own names. Most paths do not exist, and one call
-    // shows that.
-    let canonical = |path: PathBuf| fs::symlink_metadata(&path).and_then(|_| fs::canonicalize(&path)).ok();
-    let there: BTreeSet<PathBuf> = in_home
-        .chain(of_system)
-        .filter_map(canonical)
-        .filter(|path| !readable.contains(path))
-        .chain(of_lbx.into_iter().chain(more).filter_map(canonical))
-        .collect();
+    // Links are followed: their targets would be readable by their own names.
+    let mut follow = |path: PathBuf| follower.follow(&path);
+    let mut there: BTreeSet<PathBuf> = in_home.chain(of_system).filter_map(&mut follow).collect();
+    there.retain(|path| !readable.contains(path));
+    there.extend(of_lbx.into_iter().chain(more).filter_map(follow));
     let hidden = |path: PathBuf| {
         let is_folder = fs::metadata(&path).ok()?.is_dir();
         Some(Hidden { path: path.into_os_string(), is_folder })
@@ -173,10 +175,13 @@ fn settled(writable: &[&Path], place: &OwnPlace) -> Result<Option<PathBuf>, Erro
     let mut at = PathBuf::from("/");
     for part in place.path.components().filter(|part| matches!(part, Component::Normal(_))) {
         let next = at.join(part);
+        let look_at = |source| Error::io("look at", next.display().to_string(), source);
+        let mut followed = next.clone();
         match fs::symlink_metadata(&next) {
             Ok(found) if found.is_symlink() && is_below(&at) => {
                 return Err(denied(&next, "is a link in a folder that commands can write"));
             }
+            Ok(found) if found.is_symlink() => followed = fs::canonicalize(&next).map_err(look_at)?,
             Ok(_) => {}
             // No command can create it.
             Err(_) if !is_below(&at) => return Ok(None),
@@ -185,10 +190,9 @@ fn settled(writable: &[&Path], place: &OwnPlace) -> Result<Option<PathBuf>, Erro
                 let made = fs::DirBuilder::new().mode(OWN_MODE).create(&next);
                 made.map_err(|source| Error::io("make", next.display().to_string(), source))?;
             }
-            Err(source) => return Err(Error::io("look at", next.display().to_string(), source)),
+            Err(source) => return Err(look_at(source)),
         }
-        at = fs::canonicalize(&next)
-            .map_err(|source| Error::io("look at", next.display().to_string(), source))?;
+        at = followed;
     }
     if writable.contains(&at.as_path()) {
         return Err(denied(&at, "is itself a folder that commands can write"));
@@ -221,7 +225,8 @@ mod tests {
         fs::write(home.join(".netrc"), "").unwrap();
         fs::write(home.join(".pgpass"), "").unwrap();
         fs::write(home.join("mine"), "").unwrap();
-        let found = find(Some(&home), &["~/mine".to_owned(), "~/none".to_owned()], &["~/.pgpass".to_owned()]);
+        let more = ["~/mine".to_owned(), "~/none".to_owned()];
+        let found = find(Some(&home), &more, &["~/.pgpass".to_owned()], &mut Follower::default());
         let found: Vec<(PathBuf, bool)> = found
             .into_iter()
             .map(|hidden| (PathBuf::from(hidden.path), hidden.is_folder))

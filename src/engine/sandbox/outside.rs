@@ -6,7 +6,7 @@
 //! This module also has the network of a command, and the loopback device of a namespace, over which its processes
 //! reach each other.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -169,8 +169,6 @@ const VARIABLES: [&str; 22] = [
 const NEXT_TO_PROGRAMS: [&str; 5] = ["include", "lib", "lib64", "libexec", "pyvenv.cfg"];
 /// Folders that hold much more than a toolchain, even if a variable names them.
 const NO_TOOLCHAIN: [&str; 9] = ["/etc", "/home", "/media", "/mnt", "/root", "/run", "/srv", "/sys", "/var"];
-/// Most names of a folder that one listing may read.
-const LISTED_MAX: usize = 1_000;
 /// Folders that are the command's own.
 const OF_COMMAND: [&str; 4] = ["/dev", "/proc", "/tmp", "/var/tmp"];
 /// Old and new name of the folder for the sockets of system services.
@@ -189,14 +187,21 @@ pub struct Outside {
 
 impl Outside {
     /// Finds the existing paths of the lists, of the toolchains that the caller's variables name, and of `more`. Skips
-    /// paths in the command's `own` folders.
-    pub fn find(home: Option<&Path>, more: &[PathBuf], own: &[&Path]) -> Self {
-        let mut follower = Follower::default();
+    /// paths in the command's `own` folders. The `follower` lists the home and the system settings.
+    pub fn find(home: Option<&Path>, more: &[PathBuf], own: &[&Path], follower: &mut Follower) -> Self {
         let home = home.and_then(|home| follower.follow(home));
         let mut shown: BTreeSet<PathBuf> = BTreeSet::new();
-        let in_home = home.iter().flat_map(|home| in_folder(home, &IN_HOME, &[]));
-        let settings = in_folder(Path::new(SETTINGS), &SETTINGS_SHOWN, &SETTINGS_PREFIXES);
-        let listed = OF_SYSTEM.iter().map(PathBuf::from).chain(settings).chain(in_home);
+        home.iter().for_each(|home| drop(follower.list(home)));
+        let in_home = home.iter().flat_map(|home| IN_HOME.iter().map(|name| home.join(name)));
+        let settings = Path::new(SETTINGS);
+        let is_shown = |name: &OsString| {
+            SETTINGS_PREFIXES.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
+        };
+        let mut in_settings = follower.list(settings);
+        in_settings.retain(is_shown);
+        in_settings.extend(SETTINGS_SHOWN.map(OsString::from));
+        let in_settings = in_settings.iter().map(|name| settings.join(name));
+        let listed = OF_SYSTEM.iter().map(PathBuf::from).chain(in_settings).chain(in_home);
         shown.extend(listed.chain(more.iter().cloned()).filter_map(|path| follower.follow(&path)));
         let named = toolchains().into_iter().filter_map(|path| follower.follow(&path));
         shown.extend(named.filter(|path| is_toolchain(path, home.as_deref())));
@@ -209,7 +214,7 @@ impl Outside {
             }
         }
         follower.links.insert(RUNTIME.0.into(), RUNTIME.1.into());
-        outside.add_links(follower.links, own);
+        outside.add_links(std::mem::take(&mut follower.links), own);
         outside
     }
 
@@ -224,7 +229,9 @@ impl Outside {
 
     /// Returns true if a canonical path is shown.
     pub fn shows(&self, path: &Path) -> bool {
-        self.shown.iter().any(|shown| path.starts_with(shown))
+        // Only the last path before it can be above it.
+        let after = self.shown.partition_point(|shown| Path::new(shown) <= path);
+        self.shown.get(..after).and_then(<[_]>::last).is_some_and(|shown| path.starts_with(shown))
     }
 }
 
@@ -252,24 +259,6 @@ pub fn expanded(home: Option<&Path>, path: &str) -> PathBuf {
         }
         _ => PathBuf::from(path),
     }
-}
-
-/// Returns the paths of `names` that may exist in a folder, and of the names there that begin with a prefix.
-///
-/// One listing tells which of the many names exist. If the folder cannot be listed or is large, all may exist.
-#[expect(clippy::disallowed_methods, reason = "names of folders outside; nothing in them is read")]
-fn in_folder(folder: &Path, names: &[&str], prefixes: &[&str]) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().take(LISTED_MAX + 1);
-    let listed: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
-    let is_whole = (1..=LISTED_MAX).contains(&listed.len());
-    // Some file systems ignore case.
-    let known: HashSet<OsString> = listed.iter().map(|name| name.to_ascii_lowercase()).collect();
-    let first = |name: &str| OsString::from(name.split('/').next().unwrap_or(name).to_ascii_lowercase());
-    let may_exist = |name: &&&str| !is_whole || known.contains(&first(name));
-    let begins =
-        |name: &&OsString| prefixes.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()));
-    let prefixed = listed.iter().filter(begins).map(|name| folder.join(name));
-    names.iter().filter(may_exist).map(|name| folder.join(name)).chain(prefixed).collect()
 }
 
 /// Returns the folders that the caller's variables name, with the companions of the folders of `PATH`.
@@ -372,7 +361,12 @@ mod tests {
         }
         std::os::unix::fs::symlink("real", home.join(".rustup")).unwrap();
         std::os::unix::fs::symlink("work/.nvm", home.join(".nvm")).unwrap();
-        let outside = Outside::find(Some(&home), &[home.join("extra/in")], &[&home.join("work")]);
+        let outside = Outside::find(
+            Some(&home),
+            &[home.join("extra/in")],
+            &[&home.join("work")],
+            &mut Follower::default(),
+        );
         for (path, is_shown) in [
             (".cargo", true),
             (".cargo/bin", true),

@@ -3,7 +3,7 @@
 //! Globs are matched against paths here, and absolute paths are followed, with the links on their way.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -262,6 +262,8 @@ pub fn first_matching(set: &GlobSet, path: &WorkspacePath) -> Option<usize> {
 
 /// Most links in one path, as in Linux.
 const LINKS_MAX: usize = 40;
+/// Most names of a folder that one listing may read.
+const LISTED_MAX: usize = 1_000;
 
 /// Follows paths, and notes the links on their way.
 #[derive(Debug, Default)]
@@ -270,9 +272,31 @@ pub struct Follower {
     pub links: BTreeMap<PathBuf, PathBuf>,
     /// Paths that are no links, each with true if it exists.
     known: HashMap<PathBuf, bool>,
+    /// Names in listed folders, in lower case: some file systems ignore case.
+    listed: HashMap<PathBuf, HashSet<OsString>>,
 }
 
 impl Follower {
+    /// Lists a canonical folder, so that no call is needed for the many names that are not in it. Returns its names; if it
+    /// cannot be listed or is large, perhaps not all.
+    #[expect(clippy::disallowed_methods, reason = "names of folders outside; nothing in them is read")]
+    pub fn list(&mut self, folder: &Path) -> Vec<OsString> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().take(LISTED_MAX + 1);
+        let names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+        if (1..=LISTED_MAX).contains(&names.len()) {
+            let lower = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+            self.listed.insert(folder.to_owned(), lower);
+        }
+        names
+    }
+
+    /// Returns true if a folder was listed and a name was not in it. File systems may know another form of a name that
+    /// is not ASCII.
+    fn lacks(&self, folder: &Path, name: &OsStr) -> bool {
+        name.is_ascii()
+            && self.listed.get(folder).is_some_and(|names| !names.contains(&name.to_ascii_lowercase()))
+    }
+
     /// Returns the canonical path of an absolute path; `None` if it does not exist.
     pub fn follow(&mut self, path: &Path) -> Option<PathBuf> {
         let (mut at, mut followed) = (PathBuf::from("/"), 0);
@@ -281,6 +305,9 @@ impl Follower {
             if part == ".." {
                 at.pop();
                 continue;
+            }
+            if self.lacks(&at, &part) {
+                return None;
             }
             let next = at.join(&part);
             match self.known.get(&next) {

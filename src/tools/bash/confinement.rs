@@ -32,7 +32,7 @@ use crate::engine::sandbox::{BACKENDS, Backend, LANDLOCK, NONE, environment, run
 use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::fs::{self, is_folder};
-use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::path::{Follower, WorkspacePath};
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind, text};
 use crate::platform;
@@ -113,10 +113,11 @@ fn reach(
     let folders: Vec<&Path> = written.into_iter().chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
     let own_folders: Vec<&Path> = writable.iter().map(Path::new).chain([root.as_path()]).collect();
-    let mut outside = seen_outside(engine, home, &own_folders);
+    let mut follower = Follower::default();
+    let mut outside = seen_outside(engine, home, &own_folders, &mut follower);
     let wanted = engine.policy().list(Key::BashCaches);
     let mut make = |name: &str, is_layered: bool| temporary?.cache(name, is_layered);
-    let caches = caches::find(home, wanted, (&mut outside, &own_folders), &mut make);
+    let caches = caches::find(home, wanted, (&mut outside, &own_folders), (&mut follower, &mut make));
     let by_policy = found.by_policy.iter().filter(|_| !read_only);
     let above = by_policy.flat_map(|path| path.ancestors().skip(1));
     let above =
@@ -139,7 +140,7 @@ fn reach(
         ..Reach::default()
     };
     let (more, readable) = (engine.policy().list(Key::BashHidden), engine.policy().list(Key::BashReadable));
-    let hidden = hidden::find(home, more, readable).into_iter();
+    let hidden = hidden::find(home, more, readable, &mut follower).into_iter();
     let hidden = hidden.filter(|hidden| reach.shows(Path::new(&hidden.path))).collect();
     Ok(Reach { hidden, ..reach })
 }
@@ -183,7 +184,12 @@ fn environment_of(
 /// Returns the access of a command that only probes a backend.
 pub fn reach_of_probe(engine: &Engine) -> Reach {
     Reach {
-        outside: seen_outside(engine, hidden::home().as_deref(), &[engine.workspace.root()]),
+        outside: seen_outside(
+            engine,
+            hidden::home().as_deref(),
+            &[engine.workspace.root()],
+            &mut Follower::default(),
+        ),
         root: engine.workspace.root().as_os_str().to_owned(),
         protected: vec![OsString::from(GIT_FOLDER)],
         states: vec![OsString::from(STATE_FOLDER)],
@@ -192,11 +198,11 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
 }
 
 /// Returns what a command sees outside; `own` are its writable folders and the workspace.
-fn seen_outside(engine: &Engine, home: Option<&Path>, own: &[&Path]) -> Outside {
+fn seen_outside(engine: &Engine, home: Option<&Path>, own: &[&Path], follower: &mut Follower) -> Outside {
     let readable = engine.policy().list(Key::BashReadable).iter();
     let mut more: Vec<PathBuf> = readable.filter_map(|path| outside::named(home, path)).collect();
     more.extend(git_folders(engine.workspace.root(), &engine.policy().git_dirs()));
-    Outside::find(home, &more, own)
+    Outside::find(home, &more, own, follower)
 }
 
 /// Returns the sockets and FIFOs in the workspace that other programs may use and the policy does not name.
