@@ -10,7 +10,7 @@ use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{FolderEntry, JournalEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::store::trash::{self, Description, TrashEntry};
-use crate::engine::workspace::digest::{Contents, Digest};
+use crate::engine::workspace::digest::{Contents, Digest, new_folder_mode};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::{Workspace, fs};
@@ -216,7 +216,7 @@ impl Change<'_> {
             contents.set_folder(&inner(&folder.path, top), folder.mode);
         }
         for (folder, (_, after)) in outcome.modes.iter().filter(|(folder, _)| folder.is_within(top)) {
-            contents.set_folder(&inner(folder, top), Some(*after));
+            contents.set_folder(&inner(folder, top), Some(after.unwrap_or_else(new_folder_mode)));
         }
         for live in outcome.lives.iter().filter(|live| live.at.is_within(top)) {
             contents.set_file(&inner(&live.at, top), live.target.mode, live.target.sha256);

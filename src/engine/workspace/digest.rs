@@ -214,19 +214,19 @@ impl Contents {
     pub fn set_folder(&mut self, path: &WorkspacePath, mode: Option<u32>) {
         const FOLDER: u32 = fs::FOLDER_MODE;
         let known = self.things.get(&key(path)).map(|thing| thing.mode);
-        let new = || FOLDER | (0o777 & !umask());
+        let new = || FOLDER | new_folder_mode();
         let mode = mode.map(|mode| FOLDER | (mode & 0o7777)).or(known).unwrap_or_else(new);
         self.things.insert(key(path), Thing { mode, sha256: Some(Sha256::of(b"")), looks: [0; 6] });
     }
 
-    /// Removes a folder if it is empty.
+    /// Removes what is at a path if it is an empty folder: a file may have its name by now.
     pub fn remove_empty(&mut self, path: &WorkspacePath) {
         let key = key(path);
         let mut inner = key.clone();
         inner.push(b'/');
         let is_in_it = |known: &Vec<u8>| key.is_empty() || known.starts_with(&inner);
-        let has_any = self.things.keys().any(|known| *known != key && is_in_it(known));
-        if !has_any {
+        let is_folder = self.things.get(&key).is_some_and(|thing| fs::is_folder_mode(thing.mode));
+        if is_folder && !self.things.keys().any(|known| *known != key && is_in_it(known)) {
             self.things.remove(&key);
         }
     }
@@ -286,12 +286,12 @@ impl Contents {
     }
 }
 
-/// Returns the permission bits that new files and folders do not get.
-fn umask() -> u32 {
+/// Returns the permission bits of a new folder: all without the umask.
+pub fn new_folder_mode() -> u32 {
     let status = fs::read_at(rustix::fs::CWD, "/proc/self/status".as_ref(), 64 << 10).ok().flatten();
     let status = String::from_utf8_lossy(&status.unwrap_or_default()).into_owned();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+    0o777 & !line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 /// Adds the parts of an entry that both digests cover.

@@ -14,7 +14,7 @@ use crate::engine::history::stacks::{History, direction_of};
 use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
-use crate::engine::workspace::{Workspace, fs};
+use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::looks_binary;
@@ -87,7 +87,7 @@ pub fn plan_beside(
         let now = pieces.standing(&path).and_then(|path| mode_of(change.workspace(), &path));
         // Modes that others have set since are kept.
         if let Some(before) = before.or(now).filter(|before| now.is_none_or(|now| now == *before)) {
-            change.set_folder_mode(path, before, after);
+            change.set_folder_mode(path, before, after.unwrap_or_else(|| new_mode(before)));
         }
     }
     if paths.is_empty() {
@@ -223,6 +223,11 @@ fn blended(
 /// Returns the mode of a folder.
 fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
     fs::stat_beneath(workspace.root_fd(), folder).ok().map(|stat| fs::mode_of(&stat))
+}
+
+/// Returns the mode of a new folder in place of one with mode `now`, which has the set-group-ID bit from its parent.
+fn new_mode(now: u32) -> u32 {
+    digest::new_folder_mode() | (now & rustix::fs::Mode::SGID.bits())
 }
 
 /// Returns the error of a file that others changed between two of the changes.

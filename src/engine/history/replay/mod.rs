@@ -81,8 +81,9 @@ pub struct Replay<'s> {
     vacant: BTreeSet<WorkspacePath>,
     /// Empty folders that something else replaces, by present path.
     displaced: BTreeSet<WorkspacePath>,
-    /// Folders with other permission bits: bits required now, if known, and target bits.
-    modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
+    /// Folders with other permission bits: bits required now, if known, and target bits, `None` for those of a new
+    /// folder.
+    modes: BTreeMap<WorkspacePath, (Option<u32>, Option<u32>)>,
     /// Files that others changed between two of the changes, if both cannot be merged.
     interleaved: BTreeSet<WorkspacePath>,
 }
@@ -152,13 +153,13 @@ impl<'s> Replay<'s> {
             entry.moves.iter().any(leaves)
         };
         let (late, made): (Vec<_>, Vec<_>) = made.into_iter().partition(is_late);
-        made.into_iter().for_each(|folder| self.make(folder));
+        made.into_iter().for_each(|folder| self.make(folder, direction));
         // A change's new files also have their names after all moves.
         if direction == Direction::Undo {
             self.vacate(vacant.iter());
         }
         self.move_all(&entry.moves, direction)?;
-        late.into_iter().for_each(|folder| self.make(folder));
+        late.into_iter().for_each(|folder| self.make(folder, direction));
         last.into_iter().for_each(|file| self.change_file(file, direction));
         if direction == Direction::Redo {
             self.vacate(vacant.iter());
@@ -168,17 +169,18 @@ impl<'s> Replay<'s> {
     }
 
     /// Makes a folder, or makes again one that a change removed.
-    fn make(&mut self, folder: FolderEntry<WorkspacePath>) {
+    fn make(&mut self, folder: FolderEntry<WorkspacePath>, direction: Direction) {
         if self.standing(&folder.path).is_none() {
             self.made.insert(folder.path.clone(), folder);
             return;
         }
-        // A folder that was made again in between takes its place.
-        self.vacant.remove(&folder.path);
+        // A folder that was made again in between takes its place, with the mode of a new one if it has no other.
+        let is_new = self.vacant.remove(&folder.path) && direction == Direction::Redo;
         if let Some(real) = self.standing(&folder.path) {
             self.displaced.remove(&real);
         }
-        if let Some(mode) = folder.mode {
+        if folder.mode.is_some() || is_new {
+            let mode = folder.mode;
             self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
         }
     }
@@ -245,8 +247,8 @@ impl<'s> Replay<'s> {
             let (from, to) = direction.sides(*before, *after);
             match (self.made.get_mut(path), self.modes.get_mut(path)) {
                 (Some(made), _) => made.mode = Some(to),
-                (None, Some(known)) => known.1 = to,
-                (None, None) => drop(self.modes.insert(path.clone(), (Some(from), to))),
+                (None, Some(known)) => known.1 = Some(to),
+                (None, None) => drop(self.modes.insert(path.clone(), (Some(from), Some(to)))),
             }
         }
     }
@@ -487,8 +489,9 @@ pub struct ReplayResult {
     pub vacant: Vec<WorkspacePath>,
     /// Present paths of folders to remove because something else takes their place.
     pub displaced: Vec<WorkspacePath>,
-    /// Folders that get other permission bits, by target path: bits required now, if known, and target bits.
-    pub modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
+    /// Folders that get other permission bits, by target path: bits required now, if known, and target bits, `None` for
+    /// those of a new folder.
+    pub modes: BTreeMap<WorkspacePath, (Option<u32>, Option<u32>)>,
     /// Files that did not hold what one change left when the next one began. If there are any, the rest of the result
     /// ignores the bytes in between.
     pub interleaved: BTreeSet<WorkspacePath>,
