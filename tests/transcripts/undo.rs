@@ -468,6 +468,52 @@ fn redo_follows_the_steps_of_undo() {
 }
 
 #[test]
+fn steps_at_once_lead_where_single_steps_lead() {
+    let moved = |from, to| ["move", from, to].as_slice().to_vec();
+    for (case, calls) in [
+        // The first change removes both folders, the second one makes them with the mode of a new folder.
+        (
+            "made again",
+            vec![
+                vec!["patch", "--patch", "diff --git a/e/in/f b/g\nrename from e/in/f\nrename to g\n"],
+                vec!["write", "e/in/f", "--content", "f\n"],
+            ],
+        ),
+        // Undo and redo move the folder into itself.
+        ("into itself", vec![moved("e", "h/e"), moved("h/e", "e/in")]),
+        // What was restored holds a file whose name belonged to a folder of an undone change.
+        (
+            "a file for a folder",
+            vec![
+                vec!["delete", "e", "--recursive"],
+                vec!["restore", "e"],
+                vec!["read", "e/in/f"],
+                vec!["delete", "e/in/f"],
+                vec!["write", "e/in/f/f", "--content", "f\n"],
+            ],
+        ),
+    ] {
+        let ws = Workspace::with(&[("e/in/f", "f\n")]);
+        ws.chmod("e", 0o750);
+        ws.chmod("e/in", 0o700);
+        let mut trees = vec![ws.tree()];
+        for call in &calls {
+            ws.lbx(call).ok();
+            trees.extend((call[0] != "read").then(|| ws.tree()));
+        }
+        let steps = (trees.len() - 1).to_string();
+        for tree in trees.iter().rev().skip(1) {
+            ws.lbx(&["undo"]).ok();
+            assert!(ws.tree() == *tree, "{case}");
+        }
+        for (tool, tree) in [("redo", trees.last()), ("undo", trees.first())] {
+            ws.lbx(&[tool, "--steps", &steps]).ok();
+            assert!(&ws.tree() == tree.unwrap(), "{case}: {tool}");
+        }
+    }
+}
+
+#[test]
 fn undo_and_redo_by_path_keep_other_files() {
     let ws = read_workspace();
     ws.lbx(&["append", "a.txt", "--content", "1\n"]).ok();

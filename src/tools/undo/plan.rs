@@ -300,16 +300,20 @@ pub fn clear_the_way(
 ) -> Result<(), Error> {
     let workspace = change.workspace();
     let leaving = Leaving::of(outcome);
-    let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces)).map(|live| live.at.clone());
+    let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
+    let lives = lives.map(|live| (live.at.clone(), None));
+    let pieces = outcome.pieces.iter().map(|piece| (piece.at, Some(piece.real)));
     let mut cleared = Vec::new();
-    for at in lives.chain(outcome.pieces.iter().map(|piece| piece.at)) {
+    for (at, moved) in lives.chain(pieces) {
         // A folder that moves may bring another one there.
         let mut others = std::borrow::Cow::Borrowed(&outcome.pieces);
         if others.comes_to(&at) {
             others.to_mut().remove_at(&at);
         }
         let Some(real) = others.standing(&at) else { continue };
-        if moves::kind(workspace, &real)?.is_none() || leaving.has(&real) {
+        // What is in a folder that gets a name in itself goes along.
+        let goes_along = moved.is_some_and(|moved| real.is_within(&moved));
+        if goes_along || moves::kind(workspace, &real)?.is_none() || leaving.has(&real) {
             continue;
         }
         let vanishes = |real: &WorkspacePath| {
