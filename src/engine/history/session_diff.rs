@@ -324,11 +324,7 @@ fn with_theirs<V: StoredVersion, E>(
 
 /// Returns true if two sides are the same.
 fn is_same<V: StoredVersion>(one: Option<&V>, other: Option<&V>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => one.is_same(other),
-        _ => false,
-    }
+    one.is_none() && other.is_none() || one.zip(other).is_some_and(|(one, other)| one.is_same(other))
 }
 
 #[cfg(test)]
@@ -336,7 +332,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sha256::Sha256;
 
     /// Returns a path.
     fn at(path: &str) -> WorkspacePath {
@@ -345,13 +340,7 @@ mod tests {
 
     /// Returns the version that holds these bytes; `None` for an empty text.
     fn version(text: &str) -> Option<Version> {
-        let version = Version {
-            sha256: Sha256::of(text.as_bytes()),
-            size: text.len() as u64,
-            mode: 0o644,
-            identity: None,
-        };
-        (!text.is_empty()).then_some(version)
+        (!text.is_empty()).then(|| Version::of(text))
     }
 
     /// Returns a change in short: `path:before:after`, or `from>to`.

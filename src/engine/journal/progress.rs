@@ -383,11 +383,6 @@ mod tests {
         Location::File(WorkspacePath::new(Path::new(path)).unwrap())
     }
 
-    /// Returns a version with these bytes.
-    fn version(text: &str) -> Version {
-        Version { sha256: Sha256::of(text.as_bytes()), size: 0, mode: 0o644, identity: None }
-    }
-
     /// Returns true if the parent folder of a path exists.
     fn has_parent(tree: &Tree, at: &Location) -> bool {
         at.parent().is_none_or(|parent| {
@@ -493,7 +488,7 @@ mod tests {
         for folder in ["", "a/", "b/", "a/c/", "a/c/d/", "b/e/"] {
             for name in 0..random.below(4) {
                 let path = format!("{folder}f{name}");
-                tree.insert(file(&path), Node::File { inode, version: version(&path) });
+                tree.insert(file(&path), Node::File { inode, version: Version::of(&path) });
                 inode += 1;
             }
         }
@@ -521,7 +516,7 @@ mod tests {
             let node = tree.get(&at).unwrap().clone();
             touched.push(at.clone());
             let staged = Location::in_state("staging", &format!("id-{number}"));
-            let new = version(&format!("new {number}"));
+            let new = Version::of(&format!("new {number}"));
             match (random.below(5), &node) {
                 (0, Node::File { version, .. }) => intent.removed.push((at, version.clone())),
                 (1, Node::File { version: before, .. }) => {
@@ -650,7 +645,10 @@ mod tests {
                     }
                     let mut tree = stopped.clone();
                     tree.retain(|other, _| *other == at || !other.is_within(&at));
-                    tree.insert(at.clone(), Node::File { inode: 9999, version: version("someone else's") });
+                    tree.insert(
+                        at.clone(),
+                        Node::File { inode: 9999, version: Version::of("someone else's") },
+                    );
                     let found = progress(&steps, &observed(&tree, &steps));
                     // A file that is only moved keeps its bytes, whatever they are; nothing else is ever lost.
                     let is_moved = |step: &Step| {
@@ -675,12 +673,12 @@ mod tests {
             at: file("d/n"),
             staged: staged.clone(),
             before: None,
-            after: version("n"),
+            after: Version::of("n"),
             in_place: false,
         };
         let intent = Intent { made: vec![folder], files: vec![new], ..Intent::default() };
         let steps = plan(intent, |_| Location::in_state(HELD_FOLDER, "id"));
-        let tree = Tree::from([(staged, Node::File { inode: 1, version: version("n") })]);
+        let tree = Tree::from([(staged, Node::File { inode: 1, version: Version::of("n") })]);
         assert_eq!(progress(&steps, &observed(&tree, &steps)).forth, Some(0));
         let mut made = tree.clone();
         made.insert(file("d"), Node::Folder { inode: 2 });
@@ -694,7 +692,7 @@ mod tests {
             at: file(path),
             staged: Location::in_state("staging", "id-0"),
             before: None,
-            after: version("n"),
+            after: Version::of("n"),
             in_place: false,
         };
         let moves = |from: &str, to: &str, is_folder| Step::Rename {

@@ -51,6 +51,15 @@ pub struct Version {
     pub identity: Option<Identity>,
 }
 
+#[cfg(test)]
+impl Version {
+    /// Returns a version with these bytes.
+    pub fn of(text: &str) -> Self {
+        let size = text.len() as u64;
+        Self { sha256: Sha256::of(text.as_bytes()), size, mode: 0o644, identity: None }
+    }
+}
+
 /// Change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {

@@ -490,6 +490,13 @@ mod tests {
         b"\xef\xbb\xbf",
     ];
 
+    /// Returns a document of any size.
+    fn document<'a>(text: &'a [u8], headings: &'a [Heading]) -> Document<'a> {
+        let style = LineEnding::of(text);
+        let (ending, terminator) = (style.bytes().unwrap_or(b"\n"), style.terminator());
+        Document { text, headings, ending, terminator, bytes_max: usize::MAX }
+    }
+
     #[test]
     fn section_edit_never_changes_bytes_outside_the_section() {
         let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
@@ -497,15 +504,7 @@ mod tests {
         for round in 0..8_000 {
             let (text, content) = (random.parts(PARTS, 14), random.parts(PARTS, 6));
             let headings = outline(&text);
-            let style = LineEnding::of(&text);
-            let ending = style.bytes().unwrap_or(b"\n");
-            let document = Document {
-                text: &text,
-                headings: &headings,
-                ending,
-                terminator: style.terminator(),
-                bytes_max: usize::MAX,
-            };
+            let document = document(&text, &headings);
             if headings.is_empty() {
                 continue;
             }
@@ -546,21 +545,13 @@ mod tests {
         for round in 0..8_000 {
             let (text, content) = (random.parts(PARTS, 12), random.parts(&PARTS[4..10], 5));
             let headings = outline(&text);
-            let style = LineEnding::of(&text);
-            let ending = style.bytes().unwrap_or(b"\n");
-            let document = Document {
-                text: &text,
-                headings: &headings,
-                ending,
-                terminator: style.terminator(),
-                bytes_max: usize::MAX,
-            };
+            let document = document(&text, &headings);
             if headings.is_empty() {
                 continue;
             }
             let at = random.below(headings.len());
             // As in the tool: convert line endings first, then drop the header of the section.
-            let content = crate::text::lines::with_ending(&content, ending);
+            let content = crate::text::lines::with_ending(&content, document.ending);
             let Ok(once) = document.replace(at, true, &content) else {
                 continue;
             };

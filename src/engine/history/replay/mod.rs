@@ -499,11 +499,8 @@ pub struct ReplayResult {
 
 /// Returns true if two versions have the same bytes and mode.
 pub fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => one.sha256 == other.sha256 && one.mode == other.mode,
-        _ => false,
-    }
+    let parts = |version: &Version| (version.sha256, version.mode);
+    one.map(parts) == other.map(parts)
 }
 
 #[cfg(test)]
@@ -511,7 +508,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::sha256::Sha256;
 
     /// Returns a path.
     fn path(text: &str) -> WorkspacePath {
@@ -520,13 +516,7 @@ mod tests {
 
     /// Returns a version; `None` for an empty text.
     fn version(text: &str) -> Option<Version> {
-        let version = Version {
-            sha256: Sha256::of(text.as_bytes()),
-            size: text.len() as u64,
-            mode: 0o644,
-            identity: None,
-        };
-        (!text.is_empty()).then_some(version)
+        (!text.is_empty()).then(|| Version::of(text))
     }
 
     /// Returns a change of a file's bytes.
