@@ -161,9 +161,11 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let files_in_the_way: HashMap<&Location, &Version> =
         removed.iter().map(|(at, version)| (at, version)).collect();
     let over = |moved: &Move| {
-        // In a folder that moves away, the file of that name is another one.
-        let is_in_the_way = !moved.thing.is_folder && !leaving.holds(moved.to.parent().as_ref());
-        files_in_the_way.get(&moved.to).filter(|_| is_in_the_way).map(|version| (*version).clone())
+        let version = files_in_the_way.get(&moved.to)?;
+        // In a folder that moves away or is removed, the file of that name is another one.
+        let is_another = leaving.holds(moved.to.parent().as_ref())
+            || cleared.iter().any(|folder| moved.to.is_within(&folder.path));
+        (!moved.thing.is_folder && !is_another).then(|| (*version).clone())
     };
     let replaced: BTreeSet<Location> =
         moves.iter().filter(|moved| over(moved).is_some()).map(|moved| moved.to.clone()).collect();
@@ -171,7 +173,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let gone = removed.iter().filter(|(at, _)| !replaced.contains(at));
     steps.extend(gone.map(|(at, before)| Step::Unlink { at: at.clone(), before: before.clone() }));
 
-    let mut parting: Vec<Step> = cleared.into_iter().map(Step::RemoveFolder).collect();
+    let mut parting: Vec<Step> = cleared.iter().cloned().map(Step::RemoveFolder).collect();
     let mut coming: Vec<Step> = made.into_iter().map(Step::MakeFolder).collect();
     let (own, files): (Vec<NewFile>, Vec<NewFile>) =
         files.into_iter().partition(|file| matches!(file.at, Location::State(_)));

@@ -221,10 +221,11 @@ impl Change<'_> {
         for live in outcome.lives.iter().filter(|live| live.at.is_within(top)) {
             contents.set_file(&inner(&live.at, top), live.target.mode, live.target.sha256);
         }
-        let going = outcome.vacant.iter().chain(&outcome.displaced);
-        let mut vacant: Vec<&WorkspacePath> = going.filter(|folder| folder.is_within(top)).collect();
+        let displaced = outcome.displaced.iter().map(|real| outcome.pieces.placed(real));
+        let going = outcome.vacant.iter().cloned().chain(displaced);
+        let mut vacant: Vec<WorkspacePath> = going.filter(|folder| folder.is_within(top)).collect();
         vacant.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
-        vacant.into_iter().for_each(|folder| contents.remove_empty(&inner(folder, top)));
+        vacant.iter().for_each(|folder| contents.remove_empty(&inner(folder, top)));
         Ok(contents)
     }
 

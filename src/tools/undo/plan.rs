@@ -57,12 +57,21 @@ pub fn plan_beside(
     }
     let mut manner = manner.clone();
     manner.texts.extend(texts);
-    let mut vacant: Vec<WorkspacePath> =
-        outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
+    // What goes to the trash goes without the empty folders that nobody needs.
+    let goes_along = |folder: &WorkspacePath| {
+        let holds = |piece: Piece| is_state(&piece.at) && *folder != piece.at && folder.is_within(&piece.at);
+        outcome.pieces.iter().any(holds)
+    };
+    let is_unneeded = |folder: &&WorkspacePath| !is_state(folder) || goes_along(folder);
+    let mut vacant: Vec<WorkspacePath> = outcome.vacant.iter().filter(is_unneeded).cloned().collect();
     vacant.extend(unneeded_by_others(change, &outcome, entries)?);
     innermost_first(&mut vacant);
     let mut outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
     conflicts.sift(change.must_keep_the_trash(&mut outcome))?;
+    let (inner, vacant): (Vec<_>, Vec<_>) = vacant.into_iter().partition(is_state);
+    let inner: Vec<WorkspacePath> =
+        inner.iter().filter_map(|folder| outcome.pieces.standing(folder)).collect();
+    outcome.displaced.extend(inner);
     clear_the_way(change, &outcome, &vacant)?;
     let vacated = vacated(&outcome, vacant);
     let mut planner = Planner::new(change, history, &manner, &outcome.pieces);
