@@ -64,38 +64,31 @@ impl OtherCpus {
         Self { sets }
     }
 
-    /// Moves the calling thread, which is new, to one of them; it stays there until the result is dropped.
-    #[cfg(target_os = "linux")]
-    pub fn go(self) -> Elsewhere {
-        // A hint: if it fails, or there is no other processor, the work is done here.
-        Elsewhere { sets: self.sets.filter(|sets| sched_setaffinity(None, &sets.1).is_ok()) }
-    }
-
     /// Returns no choice: other systems place new threads themselves.
     #[cfg(not(target_os = "linux"))]
     pub fn from_here() -> Self {
         Self {}
     }
 
-    /// Stays where it is called.
-    #[cfg(not(target_os = "linux"))]
+    /// Moves the calling thread, which is new, to one of them; it stays there until the result is dropped.
     pub fn go(self) -> Elsewhere {
-        Elsewhere {}
+        // A hint: if it fails, or there is no other processor, the work is done here.
+        #[cfg(target_os = "linux")]
+        let _ = self.sets.as_ref().map(|sets| sched_setaffinity(None, &sets.1));
+        Elsewhere(self)
     }
 }
 
 /// Keeps a thread where it was moved; then it may run on all its processors again.
 #[derive(Debug)]
-pub struct Elsewhere {
-    /// All its processors, if it was moved, and the others.
-    #[cfg(target_os = "linux")]
-    sets: Option<Box<(CpuSet, CpuSet)>>,
-}
+pub struct Elsewhere(
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems move nothing"))] OtherCpus,
+);
 
 #[cfg(target_os = "linux")]
 impl Drop for Elsewhere {
     fn drop(&mut self) {
-        let _ = self.sets.as_ref().map(|sets| sched_setaffinity(None, &sets.0));
+        let _ = self.0.sets.as_ref().map(|sets| sched_setaffinity(None, &sets.0));
     }
 }
 

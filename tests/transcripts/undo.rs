@@ -492,8 +492,58 @@ fn steps_at_once_lead_where_single_steps_lead() {
                 vec!["write", "e/in/f/f", "--content", "f\n"],
             ],
         ),
+        // The file goes back into a folder that another one with a file of that name gives way to.
+        (
+            "two folders",
+            vec![
+                vec!["write", "g/n/f", "--content", "1\n"],
+                vec!["delete", "g/n/f"],
+                moved("g/n", "h/n/f"),
+                vec!["write", "g/n/f", "--content", "2\n"],
+            ],
+        ),
+        // What goes to the trash holds a folder that a later change made, and others moved or deleted.
+        (
+            "made in what was restored",
+            vec![
+                moved("e/in", "g/in"),
+                vec!["delete", "h", "--recursive"],
+                vec!["restore", "h"],
+                moved("g", "h/in/g"),
+            ],
+        ),
+        (
+            "moved in what was restored",
+            vec![
+                vec!["delete", "h", "--recursive"],
+                moved("e", "g/e"),
+                vec!["restore", "h"],
+                moved("g", "h/in/g"),
+                moved("h/in", "h/out"),
+            ],
+        ),
+        (
+            "made again in what was restored",
+            vec![
+                vec!["delete", "e/in/f"],
+                vec!["delete", "e", "--recursive"],
+                vec!["restore", "e"],
+                moved("e/in", "g/in"),
+                vec!["write", "e/in/g", "--content", "g\n"],
+            ],
+        ),
+        (
+            "deleted in what was restored",
+            vec![
+                vec!["delete", "h", "--recursive"],
+                vec!["restore", "h"],
+                vec!["write", "h/in/f", "--content", "f\n"],
+                moved("h", "e/h"),
+                vec!["delete", "e/h/in", "--recursive"],
+            ],
+        ),
     ] {
-        let ws = Workspace::with(&[("e/in/f", "f\n")]);
+        let ws = Workspace::with(&[("e/in/f", "f\n"), ("h/f", "h\n")]);
         ws.chmod("e", 0o750);
         ws.chmod("e/in", 0o700);
         let mut trees = vec![ws.tree()];
@@ -501,14 +551,19 @@ fn steps_at_once_lead_where_single_steps_lead() {
             ws.lbx(call).ok();
             trees.extend((call[0] != "read").then(|| ws.tree()));
         }
-        let steps = (trees.len() - 1).to_string();
-        for tree in trees.iter().rev().skip(1) {
+        let (last, before) = trees.split_last().unwrap();
+        for tree in before.iter().rev() {
             ws.lbx(&["undo"]).ok();
             assert!(ws.tree() == *tree, "{case}");
         }
-        for (tool, tree) in [("redo", trees.last()), ("undo", trees.first())] {
-            ws.lbx(&[tool, "--steps", &steps]).ok();
-            assert!(&ws.tree() == tree.unwrap(), "{case}: {tool}");
+        ws.lbx(&["redo", "--steps", &before.len().to_string()]).ok();
+        assert!(&ws.tree() == last, "{case}: redo");
+        for (number, tree) in before.iter().enumerate() {
+            let steps = (before.len() - number).to_string();
+            for (tool, tree) in [("undo", tree), ("redo", last)] {
+                ws.lbx(&[tool, "--steps", &steps]).ok();
+                assert!(&ws.tree() == tree, "{case}: {tool} of {steps}");
+            }
         }
     }
 }

@@ -198,6 +198,7 @@ impl Change<'_> {
             .iter()
             .filter_map(|live| live.real.as_ref())
             .chain(outcome.gone.iter().filter_map(|gone| gone.real.as_ref()))
+            .chain(&outcome.displaced)
             .collect();
         let sources = outcome.pieces.iter().filter(|piece| piece.at.is_within(top)).map(|piece| piece.real);
         for source in sources.chain([top.clone()]) {
@@ -221,11 +222,9 @@ impl Change<'_> {
         for live in outcome.lives.iter().filter(|live| live.at.is_within(top)) {
             contents.set_file(&inner(&live.at, top), live.target.mode, live.target.sha256);
         }
-        let displaced = outcome.displaced.iter().map(|real| outcome.pieces.placed(real));
-        let going = outcome.vacant.iter().cloned().chain(displaced);
-        let mut vacant: Vec<WorkspacePath> = going.filter(|folder| folder.is_within(top)).collect();
+        let mut vacant: Vec<_> = outcome.vacant.iter().filter(|folder| folder.is_within(top)).collect();
         vacant.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
-        vacant.iter().for_each(|folder| contents.remove_empty(&inner(folder, top)));
+        vacant.into_iter().for_each(|folder| contents.remove_empty(&inner(folder, top)));
         Ok(contents)
     }
 

@@ -6,8 +6,8 @@ use std::io::{self, PipeReader, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -111,14 +111,17 @@ pub struct Early {
 impl Early {
     /// Starts the sandbox that most commands need, before the call knows what its command needs. Ends with this process.
     pub fn begin() {
-        *begun() = Self::start(false, None);
+        if let Ok(mut begun) = BEGUN.lock() {
+            *begun = Self::start(false, None);
+        }
     }
 
     /// Returns the sandbox of a backend with layers: the one that has begun, if it is right, or a new one. Returns `None`
     /// if there is no thread. The sandbox ends on drop.
     pub fn take(network: bool, peer: Option<u32>) -> Option<Self> {
         let is_right = |early: &Self| (early.network, early.peer) == (network, peer);
-        begun().take().filter(is_right).or_else(|| Self::start(network, peer))
+        let begun = BEGUN.lock().ok().and_then(|mut begun| begun.take());
+        begun.filter(is_right).or_else(|| Self::start(network, peer))
     }
 
     /// Starts a sandbox.
@@ -139,11 +142,6 @@ impl Early {
         other_cpu::spawn(start).ok()?;
         Some(Self { network, peer, started })
     }
-}
-
-/// Returns the sandbox that has begun.
-fn begun() -> MutexGuard<'static, Option<Early>> {
-    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs a command with a backend; `stdin` is its input. Calls `started` with the process of the sandbox once the command

@@ -183,13 +183,9 @@ fn environment_of(
 
 /// Returns the access of a command that only probes a backend.
 pub fn reach_of_probe(engine: &Engine) -> Reach {
+    let (home, mut follower) = (hidden::home(), Follower::default());
     Reach {
-        outside: seen_outside(
-            engine,
-            hidden::home().as_deref(),
-            &[engine.workspace.root()],
-            &mut Follower::default(),
-        ),
+        outside: seen_outside(engine, home.as_deref(), &[engine.workspace.root()], &mut follower),
         root: engine.workspace.root().as_os_str().to_owned(),
         protected: vec![OsString::from(GIT_FOLDER)],
         states: vec![OsString::from(STATE_FOLDER)],

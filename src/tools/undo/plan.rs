@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::fs::Mode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -96,7 +97,9 @@ pub fn plan_beside(
         let now = pieces.standing(&path).and_then(|path| mode_of(change.workspace(), &path));
         // Modes that others have set since are kept.
         if let Some(before) = before.or(now).filter(|before| now.is_none_or(|now| now == *before)) {
-            change.set_folder_mode(path, before, after.unwrap_or_else(|| new_mode(before)));
+            // A new folder has the set-group-ID bit from its parent.
+            let new = || digest::new_folder_mode() | (before & Mode::SGID.bits());
+            change.set_folder_mode(path, before, after.unwrap_or_else(new));
         }
     }
     if paths.is_empty() {
@@ -232,11 +235,6 @@ fn blended(
 /// Returns the mode of a folder.
 fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
     fs::stat_beneath(workspace.root_fd(), folder).ok().map(|stat| fs::mode_of(&stat))
-}
-
-/// Returns the mode of a new folder in place of one with mode `now`, which has the set-group-ID bit from its parent.
-fn new_mode(now: u32) -> u32 {
-    digest::new_folder_mode() | (now & rustix::fs::Mode::SGID.bits())
 }
 
 /// Returns the error of a file that others changed between two of the changes.
