@@ -81,9 +81,7 @@ impl OtherCpus {
 
 /// Keeps a thread where it was moved; then it may run on all its processors again.
 #[derive(Debug)]
-pub struct Elsewhere(
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems move nothing"))] OtherCpus,
-);
+pub struct Elsewhere(OtherCpus);
 
 #[cfg(target_os = "linux")]
 impl Drop for Elsewhere {

@@ -24,6 +24,7 @@ use super::outside::{self, Network};
 use super::plan::{Ended, Link, Order, Report, SandboxPlan};
 use super::{environment, privileges};
 use crate::engine::workspace::programs;
+#[cfg(target_os = "linux")]
 use crate::platform::other_cpu::OtherCpus;
 use crate::platform::process;
 

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::Mode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -98,7 +97,7 @@ pub fn plan_beside(
         // Modes that others have set since are kept.
         if let Some(before) = before.or(now).filter(|before| now.is_none_or(|now| now == *before)) {
             // A new folder has the set-group-ID bit from its parent.
-            let new = || digest::new_folder_mode() | (before & Mode::SGID.bits());
+            let new = || digest::new_folder_mode() | (before & 0o2000);
             change.set_folder_mode(path, before, after.unwrap_or_else(new));
         }
     }
