@@ -61,17 +61,8 @@ pub struct Bash;
 const PLANS_MAX: usize = 4;
 
 /// Beginnings of the flags of calls that put no layer over the workspace.
-const WITHOUT_LAYER: [&str; 9] = [
-    "--background",
-    "--backends",
-    "--direct",
-    "--help",
-    "--job",
-    "--layer",
-    "--sandbox",
-    "--schema",
-    "--stop",
-];
+const WITHOUT_LAYER: [&str; 8] =
+    ["--background", "--backends", "--direct", "--help", "--job", "--layer", "--sandbox", "--stop"];
 
 /// Destination of a command's output.
 enum Output<'a> {
