@@ -286,26 +286,31 @@ fn call_that_brings_accounts_up_to_date_keeps_no_other_from_the_workspace() {
         return;
     }
     let ws = with_two_sessions(&std::env::temp_dir());
-    // With the one of the workspace's making, the next is the 62nd of its session: each has its turn.
-    for _ in 1..61 {
-        ws.lbx(&FIRST).ok();
+    let of = |session: &'static str, mut words: Vec<&'static str>| {
+        words.extend(["--session", session]);
+        words
+    };
+    let append = of("two", vec!["append", "a.txt", "--content", "first\n"]);
+    // With the one of the workspace's making, the next is the 74th of its session: each has its turn.
+    for _ in 1..73 {
+        ws.lbx(&append).ok();
     }
     let delay = "inject=mkdirat:delay_enter=20000000";
     let arguments =
         ["-o", "/dev/null", "-P", "accounts", "-e", "trace=mkdirat", "-e", delay].map(OsString::from);
     let before = ws.read_bytes("a.txt");
-    let mut command = traced_command(&ws, &arguments, &FIRST);
+    let mut command = traced_command(&ws, &arguments, &append);
     let tracer = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = Stopped { tracer };
     wait_until("the first change is closed", || {
         ws.read_bytes("a.txt") != before && entries(&ws, "change-").is_empty()
     });
-    ws.lbx(&SECOND).ok();
-    ws.lbx(&["delete", "d/e.txt", "--session", "two"]).ok();
+    ws.lbx(&of("one", vec!["edit", "b.txt", "--old-string", "b", "--new-string", "second"])).ok();
+    ws.lbx(&of("one", vec!["delete", "d/e.txt"])).ok();
     assert!(first.tracer.try_wait().unwrap().is_none(), "it was not held up");
     first.kill();
     // The next view makes the account that the killed call did not.
-    assert_eq!(ws.lbx(&["session", "--session", "one"]).ok()["changes"], 62);
+    assert_eq!(ws.lbx(&["session", "--session", "two"]).ok()["changes"], 74);
     must_equal_tip(&ws).unwrap();
     must_be_tidy(&ws).unwrap();
 }

@@ -30,10 +30,12 @@ use crate::text::{lines, replaced_lines};
 /// Number of changes after which the accounts of a session are brought up to date.
 const ACCOUNTS_EVERY: u64 = 128;
 
-/// Returns true if the accounts of a session are updated after its change of that number. Sessions that began together
-/// do so one after the other.
+/// Returns true if the accounts of a session are updated after its change of that number. Sessions that began together,
+/// perhaps with names that differ by one letter, do so far apart: multiples of the golden ratio spread evenly (Knuth,
+/// The Art of Computer Programming, 6.4).
 fn updates_accounts(session: &SessionId, number: u64) -> bool {
-    let offset: u64 = session.as_str().bytes().map(u64::from).sum();
+    let sum: u64 = session.as_str().bytes().map(u64::from).sum();
+    let offset = sum.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     number.wrapping_add(offset).is_multiple_of(ACCOUNTS_EVERY)
 }
 
@@ -316,4 +318,20 @@ fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier:
     let replaced =
         file.replaced.clone().unwrap_or_else(|| replaced_lines::compared(&old, &body_of(&after.bytes)));
     numbers.after(&replaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_with_similar_names_update_their_accounts_far_apart() {
+        let update = |name: &str| {
+            let session = name.parse().unwrap();
+            (0..ACCOUNTS_EVERY).find(|number| updates_accounts(&session, *number)).unwrap()
+        };
+        let mut all: Vec<u64> = (0..8).map(|agent| update(&format!("agent-{agent}"))).collect();
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= 8), "{all:?}");
+    }
 }
