@@ -163,22 +163,9 @@ impl LayerFolder {
         let spare = take_spare(&state, &layers, &name);
         let is_new = spare.is_none();
         let made = || make_folders(&layers, &name, &shown);
-        let Folders { folder, upper, outside } = spare.map_or_else(made, Ok)?;
+        let folders = spare.map_or_else(made, Ok)?;
         let record = LayerRecord { version: VERSION, started: seconds_now(), ..record };
-        let (is_kept, is_spare, marks) = (false, false, None);
-        let mut layer = Self {
-            state,
-            layers,
-            name,
-            folder,
-            upper,
-            outside,
-            record,
-            is_kept,
-            is_spare,
-            marks,
-            lock: Some(lock),
-        };
+        let mut layer = Self::held((state, lock), layers, name, folders, record);
         if is_new {
             layer.must_take_attributes()?;
         }
@@ -213,22 +200,23 @@ impl LayerFolder {
         };
         let (upper, outside) = open_upper(layers.as_fd(), folder.as_fd(), name).ok_or_else(missing)?;
         let record = read_record(folder.as_fd()).ok_or_else(missing)?;
-        let (name, is_kept, is_spare, marks) = (name.to_owned(), true, false, None);
-        let layer = Self {
-            state,
-            layers,
-            name,
-            folder,
-            upper,
-            outside,
-            record,
-            is_kept,
-            is_spare,
-            marks,
-            lock: Some(lock),
-        };
+        let folders = Folders { folder, upper, outside };
+        let mut layer = Self::held((state, lock), layers, name.to_owned(), folders, record);
+        layer.is_kept = true;
         layer.return_taken();
         Ok(layer)
+    }
+
+    /// Returns a layer whose lock this call holds.
+    fn held(
+        (state, lock): (State, Lock),
+        layers: Arc<OwnedFd>,
+        name: String,
+        Folders { folder, upper, outside }: Folders,
+        record: LayerRecord,
+    ) -> Self {
+        let (is_kept, is_spare, marks, lock) = (false, false, None, Some(lock));
+        Self { state, layers, name, folder, upper, outside, record, is_kept, is_spare, marks, lock }
     }
 
     /// Records which change applies the layer: once that change is in the history, the layer is done.
