@@ -265,7 +265,7 @@ fn applied(diff: &[u8], tree: &Tree, apply: PatchOptions) -> Result<Tree, String
             .get(path)
             .map(|(mode, bytes)| Before { bytes: Arc::new(bytes.clone().into()), mode: Some(*mode) }))
     };
-    let outcomes = compose(&patch, &options, &mut read).map_err(|error| format!("{error:?}"))?;
+    let outcomes = compose(patch, &options, &mut read).map_err(|error| format!("{error:?}"))?;
     Ok(outcome_of(tree, &outcomes))
 }
 

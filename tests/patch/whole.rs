@@ -23,7 +23,7 @@ fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileO
         let text = tree.get(std::str::from_utf8(path).unwrap());
         Ok(text.map(|text| Before { bytes: Arc::new(text.clone().into_bytes().into()), mode: Some(0o644) }))
     };
-    compose(&patch, options, &mut read).map_err(|error| match error {
+    compose(patch, options, &mut read).map_err(|error| match error {
         PlanError::Read(()) => "read".to_owned(),
         PlanError::Refused { refusals, .. } => refusals
             .iter()

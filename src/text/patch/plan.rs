@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::apply::HunkReport;
 use super::conflict::{Conflict, Reason};
-use super::model::{FilePatch, Operation, Patch, Strip, is_symlink};
+use super::model::{FilePatch, Operation, Strip, is_symlink};
 use super::place::PatchOptions;
 use crate::buffer::Buffer;
 use crate::text::replaced_lines::ReplacedLines;
@@ -180,12 +180,14 @@ impl PatchStep<'_, '_> {
 
 /// Resolves direction and paths of every change.
 pub(super) fn steps<'p, 'a>(
-    patch: &'p Patch<'a>,
+    files: impl Iterator<Item = Cow<'p, FilePatch<'a>>>,
     options: &PlanOptions,
-) -> (Vec<PatchStep<'p, 'a>>, Vec<Refusal>) {
-    let mut steps = Vec::with_capacity(patch.files.len());
-    let mut refusals = Vec::new();
-    for file in &patch.files {
+) -> (Vec<PatchStep<'p, 'a>>, Vec<Refusal>)
+where
+    'a: 'p,
+{
+    let (mut steps, mut refusals) = (Vec::new(), Vec::new());
+    for file in files {
         match step(file, options) {
             Ok(step) => steps.push(step),
             Err(refusal) => refusals.push(refusal),
@@ -201,23 +203,23 @@ pub(super) fn steps<'p, 'a>(
 }
 
 /// Resolves direction and paths of one change.
-fn step<'p, 'a>(file: &'p FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'p, 'a>, Refusal> {
-    let refusal = |reason| Refusal {
+fn step<'p, 'a>(file: Cow<'p, FilePatch<'a>>, options: &PlanOptions) -> Result<PatchStep<'p, 'a>, Refusal> {
+    let refusal = |file: &FilePatch<'_>, reason| Refusal {
         path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
         patch_line: file.patch_line,
         reason,
     };
-    let irreversible = || Conflict::whole(file.patch_line, Reason::Irreversible);
     let mut turned = if options.apply.reverse {
-        Cow::Owned(file.reversed().ok_or_else(|| refusal(RefusalReason::Conflict(irreversible())))?)
+        let irreversible = || RefusalReason::Conflict(Conflict::whole(file.patch_line, Reason::Irreversible));
+        Cow::Owned(file.reversed().ok_or_else(|| refusal(&file, irreversible()))?)
     } else {
-        Cow::Borrowed(file)
+        file
     };
-    let paths = turned.paths(options.strip).ok_or_else(|| refusal(RefusalReason::StripTooDeep))?;
+    let paths = turned.paths(options.strip).ok_or_else(|| refusal(&turned, RefusalReason::StripTooDeep))?;
     let (mut old, mut new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
     if old.is_none() && new.is_none() {
         let target = options.target.as_deref().map(normal);
-        let target = target.ok_or_else(|| refusal(RefusalReason::NoPath))?;
+        let target = target.ok_or_else(|| refusal(&turned, RefusalReason::NoPath))?;
         old = (turned.operation != Operation::Create).then(|| target.clone());
         new = Some(target);
     }

@@ -1,5 +1,6 @@
 //! Files that a patch touches, as it changes them step by step.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::apply::{Applied, BYTE_ORDER_MARK, HunkReport, apply};
@@ -460,17 +461,20 @@ impl<'r, E> Tree<'r, E> {
 /// # Errors
 /// Fails at the first error of `read`, or with all changes that cannot be applied.
 pub fn compose<'r, E>(
-    patch: &Patch<'_>,
+    patch: Patch<'_>,
     options: &PlanOptions,
     read: &'r mut Reader<'r, E>,
 ) -> Result<Vec<FileOutcome>, PlanError<E>> {
-    let (steps, mut refusals) = steps(patch, options);
-    let mut tree = Tree::new(patch.format == Format::Git, &steps, options, read);
-    for commit in steps.chunk_by(|one, next| one.file.commit == next.file.commit) {
+    let is_git = patch.format == Format::Git;
+    let (mut steps, mut refusals) = steps(patch.files.into_iter().map(Cow::Owned), options);
+    let mut tree = Tree::new(is_git, &steps, options, read);
+    for commit in steps.chunk_by_mut(|one, next| one.file.commit == next.file.commit) {
         tree.begin(commit);
         for step in commit {
             let taken = tree.take(step).map_err(PlanError::Read)?;
             refusals.extend(taken.err().map(|reason| step.refusal(reason)));
+            // The lines of a patch of thousands of files take more memory than its text.
+            step.file.to_mut().body = Body::Unseen;
         }
     }
     let outcomes = tree.outcomes();
@@ -490,7 +494,7 @@ impl Whole {
     /// Collects the paths of `patch`.
     pub fn of(patch: &Patch<'_>, options: &PlanOptions) -> Self {
         let mut whole = Self::default();
-        for step in steps(patch, options).0 {
+        for step in steps(patch.files.iter().map(Cow::Borrowed), options).0 {
             match step.file.operation {
                 Operation::Create | Operation::Copy => whole.coming.extend(step.new),
                 Operation::Delete => whole.leaving.extend(step.old),

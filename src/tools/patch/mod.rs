@@ -117,8 +117,9 @@ impl Tool for Patch {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let mut response = run(engine, Self::NAME, &request, Proof::Read)?;
-        response.end = ListEnd::of(engine, request.options.max_bytes, &mut response.files);
+        let max_bytes = request.options.max_bytes;
+        let mut response = run(engine, Self::NAME, request, Proof::Read)?;
+        response.end = ListEnd::of(engine, max_bytes, &mut response.files);
         Ok(response)
     }
 
@@ -157,7 +158,7 @@ impl std::fmt::Display for FilePatched {
 pub fn run(
     engine: &mut Engine,
     tool: &'static str,
-    request: &Request,
+    mut request: Request,
     proof: Proof,
 ) -> Result<Response, Error> {
     let proof = match engine.policy().patch_gate() {
@@ -175,7 +176,7 @@ pub fn run(
         patch.settle(&|path| files::stands(&engine.workspace, path));
     }
     let wanted = request.options.diff_wanted(engine.policy());
-    let named = names(&patch, &options, request);
+    let named = names(&patch, &options, &request);
     let named: Vec<(&str, &Path)> =
         named.iter().map(|(field, name)| (*field, Path::new(OsStr::from_bytes(name)))).collect();
     let control = engine.control.clone();
@@ -190,19 +191,23 @@ pub fn run(
         texts = by_line::texts(&patch, &mut files)?;
         by_line::place(&mut patch, &mut files, &texts, request.allow_repeat)?;
     }
-    let composed = composed(&patch, &options, &mut files, &control);
-    let outcomes = match composed {
-        Ok(outcomes) => outcomes,
-        Err(PlanError::Refused { .. }) if is_repeated => Files::all_applied(&patch, &options)?,
-        Err(refused) => return Err(files.refuse(refused, proof, wanted)),
+    let format = patch.format;
+    let all_applied = is_repeated.then(|| Files::all_applied(&patch, &options));
+    let composed = composed(patch, &options, &mut files, &control);
+    let outcomes = match (composed, all_applied) {
+        (Ok(outcomes), _) => outcomes,
+        (Err(PlanError::Refused { .. }), Some(applied)) => applied?,
+        (Err(refused), _) => return Err(files.refuse(refused, proof, wanted)),
     };
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
     files.check_expected()?;
     files.check_result(&outcomes)?;
+    // It may be as large as all files of the patch together.
+    drop(std::mem::take(&mut request.patch));
     let (done, changed) = planned(&mut files, outcomes, proof, wanted)?;
     if !changed.is_empty() {
-        let vacates = matches!(patch.format, Format::Git | Format::Unified);
-        files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
+        let vacates = matches!(format, Format::Git | Format::Unified);
+        files.commit(subject(tool, &changed), request.options.change.why, vacates)?;
     }
     // The patch was already applied and left no folder empty, so an undo would have nothing to reverse.
     Ok(Response { files: done, end: ListEnd::default() })
@@ -210,7 +215,7 @@ pub fn run(
 
 /// Returns the outcome of the patch for the files; reports progress for each file.
 fn composed(
-    patch: &Patched<'_>,
+    patch: Patched<'_>,
     options: &PlanOptions,
     files: &mut Files<'_>,
     control: &Control,
@@ -310,7 +315,7 @@ impl Tool for ApplyPatch {
         };
         let options = ContentOptions { change: request.options, ..ContentOptions::default() };
         let request = Request { patch, options, ..Request::default() };
-        run(engine, Self::NAME, &request, Proof::Context)
+        run(engine, Self::NAME, request, Proof::Context)
     }
 
     fn text(response: &Response, text: &mut Text) {
