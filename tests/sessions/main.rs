@@ -28,6 +28,7 @@ mod judge;
 mod judges;
 mod model;
 mod server;
+mod way_back;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -502,6 +502,17 @@ fn steps_at_once_lead_where_single_steps_lead() {
                 vec!["write", "g/n/f", "--content", "2\n"],
             ],
         ),
+        // The empty folder gives way with the one that holds it, and does not go to the trash with the file.
+        (
+            "a file in the place of its folder",
+            vec![
+                vec!["delete", "e/in/f"],
+                vec!["write", "e/g", "--content", "g\n"],
+                vec!["patch", "--patch", "diff --git a/e/g b/e\nrename from e/g\nrename to e\n"],
+                vec!["delete", "e"],
+                vec!["mkdir", "e/h"],
+            ],
+        ),
         // What goes to the trash holds a folder that a later change made, and others moved or deleted.
         (
             "made in what was restored",

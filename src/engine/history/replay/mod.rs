@@ -144,6 +144,14 @@ impl<'s> Replay<'s> {
             Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
             Direction::Redo => (entry.folders.iter().map(made).collect(), removed.collect()),
         };
+        // A folder that the change removes before its last steps gives way to something else.
+        let last_steps = entry.steps.iter().rev().map_while(|step| match step {
+            Step::RemoveFolder(Folder { path: Location::File(path), .. }) => Some(path),
+            _ => None,
+        });
+        let last_steps: BTreeSet<&WorkspacePath> = last_steps.collect();
+        let is_early = |path: &WorkspacePath| direction == Direction::Undo || !last_steps.contains(path);
+        let (early, vacant): (Vec<_>, Vec<_>) = vacant.into_iter().partition(is_early);
         // A file at the folder's path has to be removed before the folder can be made.
         let is_late = |folder: &FolderEntry<WorkspacePath>| {
             let leaves = |moved: &MoveEntry| {
@@ -154,15 +162,12 @@ impl<'s> Replay<'s> {
         };
         let (late, made): (Vec<_>, Vec<_>) = made.into_iter().partition(is_late);
         made.into_iter().for_each(|folder| self.make(folder, direction));
-        // A change's new files also have their names after all moves.
-        if direction == Direction::Undo {
-            self.vacate(vacant.iter());
-        }
+        self.vacate(early.iter());
         self.move_all(&entry.moves, direction)?;
         late.into_iter().for_each(|folder| self.make(folder, direction));
         last.into_iter().for_each(|file| self.change_file(file, direction));
+        self.vacate(vacant.iter());
         if direction == Direction::Redo {
-            self.vacate(vacant.iter());
             self.change_modes(entry, direction);
         }
         Ok(())
@@ -170,15 +175,13 @@ impl<'s> Replay<'s> {
 
     /// Makes a folder, or makes again one that a change removed.
     fn make(&mut self, folder: FolderEntry<WorkspacePath>, direction: Direction) {
-        if self.standing(&folder.path).is_none() {
+        let Some(real) = self.standing(&folder.path) else {
             self.made.insert(folder.path.clone(), folder);
             return;
-        }
+        };
         // A folder that was made again in between takes its place, with the mode of a new one if it has no other.
-        let is_new = self.vacant.remove(&folder.path) && direction == Direction::Redo;
-        if let Some(real) = self.standing(&folder.path) {
-            self.displaced.remove(&real);
-        }
+        let (was_vacant, was_displaced) = (self.vacant.remove(&folder.path), self.displaced.remove(&real));
+        let is_new = (was_vacant || was_displaced) && direction == Direction::Redo;
         if folder.mode.is_some() || is_new {
             let mode = folder.mode;
             self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
