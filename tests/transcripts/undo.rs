@@ -513,6 +513,71 @@ fn steps_at_once_lead_where_single_steps_lead() {
                 vec!["mkdir", "e/h"],
             ],
         ),
+        (
+            "made folders, moved apart",
+            vec![vec!["mkdir", "g/m/b"], moved("g", "h/a"), moved("h/a/m", "e/n/b")],
+        ),
+        // A folder that gives way has left the name that the next change takes.
+        (
+            "a folder gives way twice",
+            vec![
+                moved("e/in", "e/n"),
+                moved("e/n", "g/m/a"),
+                vec![
+                    "patch",
+                    "--patch",
+                    "diff --git a/g/m/a/f b/e/in/a\nrename from g/m/a/f\nrename to e/in/a\n",
+                ],
+                vec!["mkdir", "e/n/a"],
+            ],
+        ),
+        (
+            "a folder gives way to one that moved",
+            vec![
+                moved("h", "g/m/a"),
+                vec![
+                    "patch",
+                    "--patch",
+                    "diff --git a/g/m/a/f b/e/n/a\nrename from g/m/a/f\nrename to e/n/a\n",
+                ],
+                moved("e", "h/n/b"),
+                moved("h/n", "g/m/a"),
+            ],
+        ),
+        // The redo removes the first folder and makes another one of its name, with a file of the same name.
+        (
+            "a folder of the same name",
+            vec![
+                moved("e/in", "g/b"),
+                vec!["write", "e/in/f", "--content", "2\n"],
+                moved("g/b", "n/m/a"),
+                vec!["patch", "--patch", "diff --git a/n/m/a/f b/h/a\nrename from n/m/a/f\nrename to h/a\n"],
+            ],
+        ),
+        // The redo makes the folder that goes to the trash, which must not hold what is empty by then.
+        (
+            "an empty folder in a new one",
+            vec![
+                moved("h", "g/b"),
+                vec!["write", "h/c", "--content", "2\n"],
+                vec!["patch", "--patch", "diff --git a/g/b/f b/n/m/a\nrename from g/b/f\nrename to n/m/a\n"],
+                moved("h", "n/m/b"),
+                vec!["patch", "--patch", "diff --git a/n/m/b/c b/k\nrename from n/m/b/c\nrename to k\n"],
+                vec!["delete", "n", "--recursive"],
+            ],
+        ),
+        (
+            "a new folder in the place of one that gave way",
+            vec![
+                vec!["write", "e/g", "--content", "2\n"],
+                moved("e", "n/b"),
+                moved("n/b/in/f", "k"),
+                moved("k", "e/n"),
+                vec!["patch", "--patch", "diff --git a/n/b/g b/n/b\nrename from n/b/g\nrename to n/b\n"],
+                vec!["write", "e/in/b", "--content", "2\n"],
+                vec!["delete", "e", "--recursive"],
+            ],
+        ),
         // What goes to the trash holds a folder that a later change made, and others moved or deleted.
         (
             "made in what was restored",

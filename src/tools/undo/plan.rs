@@ -59,8 +59,9 @@ pub fn plan_beside(
     manner.texts.extend(texts);
     // What goes to the trash goes without the empty folders that nobody needs.
     let goes_along = |folder: &WorkspacePath| {
-        let holds = |piece: Piece| is_state(&piece.at) && *folder != piece.at && folder.is_within(&piece.at);
-        outcome.pieces.iter().any(holds)
+        let made = outcome.made.iter().map(|made| made.path.clone());
+        let mut tops = outcome.pieces.iter().map(|piece| piece.at).chain(made);
+        tops.any(|top| is_state(&top) && *folder != top && folder.is_within(&top))
     };
     let is_unneeded = |folder: &&WorkspacePath| !is_state(folder) || goes_along(folder);
     let mut vacant: Vec<WorkspacePath> = outcome.vacant.iter().filter(is_unneeded).cloned().collect();
@@ -102,9 +103,8 @@ pub fn plan_beside(
         }
     }
     if paths.is_empty() {
-        let stays = vacated
-            .iter()
-            .find(|folder| is_occupied(change.workspace(), folder, &|inner| vacated.contains(inner)));
+        let goes = |inner: &WorkspacePath| vacated.contains(inner) || outcome.displaced.contains(inner);
+        let stays = vacated.iter().find(|folder| is_occupied(change.workspace(), folder, &goes));
         if let Some(folder) = stays.map(|folder| change.workspace().shown(folder)) {
             change.engine().warn(format!("the folder {folder} stays: it is not empty"));
         }
@@ -257,8 +257,6 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
 /// Returns the folders to remove in the end if they are empty, by their names at that time: another folder may have
 /// taken the old name.
 pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
-    let stays = |folder: &&WorkspacePath| outcome.pieces.standing(folder).as_ref() == Some(*folder);
-    vacant.extend(outcome.displaced.iter().filter(stays).cloned());
     let taken: BTreeSet<&WorkspacePath> = outcome
         .lives
         .iter()
@@ -283,8 +281,9 @@ pub fn without_empty(
     let wanted: BTreeSet<WorkspacePath> = folders.iter().cloned().collect();
     for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
         let leaving = Leaving::of(&outcome);
+        // A folder in it may be moved there itself, and is removed in its turn.
         let vanishes =
-            |real: &WorkspacePath| outcome.displaced.contains(real) || folders.contains(&pieces.placed(real));
+            |real: &WorkspacePath| outcome.displaced.contains(real) || wanted.contains(&pieces.placed(real));
         if let Some(inner) = emptied(workspace, &piece.real, &leaving, &vanishes)? {
             outcome.pieces.remove_at(&piece.at);
             folders.retain(|folder| !folder.is_within(&piece.at));
@@ -292,7 +291,24 @@ pub fn without_empty(
         }
     }
     innermost_first(folders);
+    keep_made_again(&mut outcome);
     Ok(outcome)
+}
+
+/// Keeps a folder that gives way to a new one of its name, and gives it the mode of that one: it may hold files of both.
+fn keep_made_again(outcome: &mut ReplayResult) {
+    let ReplayResult { pieces, made, displaced, modes, .. } = outcome;
+    made.retain(|folder| {
+        let path = &folder.path;
+        let is_kept = folder.identity.is_none()
+            && displaced.contains(path)
+            && pieces.standing(path).as_ref() == Some(path);
+        if is_kept {
+            displaced.retain(|other| other != path);
+            modes.insert(path.clone(), (None, folder.mode));
+        }
+        !is_kept
+    });
 }
 
 /// Plans the removal of folders that are replaced.

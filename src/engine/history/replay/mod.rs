@@ -175,13 +175,12 @@ impl<'s> Replay<'s> {
 
     /// Makes a folder, or makes again one that a change removed.
     fn make(&mut self, folder: FolderEntry<WorkspacePath>, direction: Direction) {
-        let Some(real) = self.standing(&folder.path) else {
+        if self.standing(&folder.path).is_none() {
             self.made.insert(folder.path.clone(), folder);
             return;
-        };
+        }
         // A folder that was made again in between takes its place, with the mode of a new one if it has no other.
-        let (was_vacant, was_displaced) = (self.vacant.remove(&folder.path), self.displaced.remove(&real));
-        let is_new = (was_vacant || was_displaced) && direction == Direction::Redo;
+        let is_new = self.vacant.remove(&folder.path) && direction == Direction::Redo;
         if folder.mode.is_some() || is_new {
             let mode = folder.mode;
             self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
@@ -377,10 +376,12 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Returns the present path of whatever is at `path` in the model, except files with changed bytes.
+    /// Returns the present path of whatever is at `path` in the model, except files with changed bytes, and folders that
+    /// gave way.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         let real = self.pieces.standing(path)?;
-        ((self.stands)(&real).is_some() && !self.changed.contains(&real)).then_some(real)
+        let is_left = !self.changed.contains(&real) && !self.displaced.contains(&real);
+        ((self.stands)(&real).is_some() && is_left).then_some(real)
     }
 
     /// Returns the difference to the present tree.
