@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::request;
 use crate::text::similarity;
 use crate::tools::{
-    COMMON_FIELDS, Effect, Stdin, Text, Tool, ToolEntry, append, audit, bash, blame, config, delete, diff,
-    doctor, edit, entry, fork, gc, glob, grep, hook, init, insert, log, ls, merge, mkdir, r#move, patch,
-    read, review, rewind, sandbox, section, session, snapshot, trash, undo, watch, write,
+    COMMON_FIELDS, Effect, Text, Tool, ToolEntry, append, audit, bash, blame, config, delete, diff, doctor,
+    edit, entry, fork, gc, glob, grep, hook, init, insert, log, ls, merge, mkdir, r#move, patch, read,
+    review, rewind, sandbox, section, session, snapshot, trash, undo, watch, write,
 };
 
 /// All tools, in the order of help and documentation.
@@ -145,7 +145,6 @@ pub struct Schema;
 impl Tool for Schema {
     const NAME: &'static str = "schema";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const NEEDS_POLICY: bool = false;
     type Request = Request;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::common::{PLACES_LISTED, entry_at, fitting};
-use super::{Effect, Paint, Stdin, Text, Tool, targets};
+use super::{Effect, Paint, Text, Tool, targets};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::Policy;
@@ -74,7 +74,6 @@ impl Tool for Audit {
     const NAME: &'static str = "audit";
     const LISTED: &'static str = "path limit verify";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
@@ -310,7 +309,6 @@ pub struct Stats;
 impl Tool for Stats {
     const NAME: &'static str = "stats";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = StatsRequest;

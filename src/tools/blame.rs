@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::time_text;
-use super::{Effect, Paint, Stdin, Text, Tool};
+use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::client_calls::{Turn, Turns};
@@ -152,7 +152,6 @@ pub struct Blame;
 impl Tool for Blame {
     const NAME: &'static str = "blame";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;

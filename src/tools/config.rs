@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::layers::{self, Origin as SettingOrigin, SettingValue, Sourced};
@@ -164,7 +164,6 @@ pub struct Config;
 impl Tool for Config {
     const NAME: &'static str = "config";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -111,6 +111,7 @@ impl Tool for Delete {
     const LISTED: &'static str = "path recursive";
     const ALIASES: &'static [&'static str] = &["delete_file", "remove"];
     const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Request;
     type Request = Request;
     type Response = Response;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::diff::{Diff, FileStat, Response as Diffed, Window};
 use super::fork_changes::ForkChanges;
 use super::targets::{commit_named, no_snapshot};
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::fork::{self, Earlier, ForkFolder, ForkRecord, Forks};
@@ -140,7 +140,6 @@ impl Tool for Fork {
     const LISTED: &'static str = "action name from why";
     // A fork is dropped with its changes.
     const EFFECT: Effect = Effect::Writes;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;

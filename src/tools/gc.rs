@@ -5,7 +5,7 @@ use crate::engine::store::lock::unique_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::journal::gc;
@@ -77,7 +77,6 @@ pub struct Gc;
 impl Tool for Gc {
     const NAME: &'static str = "gc";
     const EFFECT: Effect = Effect::Writes;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;

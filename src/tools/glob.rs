@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{search_control, warn_of_search};
 use super::grep::Sort;
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
@@ -110,6 +110,7 @@ impl Tool for Glob {
     const LISTED: &'static str = "pattern path type sort hidden no_ignore limit";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Request;
     type Request = Request;
     type Response = Response;
 

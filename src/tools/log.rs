@@ -10,7 +10,7 @@ use super::common::{amount_text, fitting};
 use super::snapshot::Stat;
 use super::targets::{self, PathOrRevisions, Revisions, no_snapshot};
 use super::turns::{LoggedTurn, list};
-use super::{Effect, Paint, Stdin, Text, Tool};
+use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::settings::Key;
@@ -152,7 +152,6 @@ impl Tool for Log {
     const NAME: &'static str = "log";
     const LISTED: &'static str = "path since limit";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{search_control, warn_of_search};
 use super::glob::ran_out;
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
@@ -171,7 +171,6 @@ impl Tool for Ls {
     const LISTED: &'static str = "path recursive depth long hidden no_ignore limit";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;
     type Response = Response;
 

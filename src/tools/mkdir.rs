@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, subject};
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::text::escaped;
@@ -41,6 +41,7 @@ pub struct Mkdir;
 impl Tool for Mkdir {
     const NAME: &'static str = "mkdir";
     const EFFECT: Effect = Effect::Adds;
+    const STDIN: Stdin = Stdin::Request;
     const SERVED: bool = false;
     type Request = Request;
     type Response = Response;

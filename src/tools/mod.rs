@@ -113,7 +113,7 @@ pub trait Tool {
     /// Effect on the workspace.
     const EFFECT: Effect;
     /// Use of stdin.
-    const STDIN: Stdin = Stdin::Request;
+    const STDIN: Stdin = Stdin::Ignored;
     /// Fields for which the value `-` means the bulk text on stdin.
     const DASH: &'static [&'static str] = &[];
     /// True if the bulk text on stdin, without any argument, is a request.

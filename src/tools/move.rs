@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::ChangeOptions;
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
@@ -66,6 +66,7 @@ impl Tool for Move {
     const LISTED: &'static str = "from to";
     const ALIASES: &'static [&'static str] = &["move_file", "rename"];
     const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Request;
     type Request = Request;
     type Response = Response;
 

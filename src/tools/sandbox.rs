@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::settings::Permission;
 use crate::engine::store::container;
@@ -81,7 +81,6 @@ pub struct Sandbox;
 impl Tool for Sandbox {
     const NAME: &'static str = "sandbox";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     const NEEDS_POLICY: bool = false;

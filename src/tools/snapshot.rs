@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::time_now;
 use super::targets::{self, ChosenSession};
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
@@ -62,7 +62,6 @@ pub struct Snapshot;
 impl Tool for Snapshot {
     const NAME: &'static str = "snapshot";
     const EFFECT: Effect = Effect::Adds;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
@@ -215,7 +214,6 @@ pub struct Squash;
 impl Tool for Squash {
     const NAME: &'static str = "squash";
     const EFFECT: Effect = Effect::Adds;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = SquashRequest;

@@ -111,7 +111,6 @@ pub struct Trash;
 impl Tool for Trash {
     const NAME: &'static str = "trash";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
@@ -336,6 +335,7 @@ impl Tool for Restore {
     const NAME: &'static str = "restore";
     const LISTED: &'static str = "trash_id path to";
     const EFFECT: Effect = Effect::Adds;
+    const STDIN: Stdin = Stdin::Request;
     const FOR_PEOPLE: bool = true;
     type Request = RestoreRequest;
     type Response = RestoreResponse;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Paint, Stdin, Text, Tool};
+use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::snapshot::Store;
@@ -82,7 +82,6 @@ pub struct Watch;
 impl Tool for Watch {
     const NAME: &'static str = "watch";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     const FOLLOWS: bool = true;

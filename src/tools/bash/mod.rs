@@ -28,7 +28,7 @@ use job::record::JobFolder;
 use request::Request;
 use response::{BackendShown, Backends, CommandDiff, Ran, Response, with_output};
 
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
@@ -77,6 +77,7 @@ impl Tool for Bash {
     const LISTED: &'static str = "command workdir timeout_ms stdin background job stop";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Request;
     const REFUSED: Option<u8> = Some(LBX_FAILED);
     type Request = Request;
     type Response = Response;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::targets::{self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known};
-use super::{Effect, Paint, Stdin, Text, Tool};
+use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::snapshot::Store;
@@ -75,7 +75,6 @@ impl Tool for Diff {
     const NAME: &'static str = "diff";
     const LISTED: &'static str = "from to of path stat";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;

@@ -7,7 +7,7 @@ mod hooks;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::text::escaped::plural;
@@ -108,7 +108,6 @@ pub struct Doctor;
 impl Tool for Doctor {
     const NAME: &'static str = "doctor";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     const NEEDS_POLICY: bool = false;

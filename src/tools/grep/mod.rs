@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::common::{search_control, warn_of_search};
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::workspace::path::ShownPath;
@@ -75,6 +75,7 @@ impl Tool for Grep {
         "pattern path include literal ignore_case word multiline context output_mode limit no_ignore";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Request;
     type Request = Request;
     type Response = Response;
 

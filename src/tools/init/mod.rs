@@ -19,7 +19,7 @@ use self::hooks::For;
 pub use self::hooks::is_guarded;
 use self::piece::{Earlier, Original, Part, Piece};
 use super::common::{ChangeOptions, subject};
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::engine::workspace;
@@ -124,7 +124,6 @@ pub struct Init;
 impl Tool for Init {
     const NAME: &'static str = "init";
     const EFFECT: Effect = Effect::Writes;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Image, Text, Tool};
+use super::{Effect, Image, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::workspace::resolve::ResolvedPath;
@@ -115,6 +115,7 @@ impl Tool for Read {
     const CORE: bool = true;
     const ALIASES: &'static [&'static str] = &["read_file", "read_text_file", "view"];
     const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Request;
     type Request = Request;
     type Response = Response;
 

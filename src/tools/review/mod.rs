@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diff::FileStat;
-use super::{Effect, Paint, Stdin, Text, Tool, targets};
+use super::{Effect, Paint, Text, Tool, targets};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::store::state::State;
@@ -201,7 +201,6 @@ pub struct Review;
 impl Tool for Review {
     const NAME: &'static str = "review";
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;

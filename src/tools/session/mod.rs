@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::time_text;
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::journal::Numbers;
 use crate::engine::sandbox::caches;
@@ -169,7 +169,6 @@ impl Tool for Session {
     const LISTED: &'static str = "action paths";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
-    const STDIN: Stdin = Stdin::Ignored;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;

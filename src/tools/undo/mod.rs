@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, entry_at};
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::history::replay::Direction;
@@ -102,7 +102,6 @@ impl Tool for Undo {
     const LISTED: &'static str = "steps path merge";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
-    const STDIN: Stdin = Stdin::Ignored;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
@@ -199,7 +198,6 @@ impl Tool for Redo {
     const NAME: &'static str = "redo";
     const LISTED: &'static str = "steps path merge";
     const EFFECT: Effect = Effect::Writes;
-    const STDIN: Stdin = Stdin::Ignored;
     const FOR_PEOPLE: bool = true;
     type Request = RedoRequest;
     type Response = RedoResponse;

@@ -91,21 +91,18 @@ pub struct Replay<'s> {
 impl<'s> Replay<'s> {
     /// Returns a model of the present tree; the folders in `vacant` are removed once they are empty.
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
-        let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
-        let (changed, made, displaced) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        let (modes, interleaved) = (BTreeMap::new(), BTreeSet::new());
         Self {
             stands,
-            merge_with: None,
-            pieces,
-            lives,
-            gone,
-            changed,
-            made,
             vacant,
-            displaced,
-            modes,
-            interleaved,
+            merge_with: None,
+            pieces: Pieces::default(),
+            lives: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            made: BTreeMap::new(),
+            displaced: BTreeSet::new(),
+            modes: BTreeMap::new(),
+            interleaved: BTreeSet::new(),
         }
     }
 
