@@ -114,7 +114,7 @@ impl History {
 
 #[test]
 fn any_number_of_changes_undone_at_once_leads_to_the_tree_before_them() {
-    let (histories, seed) = (number("LBX_RANDOM_HISTORIES", 3), number("LBX_RANDOM_SEED", 1));
+    let (histories, seed) = (number("LBX_HISTORIES", 3), number("LBX_RANDOM_SEED", 1));
     for seed in seed..seed + histories {
         let mut history = History::new(seed);
         // Some calls are refused.
