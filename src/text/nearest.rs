@@ -507,6 +507,7 @@ mod tests {
         // The old text lacks a line; then it has three that are not in the file.
         assert_eq!(near(lines(10, 20).concat().replace("statement_number_13();\n", "")), (10, 20));
         assert_eq!(near(lines(10, 12).concat() + "invented\nby\nsomeone\n"), (10, 12));
+        assert_eq!(near((lines(10, 18).concat() + &lines(20, 22).concat()).replace("r_22", "_22")), (10, 22));
         let mut wanted = lines(10, 20);
         wanted.insert(4, "invented();\nby();\n".to_owned());
         assert_eq!(near(wanted.concat()), (10, 20));
