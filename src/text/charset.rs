@@ -210,16 +210,15 @@ pub fn likely(bytes: &[u8]) -> Option<String> {
     Some(names.join(" or "))
 }
 
-/// Returns the first bytes of the characters of two bytes in a line; `None` if it has bytes that are not of the
-/// encoding.
+/// Returns the first bytes of the characters beyond ASCII in a line; `None` if it has bytes that are not of the encoding.
 fn leads_of(encoding: &'static encoding_rs::Encoding, line: &[u8]) -> Option<Vec<u8>> {
     let text = encoding.decode_without_bom_handling_and_without_replacement(line)?;
     let mut encoder = Encoder::new(Charset(encoding));
     let mut leads = Vec::new();
     for character in text.chars().filter(|character| !character.is_ascii()) {
-        let (bytes, length) = encoder.known.get(&character).copied().or_else(|| encoder.find(character))?;
-        // Half-width kana: a text of these alone is rather in another encoding.
-        leads.push(if length > 1 { *bytes.first()? } else { 0 });
+        let (bytes, _) = encoder.known.get(&character).copied().or_else(|| encoder.find(character))?;
+        // The byte of a half-width kana begins no frequent character.
+        leads.push(*bytes.first()?);
     }
     Some(leads)
 }
