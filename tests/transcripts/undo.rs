@@ -645,6 +645,18 @@ fn steps_at_once_lead_where_single_steps_lead() {
 }
 
 #[test]
+fn undo_of_several_changes_names_the_folder_that_stays() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["write", "k/g", "--content", "g\n"]).ok();
+    ws.lbx(&["patch", "--patch", "diff --git a/k/g b/k\nrename from k/g\nrename to k\n"]).ok();
+    ws.lbx(&["delete", "k"]).ok();
+    ws.lbx(&["mkdir", "k/h"]).ok();
+    ws.write("k/h/x", "of others\n");
+    ws.lbx(&["undo", "--steps", "4"]).warned("the folder k/h stays: it is not empty");
+    ws.holds("k/h/x", "of others\n");
+}
+
+#[test]
 fn undo_and_redo_by_path_keep_other_files() {
     let ws = read_workspace();
     ws.lbx(&["append", "a.txt", "--content", "1\n"]).ok();

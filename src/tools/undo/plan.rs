@@ -104,7 +104,8 @@ pub fn plan_beside(
     }
     if paths.is_empty() {
         let goes = |inner: &WorkspacePath| vacated.contains(inner) || outcome.displaced.contains(inner);
-        let stays = vacated.iter().find(|folder| is_occupied(change.workspace(), folder, &goes));
+        let mut leaving = vacated.iter().chain(&outcome.displaced);
+        let stays = leaving.find(|folder| is_occupied(change.workspace(), folder, &goes));
         if let Some(folder) = stays.map(|folder| change.workspace().shown(folder)) {
             change.engine().warn(format!("the folder {folder} stays: it is not empty"));
         }
