@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::journal::gc;
 use crate::engine::journal::gc::{ByKind, Collected, Tally};
+use crate::engine::journal::repack::{self, Packing};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
 use crate::engine::store::state::State;
@@ -25,7 +26,7 @@ const FAILED_NAMED: usize = 3;
 ///
 /// Removes everything older than `keep_days`, and the oldest beyond `keep_bytes`: undoable changes, the backups that no
 /// younger change needs, trash entries, and files left by killed calls. This cannot be undone; the snapshots in git
-/// stay, and their loose objects are packed. Forks older than `keep_days` are dropped if nothing was changed in them;
+/// stay, and their loose objects are packed, as is the history that stays. Forks older than `keep_days` are dropped if nothing was changed in them;
 /// others are named. `dry_run` shows how much would be removed.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
@@ -54,6 +55,12 @@ pub struct Response {
     /// Loose objects of snapshots that were packed
     #[serde(skip_serializing_if = "is_none")]
     pub packed: usize,
+    /// Changes that were packed, with their backups
+    #[serde(skip_serializing_if = "is_none")]
+    pub packed_changes: usize,
+    /// Bytes that packing these freed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packed_bytes: Option<u64>,
     /// Forks that were dropped: older than `keep_days`, with no changes
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped_forks: Vec<String>,
@@ -115,13 +122,32 @@ impl Tool for Gc {
             ));
         }
         let packed = if request.dry_run { 0 } else { record::pack(change.engine()) };
+        let packing = match change.state().filter(|_| !request.dry_run).map(repack::pack) {
+            Some(Ok(packing)) => packing,
+            Some(Err(error)) => {
+                change.engine().warn(format!("the history was not packed: {}", error.message()));
+                Packing::default()
+            }
+            None => Packing::default(),
+        };
         let (kept, removed, by_kind) = (collected.kept, collected.removed.sum(), collected.removed);
         if removed.files > 0 {
             change.engine().note_changed([], Some(&unique_name(Self::NAME)));
         }
         let OldForks { dropped: dropped_forks, kept: old_forks, leftovers: fork_leftovers } = forks;
         let freed_bytes = removed.bytes;
-        Ok(Response { kept, removed, freed_bytes, by_kind, packed, dropped_forks, old_forks, fork_leftovers })
+        Ok(Response {
+            kept,
+            removed,
+            freed_bytes,
+            by_kind,
+            packed,
+            packed_changes: packing.changes,
+            packed_bytes: Some(packing.freed_bytes()).filter(|_| packing.changes > 0),
+            dropped_forks,
+            old_forks,
+            fork_leftovers,
+        })
     }
 
     fn text(response: &Response, text: &mut Text) {

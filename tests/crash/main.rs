@@ -29,6 +29,7 @@ mod many;
 mod mix;
 mod mounts;
 mod outsiders;
+mod packed;
 mod power;
 mod pruned;
 mod scenarios;

@@ -1,9 +1,11 @@
 //! lbx removes data that it no longer needs, and nothing else.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::{Workspace, change_state_file, sha256, state};
+use crate::common::{Standing, Workspace, change_state_file, sha256, state};
 
 /// Sets the time of a state file back by `days`.
 fn age(path: &std::path::Path, days: u32) {
@@ -117,6 +119,118 @@ fn gc_keeps_old_bytes_that_a_kept_change_needs() {
     ws.holds("a.txt", "one\ntwo\n");
     let _ = ws.lbx(&["redo"]).success();
     ws.holds("a.txt", "one\n");
+}
+
+/// Returns the files below a folder.
+fn files_below(ws: &Workspace, folder: &str) -> Vec<PathBuf> {
+    let (mut folders, mut files) = (vec![ws.path(folder)], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files
+}
+
+/// Returns the size of all files in the state, in bytes.
+fn state_bytes(ws: &Workspace) -> u64 {
+    let files = files_below(ws, &state(""));
+    files.iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+}
+
+/// Creates a workspace with 60 changes of a long, a short and an ignored file, and returns its trees from first to last.
+fn many_changes() -> (Workspace, Vec<BTreeMap<PathBuf, Standing>>) {
+    let lines: String = (0..1500).map(|line| format!("line {line}\n")).collect();
+    let ws = Workspace::with(&[
+        ("long.txt", &lines),
+        ("short.txt", "one\n"),
+        (".gitignore", "secret\n"),
+        ("secret", "s\n"),
+    ]);
+    let mut trees = vec![ws.tree()];
+    for number in 0..60 {
+        let name = ["long.txt", "short.txt", "secret"][number % 3];
+        let _ = ws.lbx(&["append", name, "--content", &format!("{number}\n")]).success();
+        trees.push(ws.tree());
+    }
+    (ws, trees)
+}
+
+#[test]
+fn gc_packs_the_history_and_undo_finds_all_of_it() {
+    let (ws, trees) = many_changes();
+    let before = state_bytes(&ws);
+    let planned = ws.lbx(&["gc", "--dry-run"]).ok();
+    assert_eq!(planned["packed_changes"], serde_json::Value::Null, "{planned}");
+    let data = ws.lbx(&["gc"]).ok();
+    assert_eq!((&data["packed_changes"], &data["removed"]["files"]), (&60.into(), &0.into()), "{data}");
+    assert!(data["packed_bytes"].as_u64().unwrap() > before * 3 / 4, "{data}");
+    assert!(state_bytes(&ws) < before / 5);
+    assert_eq!(files_below(&ws, &state("journal/done/default")).len(), 2);
+    assert_eq!(files_below(&ws, &state("backups")).len(), 1);
+    // A second one finds nothing to pack.
+    let data = ws.lbx(&["gc"]).ok();
+    assert_eq!(
+        (&data["packed_changes"], &data["kept"]["files"]),
+        (&serde_json::Value::Null, &122.into()),
+        "{data}"
+    );
+    for tree in trees.iter().rev().skip(1).take(20) {
+        ws.lbx(&["undo"]).ok();
+        assert_eq!(ws.tree(), *tree);
+    }
+    // The undos and what they took back are packed together.
+    assert_eq!(ws.lbx(&["gc"]).ok()["packed_changes"], 20);
+    ws.lbx(&["redo", "--steps", "20"]).ok();
+    assert_eq!(ws.tree(), trees[60]);
+    ws.lbx(&["undo", "--steps", "60"]).ok();
+    assert_eq!(ws.tree(), trees[0]);
+    let seqs = ws.lbx(&["session"]).ok();
+    let _ = ws.lbx(&["append", "short.txt", "--content", "more\n"]).success();
+    assert_eq!(ws.lbx(&["undo"]).ok()["undone"][0]["seq"], 83, "{seqs}");
+    assert!(ws.lbx(&["doctor"]).ok()["healthy"].as_bool().unwrap());
+}
+
+#[test]
+fn expired_changes_leave_the_packed_history() {
+    let (ws, trees) = many_changes();
+    age_all(&ws, 40);
+    let _ = ws.lbx(&["append", "short.txt", "--content", "today\n"]).success();
+    assert_eq!(ws.lbx(&["gc", "--keep-days", "50"]).ok()["packed_changes"], 61);
+    let packed = state_bytes(&ws);
+    let planned = ws.copy().lbx(&["gc", "--dry-run"]).ok();
+    let data = ws.lbx(&["gc"]).ok();
+    assert_eq!(planned["removed"], data["removed"]);
+    let kinds = &data["by_kind"];
+    assert_eq!((&kinds["history"]["files"], &kinds["backups"]["files"]), (&60.into(), &60.into()), "{data}");
+    assert!(state_bytes(&ws) < packed);
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), trees[60]);
+    ws.lbx(&["undo"]).error("not_found");
+}
+
+#[test]
+fn damaged_packed_history_is_skipped_and_stays_as_it_is() {
+    let (ws, trees) = many_changes();
+    ws.lbx(&["gc"]).ok();
+    let packed = ws.path(&state("journal/done/default/packed"));
+    let whole = fs::read(&packed).unwrap();
+    // A digit of the newest number.
+    let mut damaged = whole.clone();
+    damaged[16 + 48 * 59 + 31] ^= 1;
+    fs::write(&packed, &damaged).unwrap();
+    let error = ws.lbx(&["undo"]).error("not_found");
+    let skipped = "skipped #1, #2, #3, #4, #5 and 55 more, whose record in the journal is damaged";
+    assert!(error["message"].as_str().unwrap().ends_with(skipped), "{error}");
+    let _ = ws.lbx(&["append", "short.txt", "--content", "more\n"]).success();
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), trees[60]);
+    ws.lbx(&["gc", "--keep-days", "0"]).ok();
+    assert_eq!(fs::read(&packed).unwrap(), damaged);
+    fs::write(&packed, &whole).unwrap();
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), trees[59]);
 }
 
 #[test]

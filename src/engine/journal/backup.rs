@@ -5,7 +5,7 @@
 //! are inline in the journal entry of the change, so that one sync makes both durable; they become a backup when the
 //! entry is removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::bundle::{Bundles, PendingFile};
+use super::bundle::{self, Bundles, PendingFile};
 use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
@@ -194,6 +194,28 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
         Err(source) if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) => Ok(None),
         Err(source) => Err(io(source)),
     }
+}
+
+/// Removes the backups with these digests: a bundle has their bytes. Returns the number of bytes that they had.
+///
+/// # Errors
+/// Returns the OS error of a folder.
+pub(super) fn remove(state: &State, packed: &BTreeSet<Sha256>) -> Result<u64, Error> {
+    let Some(backups) = state.find_folder(BACKUPS_FOLDER)? else { return Ok(0) };
+    let mut removed = 0;
+    for first in names_in(&backups)?.into_iter().filter(|first| first != bundle::FOLDER) {
+        let Some(folder) = state.find_folder(&format!("{BACKUPS_FOLDER}/{first}"))? else { continue };
+        for name in names_in(&folder)? {
+            let is_packed = format!("{first}{name}").parse().is_ok_and(|sha256| packed.contains(&sha256));
+            let stat = fs::stat_at(folder.as_fd(), name.as_ref());
+            if is_packed && fs::unlink_at(&*folder, &name, AtFlags::empty()).is_ok() {
+                removed += stat.map_or(0, |stat| fs::size_of(&stat));
+            }
+        }
+        // Most are empty by then.
+        let _ = fs::unlink_at(&*backups, &first, AtFlags::REMOVEDIR);
+    }
+    Ok(removed)
 }
 
 /// Makes an empty file share the blocks of another file with these bytes, as btrfs and xfs can, until one of the two is

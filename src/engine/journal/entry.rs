@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backup::InlineBackup;
 use super::bundle::PendingFile;
+use super::packed::Packed;
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
     MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
@@ -164,6 +165,13 @@ impl JournalEntry {
         format!("{}.lbx", self.id)
     }
 
+    /// Returns the content of its file.
+    pub(super) fn bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        bytes.extend(seal_of(&bytes).into_bytes());
+        Ok(bytes)
+    }
+
     /// Writes it under a temporary name; the caller syncs the file.
     ///
     /// # Errors
@@ -171,8 +179,7 @@ impl JournalEntry {
     pub fn prepare(&self, state: &State) -> Result<PendingFile, Error> {
         let folder = state.folder(OPEN_FOLDER)?;
         let temporary = self.unpublished_name();
-        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        bytes.extend(seal_of(&bytes).into_bytes());
+        let bytes = self.bytes()?;
         if bytes.len() as u64 > ENTRY_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
@@ -276,7 +283,7 @@ pub(super) fn history_name(seq: u64) -> String {
 }
 
 /// Returns the number in a name made by [`history_name`]; `None` for any other name.
-fn change_in(name: &[u8]) -> Option<u64> {
+pub(super) fn change_in(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".lbx")?;
     // Runs for every name in a history: formatting each number to compare it would be slower.
     let is_padded =
@@ -316,7 +323,9 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
         return Ok(last + 1);
     };
     // The session file may be lost, or could not be written.
-    if last == 0 || is_given(&folder, last + 1) {
+    let is_packed =
+        || Ok::<_, Error>(Packed::of(state, session, &folder)?.is_some_and(|it| it.has(last + 1)));
+    if last == 0 || is_given(&folder, last + 1) || is_packed()? {
         let given = names_in(&folder)?;
         let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
         return Ok(last.max(newest) + 1);
@@ -350,15 +359,17 @@ pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
 /// # Errors
 /// Returns the OS error.
 pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
-    let folder = state.find_folder(&history_folder(session))?;
-    folder.map_or_else(|| Ok(Vec::new()), |folder| numbers_in(&folder))
+    let Some(folder) = state.find_folder(&history_folder(session))? else { return Ok(Vec::new()) };
+    numbers_in(&folder, Packed::of(state, session, &folder)?.as_deref())
 }
 
-/// Returns the numbers of the changes in the folder of a history, ascending.
-pub(super) fn numbers_in(folder: &OwnedFd) -> Result<Vec<u64>, Error> {
+/// Returns the numbers of the changes in the folder of a history, and of its packed ones, ascending.
+pub(super) fn numbers_in(folder: &OwnedFd, packed: Option<&Packed>) -> Result<Vec<u64>, Error> {
     let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| change_in(name.as_bytes())).collect();
+    numbers.extend(packed.iter().flat_map(|packed| &packed.numbers));
     numbers.sort_unstable();
+    numbers.dedup();
     Ok(numbers)
 }
 

@@ -15,15 +15,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::backup::InlineBackup;
-use super::{backup, bundle};
+use super::entry::{change_in, history_name};
+use super::packed::{PACKED, Packed, key_of};
+use super::parts::{Key, Parts, Row};
+use super::{backup, bundle, repack};
 use crate::engine::journal;
 use crate::engine::journal::{ACCOUNTS_FOLDER, BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
-use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State, names_in};
+use crate::engine::store::state::{CLIENT_CALLS_FOLDER, STATE_FOLDER, State, names_in};
 use crate::engine::store::trash;
 use crate::engine::store::{calls, session};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
 
 /// Files and the bytes in them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -90,8 +94,8 @@ pub struct Collected {
 /// # Errors
 /// Returns the OS error.
 pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, Error> {
-    let (needed, leaving, done) = (Needed::default(), Vec::new(), Collected::default());
-    let with_history = BTreeSet::new();
+    let (needed, done) = (Needed::default(), Collected::default());
+    let (with_history, leaving) = (BTreeSet::new(), Vec::new());
     let mut collector = Collector { state, before, dry_run, needed, with_history, leaving, done };
     collector.history()?;
     let open = journal::open_entries(state, None)?;
@@ -104,7 +108,7 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     let trash = state.path_of(trash::FOLDER);
     open.entries.iter().for_each(|entry| collector.needed.add(&trash, entry));
     collector.stuck()?;
-    collector.leave();
+    collector.leave()?;
     collector.backups()?;
     collector.bundles()?;
     collector.trash()?;
@@ -140,17 +144,24 @@ pub fn bound_for(state: &State, range: Range<u64>, bytes_max: u64) -> Result<u64
 /// Versions and trash entries that the remaining changes refer to.
 #[derive(Default)]
 struct Needed {
-    /// SHA-256 digests of the bytes before and after, as hex.
-    versions: BTreeSet<String>,
+    /// SHA-256 digests of the bytes before and after.
+    versions: BTreeSet<Sha256>,
+    /// True if a packed history is damaged: its changes may need any version.
+    may_be_any: bool,
     /// Names of trash entries.
     trash: BTreeSet<String>,
 }
 
 impl Needed {
+    /// Returns true if a change may refer to these bytes.
+    fn has(&self, sha256: Sha256) -> bool {
+        self.may_be_any || self.versions.contains(&sha256)
+    }
+
     /// Adds everything that a change refers to.
     fn add(&mut self, trash: &WorkspacePath, entry: &JournalEntry) {
         let versions = entry.files.iter().flat_map(|file| [&file.before, &file.after]);
-        self.versions.extend(versions.flatten().map(|version| version.sha256.to_hex()));
+        self.versions.extend(versions.flatten().map(|version| version.sha256));
 
         for path in entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]) {
             if let Ok(rest) = path.as_path().strip_prefix(trash.as_path())
@@ -194,6 +205,39 @@ fn keep_what_belongs_together(changes: &mut [Linked]) {
     }
 }
 
+/// History of a session.
+struct History {
+    /// The session.
+    session: String,
+    /// Its folder.
+    folder: Arc<OwnedFd>,
+    /// Its packed changes.
+    packed: Option<Arc<Packed>>,
+}
+
+impl History {
+    /// Returns the names of its changes; packed ones have those of the files that they would have.
+    fn names(&self) -> Result<BTreeSet<String>, Error> {
+        let mut names: BTreeSet<String> = names_in(&self.folder)?.into_iter().collect();
+        names.retain(|name| Path::new(name).extension() == Some(OsStr::new("lbx")));
+        let packed = self.packed.iter().flat_map(|packed| &packed.numbers);
+        names.extend(packed.map(|seq| history_name(*seq)));
+        Ok(names)
+    }
+
+    /// Returns a change; `None` if it is damaged.
+    fn change(&self, state: &State, name: &str) -> Result<Option<JournalEntry>, Error> {
+        journal::read_change(state, &self.session, &self.folder, name)?.entry(name)
+    }
+
+    /// Returns the row of a change that has no file of its own.
+    fn row(&self, name: &str) -> Option<Row> {
+        let seq = change_in(name.as_bytes())
+            .filter(|_| fs::stat_at(self.folder.as_fd(), name.as_ref()).is_err())?;
+        self.packed.as_ref()?.parts.find(&key_of(seq)).ok().flatten()
+    }
+}
+
 /// State of one collection.
 struct Collector<'a> {
     /// State folder to collect.
@@ -206,8 +250,8 @@ struct Collector<'a> {
     needed: Needed,
     /// Sessions of which a change stays.
     with_history: BTreeSet<String>,
-    /// History entries to remove once `needed` is complete: folder and name.
-    leaving: Vec<(Arc<OwnedFd>, String)>,
+    /// Changes to remove once `needed` is complete, by history: their names.
+    leaving: Vec<(History, Vec<String>)>,
     /// Result so far.
     done: Collected,
 }
@@ -250,68 +294,97 @@ impl Collector<'_> {
         };
         for session in names_in(&done)? {
             if let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? {
-                let known = self.leaving.len();
-                let changes = self.history_of(&folder)?;
-                if self.leaving.len() - known < changes {
-                    self.with_history.insert(session);
-                }
+                let packed = Packed::of(self.state, &session, &folder)?;
+                self.needed.may_be_any |= packed.as_ref().is_some_and(|packed| packed.is_damaged);
+                self.history_of(History { session, folder, packed })?;
             }
         }
         Ok(())
     }
 
-    /// Collects the history of one session; returns the number of its changes.
-    fn history_of(&mut self, folder: &Arc<OwnedFd>) -> Result<usize, Error> {
+    /// Collects the history of one session.
+    fn history_of(&mut self, history: History) -> Result<(), Error> {
         let trash = self.state.path_of(trash::FOLDER);
-        let mut names = names_in(folder)?;
-        names.retain(|name| Path::new(name).extension() == Some(OsStr::new("lbx")));
+        let names = history.names()?;
         if !self.dry_run {
-            journal::keep_numbers(folder)?;
+            journal::keep_numbers(&history.folder)?;
         }
         let mut changes = Vec::new();
         for name in &names {
-            if let Some(entry) = journal::read_entry(self.state, folder, name)? {
+            if let Some(entry) = history.change(self.state, name)? {
                 let is_young = !self.is_old(entry.time);
                 if is_young {
                     self.needed.add(&trash, &entry);
                 }
                 changes.push(Linked { seq: entry.seq, reverts: entry.reverts, stays: is_young });
             } else {
-                let is_old = self.is_old_file(folder, name);
+                let is_old = self.is_old_file(&history.folder, name);
                 changes.push(Linked { seq: 0, reverts: Vec::new(), stays: !is_old });
             }
         }
         let young: Vec<bool> = changes.iter().map(|change| change.stays).collect();
         keep_what_belongs_together(&mut changes);
-        for ((name, change), is_young) in names.iter().zip(&changes).zip(young) {
+        let mut leaving = Vec::new();
+        for ((name, change), is_young) in names.into_iter().zip(&changes).zip(young) {
             if !change.stays {
-                self.leaving.push((Arc::clone(folder), name.clone()));
+                leaving.push(name);
                 continue;
             }
-            self.file(folder, name, false, |removed| &mut removed.history);
-            if !is_young && let Some(entry) = journal::read_entry(self.state, folder, name)? {
+            self.with_history.insert(history.session.clone());
+            self.count(&history, &name, false);
+            if !is_young && let Some(entry) = history.change(self.state, &name)? {
                 self.needed.add(&trash, &entry);
             }
         }
-        Ok(changes.len())
+        self.leaving.push((history, leaving));
+        Ok(())
     }
 
-    /// Removes the collected entries. Bytes in them that a kept entry needs become backups first.
-    fn leave(&mut self) {
-        if !self.dry_run && !self.leaving.is_empty() {
+    /// Counts a change as kept or removed, and removes its file, if it has one; returns true if it is gone.
+    fn count(&mut self, history: &History, name: &str, may_go: bool) -> bool {
+        let Some(row) = history.row(name) else {
+            return self.file(&history.folder, name, may_go, |removed| &mut removed.history);
+        };
+        let tally = if may_go { &mut self.done.removed.history } else { &mut self.done.kept };
+        tally.add(row.length.into());
+        may_go
+    }
+
+    /// Removes the collected changes. Bytes in them that a kept change needs become backups first.
+    fn leave(&mut self) -> Result<(), Error> {
+        let leaving = std::mem::take(&mut self.leaving);
+        if !self.dry_run && leaving.iter().any(|(_, names)| !names.is_empty()) {
             self.forget_accounts();
         }
-        for (folder, name) in std::mem::take(&mut self.leaving) {
-            let may_go = self.dry_run || self.save_needed(&folder, &name).is_ok();
-            if !may_go {
-                self.done.failed.push(name.clone());
+        for (history, names) in leaving {
+            let mut gone = BTreeSet::new();
+            for name in names {
+                let may_go = self.dry_run || self.save_needed(&history, &name).is_ok();
+                if !may_go {
+                    self.done.failed.push(name.clone());
+                }
+                if self.count(&history, &name, may_go) {
+                    gone.extend(change_in(name.as_bytes()).map(key_of));
+                } else if let Ok(Some(entry)) = history.change(self.state, &name) {
+                    self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
+                }
             }
-            if !self.file(&folder, &name, may_go, |removed| &mut removed.history)
-                && let Ok(Some(entry)) = journal::read_entry(self.state, &folder, &name)
-            {
-                self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
+            if let Some(packed) = history.packed.as_ref().filter(|packed| !packed.is_damaged) {
+                self.unpack(&history.folder, &packed.parts, &gone)?;
             }
         }
+        Ok(())
+    }
+
+    /// Removes parts from the packed file of a folder.
+    fn unpack(&self, folder: &OwnedFd, packed: &Parts, gone: &BTreeSet<Key>) -> Result<(), Error> {
+        let found = |key: &Key| packed.find(key).is_ok_and(|row| row.is_some());
+        if self.dry_run || !gone.iter().any(found) {
+            return Ok(());
+        }
+        let copy = |source| Error::io("pack the history in", STATE_FOLDER, source);
+        let keep = |key: &Key| !gone.contains(key);
+        repack::replace(folder, packed.rows(), |writer| writer.copy(packed, keep).map_err(copy)).map(|_| ())
     }
 
     /// Removes the accounts of the histories: they would count what is removed.
@@ -325,9 +398,9 @@ impl Collector<'_> {
     }
 
     /// Makes backups of the bytes in an entry that others need.
-    fn save_needed(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
-        let Some(entry) = journal::read_entry(self.state, folder, name)? else { return Ok(()) };
-        let is_needed = |kept: &&InlineBackup| self.needed.versions.contains(&kept.sha256.to_hex());
+    fn save_needed(&self, history: &History, name: &str) -> Result<(), Error> {
+        let Some(entry) = history.change(self.state, name)? else { return Ok(()) };
+        let is_needed = |kept: &&InlineBackup| self.needed.has(kept.sha256);
         backup::spread(self.state, entry.kept.iter().filter(is_needed))
     }
 
@@ -359,7 +432,8 @@ impl Collector<'_> {
                 if name.starts_with('.') {
                     self.file(&folder, &name, is_old, |removed| &mut removed.temporary);
                 } else {
-                    let is_needed = self.needed.versions.contains(&format!("{first}{name}"));
+                    let sha256 = format!("{first}{name}").parse::<Sha256>();
+                    let is_needed = sha256.is_ok_and(|sha256| self.needed.has(sha256));
                     self.file(&folder, &name, is_old && !is_needed, |removed| &mut removed.backups);
                 }
             }
@@ -367,20 +441,30 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// Collects bundles, each as a whole.
+    /// Collects bundles, each as a whole, and the parts of the packed one.
     fn bundles(&mut self) -> Result<(), Error> {
-        let Some(folder) = self.state.find_folder(&format!("{}/{}", BACKUPS_FOLDER, bundle::FOLDER))? else {
+        let Some(folder) = self.state.find_folder(&bundle::folder())? else {
             return Ok(());
         };
         for name in names_in(&folder)? {
-            let digests = bundle::digests(&folder, &name);
-            let digests =
-                digests.map_err(|source| Error::io("read", self.state.shown(BACKUPS_FOLDER), source))?;
-            // A bundle of a newer version may hold needed bytes.
-            let is_needed =
-                digests.is_none_or(|all| all.iter().any(|digest| self.needed.versions.contains(digest)));
+            let io = |source| Error::io("read", self.state.shown(BACKUPS_FOLDER), source);
             let is_old = self.is_old_file(&folder, &name);
-            self.file(&folder, &name, is_old && !is_needed, |removed| &mut removed.backups);
+            let Some(bundle) = Parts::open(&folder, &name).map_err(io)? else {
+                // A bundle of a newer version may hold needed bytes.
+                let is_half = name.starts_with('.');
+                self.file(&folder, &name, is_old && is_half, |removed| &mut removed.temporary);
+                continue;
+            };
+            let rows = (0..bundle.rows()).map(|row| bundle.row(row)).collect::<std::io::Result<Vec<Row>>>();
+            let (rows, gone): (Vec<Row>, Vec<Row>) =
+                rows.map_err(io)?.into_iter().partition(|row| self.needed.has(Sha256::from_bytes(row.key)));
+            if name == PACKED && !rows.is_empty() {
+                rows.iter().for_each(|row| self.done.kept.add(row.length.into()));
+                gone.iter().for_each(|row| self.done.removed.backups.add(row.length.into()));
+                self.unpack(&folder, &bundle, &gone.iter().map(|row| row.key).collect())?;
+            } else {
+                self.file(&folder, &name, is_old && rows.is_empty(), |removed| &mut removed.backups);
+            }
         }
         Ok(())
     }

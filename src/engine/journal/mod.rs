@@ -1,5 +1,7 @@
 //! The journal: the steps of a change, on disk before the first one is taken.
 //!
+//! `gc` puts the changes of a history into one file ([`packed`]), and old bytes into another ([`bundle`]).
+//!
 //! An open entry is `journal/open/ID.lbx` in the state. A finished one becomes `journal/done/SESSION/SEQ.lbx`, the
 //! session's history, which also shows the numbers already given. An entry that can neither be completed nor rolled
 //! back goes to `journal/stuck/`, for a person to look at.
@@ -14,7 +16,10 @@ pub mod backup;
 pub mod bundle;
 mod entry;
 pub mod gc;
+mod packed;
+mod parts;
 pub mod progress;
+pub mod repack;
 pub mod steps;
 
 use std::cell::{Cell, OnceCell};
@@ -22,7 +27,8 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-use entry::{SEALED_SINCE, VERSION, history_folder, history_name, is_given, numbers_in};
+use entry::{SEALED_SINCE, VERSION, change_in, history_folder, history_name, is_given, numbers_in};
+use packed::Packed;
 use serde::Deserialize;
 use steps::ENTRY_BYTES_MAX;
 
@@ -56,7 +62,7 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Journ
     let Some(folder) = state.find_folder(&below)? else {
         return Ok(None);
     };
-    let entry = read_entry(state, &folder, &name)?.filter(|entry| entry.seq == seq);
+    let entry = read_change(state, session, &folder, &name)?.entry(&name)?.filter(|entry| entry.seq == seq);
     if let Some(entry) = &entry {
         backup::note_holder(state, (below, name), &entry.kept);
     }
@@ -68,14 +74,7 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Journ
 /// # Errors
 /// Returns `io_error` for an entry of a newer version, or the OS error.
 pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<JournalEntry>, Error> {
-    match read(state, folder, name)? {
-        JournalFile::Entry(entry) => Ok(Some(*entry)),
-        JournalFile::Newer => Err(Error::new(
-            ErrorKind::IoError,
-            format!("the journal entry {name} was written by a newer lbx: use that one here"),
-        )),
-        JournalFile::Damaged => Ok(None),
-    }
+    read(state, folder, name)?.entry(name)
 }
 
 /// A file of the journal.
@@ -88,32 +87,59 @@ pub enum JournalFile {
     Damaged,
 }
 
+impl JournalFile {
+    /// Returns the entry in the file `name`; `None` if it is damaged.
+    fn entry(self, name: &str) -> Result<Option<JournalEntry>, Error> {
+        match self {
+            Self::Entry(entry) => Ok(Some(*entry)),
+            Self::Newer => Err(Error::new(
+                ErrorKind::IoError,
+                format!("the journal entry {name} was written by a newer lbx: use that one here"),
+            )),
+            Self::Damaged => Ok(None),
+        }
+    }
+}
+
+/// Reads the change of a session in the file `name`, or else from the packed ones.
+fn read_change(state: &State, session: &str, folder: &OwnedFd, name: &str) -> Result<JournalFile, Error> {
+    let found = read(state, folder, name)?;
+    let seq = change_in(name.as_bytes()).filter(|_| matches!(found, JournalFile::Damaged));
+    let packed = seq.map_or(Ok(None), |seq| packed::find(state, session, folder, seq))?;
+    Ok(packed.map_or(found, |bytes| parse(state, &bytes)))
+}
+
 /// Reads a file of the journal.
 fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Error> {
+    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX) {
+        Ok(bytes) => bytes.unwrap_or_default(),
+        Err(source) if fs::is_unfit(&source) => Vec::new(),
+        Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
+    };
+    Ok(parse(state, &bytes))
+}
+
+/// Reads the content of a file of the journal.
+fn parse(state: &State, bytes: &[u8]) -> JournalFile {
     /// The only field that all versions share.
     #[derive(Deserialize)]
     struct Versioned {
         /// Version of the format.
         version: u32,
     }
-    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX) {
-        Ok(bytes) => bytes.unwrap_or_default(),
-        Err(source) if fs::is_unfit(&source) => Vec::new(),
-        Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
-    };
-    let (json, seal) = split_seal(&bytes);
+    let (json, seal) = split_seal(bytes);
     let version = serde_json::from_slice(json).map_or(0, |Versioned { version }| version);
     if version > VERSION {
-        return Ok(JournalFile::Newer);
+        return JournalFile::Newer;
     }
-    Ok(match serde_json::from_slice::<JournalEntry>(json) {
+    match serde_json::from_slice::<JournalEntry>(json) {
         Ok(mut entry) if version < SEALED_SINCE || seal == seal_of(json).as_bytes() => {
             let steps = std::mem::take(&mut entry.steps);
             entry.set_steps(steps, state.path());
             JournalFile::Entry(Box::new(entry))
         }
         _ => JournalFile::Damaged,
-    })
+    }
 }
 
 /// Returns the numbers of the unreadable records among the newest `count` of a session's history, ascending.
@@ -128,7 +154,7 @@ pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec
     let mut damaged = Vec::new();
     for _ in 0..count {
         let Some(seq) = numbers.before(next)? else { break };
-        if matches!(read(state, &folder, &history_name(seq))?, JournalFile::Damaged) {
+        if matches!(read_change(state, session, &folder, &history_name(seq))?, JournalFile::Damaged) {
             damaged.push(seq);
         }
         next = seq;
@@ -200,6 +226,8 @@ const LOOKUPS_MAX: usize = 200;
 pub struct Numbers {
     /// Folder of the history, if it exists.
     folder: Option<Arc<OwnedFd>>,
+    /// The packed part of it.
+    packed: Option<Arc<Packed>>,
     /// Newest number that may be in use, if the folder was not listed for it.
     newest: u64,
     /// All numbers, ascending, once the folder is listed.
@@ -218,10 +246,11 @@ impl Numbers {
         let known = folder.as_ref().and_then(|_| session.parse::<SessionId>().ok());
         let known = known.and_then(|id| session::peek(state, &id));
         let newest = known.map_or(0, |known| known.last_seq());
-        let numbers = Self { folder, newest, ..Self::default() };
+        let packed = folder.as_ref().map(|folder| Packed::of(state, session, folder));
+        let numbers = Self { folder, packed: packed.transpose()?.flatten(), newest, ..Self::default() };
         // The state of the session may be lost, or older than its history.
         if let Some(folder) = &numbers.folder
-            && (newest == 0 || is_given(folder, newest.saturating_add(1)))
+            && (newest == 0 || numbers.packed.is_some() || is_given(folder, newest.saturating_add(1)))
         {
             numbers.list(folder)?;
         }
@@ -287,7 +316,7 @@ impl Numbers {
     fn list(&self, folder: &OwnedFd) -> Result<&[u64], Error> {
         if self.listed.get().is_none() {
             // Nobody else can have set it: a cell is not shared between threads.
-            let _ = self.listed.set(numbers_in(folder)?);
+            let _ = self.listed.set(numbers_in(folder, self.packed.as_deref())?);
         }
         Ok(self.listed.get().map(Vec::as_slice).unwrap_or_default())
     }

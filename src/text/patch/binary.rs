@@ -188,7 +188,7 @@ pub fn write(out: &mut Vec<u8>, old: &[u8], new: &[u8]) {
 /// Adds one content.
 fn write_literal(out: &mut Vec<u8>, content: &[u8]) {
     out.extend_from_slice(format!("literal {}\n", content.len()).as_bytes());
-    for line in deflated(content).chunks(LINE_BYTES) {
+    for line in deflate(content).chunks(LINE_BYTES) {
         out.push(length_letter(line.len()));
         for group in line.chunks(4) {
             let mut bytes = [0; 4];
@@ -218,16 +218,16 @@ fn encoded(mut value: u32) -> [u8; 5] {
 }
 
 /// Compresses a content with zlib.
-fn deflated(content: &[u8]) -> Vec<u8> {
-    let mut deflate = Deflate::new(LEVEL, true, 15);
+pub fn deflate(content: &[u8]) -> Vec<u8> {
+    let mut stream = Deflate::new(LEVEL, true, 15);
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut output = Vec::new();
     loop {
-        let done = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
-        let before = deflate.total_out();
+        let done = usize::try_from(stream.total_in()).unwrap_or(usize::MAX);
+        let before = stream.total_out();
         let input = slice_or_empty(content, done..);
-        let status = deflate.compress(input, &mut chunk, DeflateFlush::Finish);
-        let made = usize::try_from(deflate.total_out() - before).unwrap_or_default();
+        let status = stream.compress(input, &mut chunk, DeflateFlush::Finish);
+        let made = usize::try_from(stream.total_out() - before).unwrap_or_default();
         output.extend_from_slice(slice_or_empty(&chunk, ..made));
         // This fails only for calls in a wrong order.
         if made == 0 || !matches!(status, Ok(Status::Ok | Status::BufError)) {

@@ -46,7 +46,7 @@ mod unified;
 use source::{Source, begins, foreign, is_hunk_header};
 
 pub use apply::{Applied, HunkReport, apply};
-pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData};
+pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData, deflate, inflate};
 pub use blocks::{Block, TextOf, search_replace_blocks};
 pub use by_line::overlap;
 pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};

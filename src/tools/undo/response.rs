@@ -150,7 +150,8 @@ pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
 /// Lists changes that were skipped since their records cannot be read; `None` if there are none.
 fn skipped(damaged: &BTreeSet<u64>) -> Option<String> {
     let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
-    let skipped = || format!("skipped {}, whose record in the journal is damaged", numbers.join(", "));
+    let skipped =
+        || format!("skipped {}, whose record in the journal is damaged", escaped::some_of(&numbers));
     (!numbers.is_empty()).then(skipped)
 }
 

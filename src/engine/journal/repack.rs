@@ -1,0 +1,220 @@
+//! Packing by `gc`: old bytes go into one bundle, and the changes of each session into one file.
+//!
+//! A new file is durable before anything that it holds is removed: neither a kill nor a power cut loses a version. The
+//! caller holds the workspace's lock.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::AtFlags;
+
+use super::backup;
+use super::bundle::{self, Bundles};
+use super::entry::{change_in, history_folder, history_name, sessions};
+use super::packed::{PACKED, key_of};
+use super::parts::{LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWriter, ROWS_MAX, Versions};
+use crate::engine::journal::{JournalEntry, JournalFile, read};
+use crate::engine::store::state::{STATE_FOLDER, State, names_in};
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::Error;
+use crate::platform;
+use crate::sha256::Sha256;
+
+/// What was packed.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Packing {
+    /// Number of changes.
+    pub changes: usize,
+    /// Bytes that the removed files had.
+    removed_bytes: u64,
+    /// Bytes by which the packed files grew.
+    added_bytes: u64,
+}
+
+impl Packing {
+    /// Returns the number of bytes that packing freed.
+    pub const fn freed_bytes(&self) -> u64 {
+        self.removed_bytes.saturating_sub(self.added_bytes)
+    }
+}
+
+/// A use of old bytes. Those of one file sort together, the newest first: git orders versions so too, and an undo needs
+/// the newest.
+type Use = (WorkspacePath, Reverse<(u64, u64)>, Sha256);
+
+/// Folder of a session's history, and numbers of the changes that have files of their own, ascending.
+type History = (Arc<OwnedFd>, Vec<u64>);
+
+/// Packs all changes in the history, and the old bytes to which they refer. What cannot be read stays as it is.
+///
+/// # Errors
+/// Returns the OS error; then nothing is lost.
+pub fn pack(state: &State) -> Result<Packing, Error> {
+    let mut done = Packing::default();
+    let (mut histories, mut uses) = (Vec::new(), Vec::new());
+    for session in sessions(state)? {
+        let Some(folder) = state.find_folder(&history_folder(&session))? else { continue };
+        let mut numbers: Vec<u64> =
+            names_in(&folder)?.iter().filter_map(|name| change_in(name.as_bytes())).collect();
+        numbers.sort_unstable();
+        for seq in &numbers {
+            let Some(entry) = own_entry(state, &folder, *seq)? else { continue };
+            let before = |file: super::FileEntry| Some((file.path, file.before?.sha256));
+            let age = Reverse((entry.time, entry.seq));
+            uses.extend(entry.files.into_iter().filter_map(before).map(|(path, sha256)| (path, age, sha256)));
+        }
+        histories.push((folder, numbers));
+    }
+    let packed = pack_old_bytes(state, uses, &mut done)?;
+    for history in histories.iter().filter(|(_, numbers)| !numbers.is_empty()) {
+        pack_history(state, history, &packed, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// Returns the change `seq` if it has a file of its own that can be read.
+fn own_entry(state: &State, folder: &OwnedFd, seq: u64) -> Result<Option<JournalEntry>, Error> {
+    match read(state, folder, &history_name(seq))? {
+        JournalFile::Entry(entry) if entry.seq == seq => Ok(Some(*entry)),
+        _ => Ok(None),
+    }
+}
+
+/// Adds the used bytes to the bundle of packed ones, and removes other copies of them; returns which it has now.
+fn pack_old_bytes(state: &State, mut uses: Vec<Use>, done: &mut Packing) -> Result<BTreeSet<Sha256>, Error> {
+    let folder = state.folder(&bundle::folder())?;
+    let mut packed = BTreeSet::new();
+    let Some(old) = packed_part(&folder)? else { return Ok(packed) };
+    uses.sort_unstable();
+    let mut known = BTreeSet::new();
+    uses.retain(|(.., sha256)| known.insert(*sha256));
+    let mut new = Vec::new();
+    for one in &uses {
+        let found = old.as_ref().map_or(Ok(None), |old| bundle::find_in(old, one.2)).map_err(unreadable)?;
+        if found.is_some() {
+            packed.insert(one.2);
+        } else {
+            new.push(one);
+        }
+    }
+    let rows = old.as_ref().map_or(0, Parts::rows);
+    new.truncate(ROWS_MAX.saturating_sub(rows));
+    if !new.is_empty() {
+        let mut bundles = Bundles::default();
+        done.added_bytes += replace(&folder, rows + new.len(), |writer| {
+            for same_path in new.chunk_by(|one, other| one.0 == other.0) {
+                let mut versions = Versions::default();
+                for (.., sha256) in same_path {
+                    let found = backup::find_in(&mut bundles, state, *sha256)?;
+                    let Some(bytes) = found.filter(|bytes| bytes.len() <= PART_BYTES_MAX) else { continue };
+                    writer.version(*sha256.as_bytes(), bytes, &mut versions).map_err(unwritable)?;
+                    packed.insert(*sha256);
+                }
+            }
+            old.as_ref().map_or(Ok(()), |old| writer.copy(old, |_| true).map_err(unwritable))
+        })?;
+    }
+    done.removed_bytes += backup::remove(state, &packed)?;
+    for name in names_in(&folder)?.into_iter().filter(|name| name != PACKED) {
+        let Some(other) = Parts::open(&folder, &name).map_err(unreadable)? else { continue };
+        let keys = (0..other.rows()).map(|row| Ok(Sha256::from_bytes(other.row(row)?.key)));
+        let keys = keys.collect::<io::Result<Vec<Sha256>>>().map_err(unreadable)?;
+        if keys.iter().all(|key| packed.contains(key)) {
+            done.removed_bytes += remove(&folder, &name);
+        }
+    }
+    Ok(packed)
+}
+
+/// Returns the packed file of a folder, or `None` in its place if there is none yet; `None` if it is damaged.
+#[expect(clippy::option_option, reason = "a damaged file is not a missing one")]
+fn packed_part(folder: &OwnedFd) -> Result<Option<Option<Parts>>, Error> {
+    let Some(mut packed) = Parts::open(folder, PACKED).map_err(unreadable)? else {
+        return Ok(fs::stat_at(folder.as_fd(), PACKED.as_ref()).is_err().then_some(None));
+    };
+    Ok(packed.load().map_err(unreadable)?.then_some(Some(packed)))
+}
+
+/// Adds the changes of a session that have files of their own to its packed ones, without their old bytes.
+fn pack_history(
+    state: &State,
+    (folder, numbers): &History,
+    old_bytes: &BTreeSet<Sha256>,
+    done: &mut Packing,
+) -> Result<(), Error> {
+    let Some(old) = packed_part(folder)? else { return Ok(()) };
+    let rows = old.as_ref().map_or(0, Parts::rows);
+    let oldest = numbers.iter().take(LOADED_ROWS_MAX.saturating_sub(rows)).rev();
+    let mut packed = Vec::new();
+    done.added_bytes += replace(folder, rows + numbers.len(), |writer| {
+        let mut versions = Versions::default();
+        for &seq in oldest {
+            let Some(mut entry) = own_entry(state, folder, seq)? else { continue };
+            let kept = std::mem::take(&mut entry.kept);
+            if !kept.iter().all(|kept| old_bytes.contains(&kept.sha256)) {
+                continue;
+            }
+            let content = entry.bytes()?;
+            if content.len() <= PART_BYTES_MAX {
+                writer.version(key_of(seq), content, &mut versions).map_err(unwritable)?;
+                packed.push(seq);
+            }
+        }
+        old.as_ref().map_or(Ok(()), |old| writer.copy(old, |_| true).map_err(unwritable))
+    })?;
+    done.changes += packed.len();
+    done.removed_bytes += packed.iter().map(|seq| remove(folder, &history_name(*seq))).sum::<u64>();
+    Ok(())
+}
+
+/// Replaces the packed file of a folder durably, with room for so many parts; returns by how many bytes it grew.
+///
+/// # Errors
+/// Returns the OS error, or that of `write`; then the old file is still there.
+pub fn replace(
+    folder: &OwnedFd,
+    room: usize,
+    write: impl FnOnce(&mut PartsWriter<'_>) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    let aside = format!(".{PACKED}");
+    let size = |name: &str| fs::stat_at(folder.as_fd(), OsStr::new(name)).map_or(0, |it| fs::size_of(&it));
+    let old = size(PACKED);
+    // The lock is held, so whoever left one is dead.
+    let _ = fs::unlink_at(folder, &aside, AtFlags::empty());
+    let file =
+        fs::create_at(folder.as_fd(), OsStr::new(&aside), 0o600).map_err(|errno| unwritable(errno.into()))?;
+    let written = PartsWriter::new(&file, room).map_err(unwritable).and_then(|mut writer| {
+        write(&mut writer)?;
+        writer.finish().and_then(|()| file.sync_all()).map_err(unwritable)?;
+        let renamed = fs::rename_at(folder, &aside, folder, PACKED).and_then(|()| platform::sync(folder));
+        renamed.map_err(|errno| unwritable(errno.into()))
+    });
+    match written {
+        Ok(()) => Ok(size(PACKED).saturating_sub(old)),
+        Err(error) => {
+            let _ = fs::unlink_at(folder, &aside, AtFlags::empty());
+            Err(error)
+        }
+    }
+}
+
+/// Removes a file; returns the number of bytes that it had. It is packed too, so keeping it does no harm.
+fn remove(folder: &OwnedFd, name: &str) -> u64 {
+    let size = fs::stat_at(folder.as_fd(), OsStr::new(name)).map_or(0, |it| fs::size_of(&it));
+    if fs::unlink_at(folder, name, AtFlags::empty()).is_ok() { size } else { 0 }
+}
+
+/// Returns the error for a packed file that cannot be written.
+fn unwritable(source: io::Error) -> Error {
+    Error::io("pack the history in", STATE_FOLDER, source)
+}
+
+/// Returns the error for a packed file that cannot be read.
+fn unreadable(source: io::Error) -> Error {
+    Error::io("read the packed history in", STATE_FOLDER, source)
+}
