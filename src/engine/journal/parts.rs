@@ -38,7 +38,7 @@ pub const LOADED_ROWS_MAX: usize = (4 << 20) / ROW_BYTES;
 /// Largest part in bytes, before and after compression.
 pub const PART_BYTES_MAX: usize = 16 << 20;
 /// Most deltas in a row, as in the packs of git.
-const DELTAS_MAX: usize = 50;
+pub const DELTAS_MAX: usize = 50;
 /// Bytes written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Form of a part as it is.
@@ -232,12 +232,21 @@ fn inflated(stored: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Versions of one thing that are added in turn, each as a delta of the one before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Versions {
     /// The one before.
     last: Option<(Key, Vec<u8>)>,
-    /// Number of deltas since the last whole one.
-    deltas: usize,
+    /// Number of deltas that may still follow the last whole one.
+    left: usize,
+    /// Most deltas in a row.
+    deltas_max: usize,
+}
+
+impl Versions {
+    /// Begins with a whole one, and then with each after so many deltas: at most [`DELTAS_MAX`].
+    pub const fn new(deltas_max: usize) -> Self {
+        Self { last: None, left: 0, deltas_max }
+    }
 }
 
 /// Writes a file of parts: first the parts, then the rows in the room before them.
@@ -279,7 +288,7 @@ impl<'f> PartsWriter<'f> {
     /// # Errors
     /// Returns the OS error.
     pub fn version(&mut self, key: Key, bytes: Vec<u8>, versions: &mut Versions) -> io::Result<()> {
-        let base = versions.last.as_ref().filter(|_| versions.deltas < DELTAS_MAX);
+        let base = versions.last.as_ref().filter(|_| versions.left > 0);
         let delta = base.and_then(|(key, source)| {
             let delta = delta::encode(source, &bytes, bytes.len() / 2)?;
             // Nobody has another copy later.
@@ -290,7 +299,7 @@ impl<'f> PartsWriter<'f> {
             Some((base, delta)) => self.put(key, &deflated(delta), FIRST_DELTA, Some(*base))?,
             None => self.put(key, &deflated(&bytes), COMPRESSED, None)?,
         }
-        versions.deltas = if delta.is_some() { versions.deltas + 1 } else { 0 };
+        versions.left = if delta.is_some() { versions.left - 1 } else { versions.deltas_max };
         versions.last = Some((key, bytes));
         Ok(())
     }
@@ -312,7 +321,7 @@ impl<'f> PartsWriter<'f> {
                     self.put(row.key, &stored, row.form, base)?;
                 }
             } else if let Some(bytes) = from.decode(row)? {
-                self.version(row.key, bytes, &mut Versions::default())?;
+                self.version(row.key, bytes, &mut Versions::new(0))?;
             }
         }
         Ok(())
@@ -397,7 +406,7 @@ mod tests {
     fn part_is_what_was_added_also_of_a_damaged_file_or_not_there() {
         let texts = texts();
         let (dir, folder) = written(texts.len() + 9, |writer| {
-            let mut versions = Versions::default();
+            let mut versions = Versions::new(DELTAS_MAX);
             for (number, text) in texts.iter().enumerate() {
                 match number % 10 {
                     0 => writer.plain(key(text), text).unwrap(),
@@ -433,7 +442,7 @@ mod tests {
     fn copy_keeps_parts_whose_bases_go() {
         let texts = texts();
         let (_dir, folder) = written(texts.len(), |writer| {
-            let mut versions = Versions::default();
+            let mut versions = Versions::new(DELTAS_MAX);
             texts.iter().for_each(|text| writer.version(key(text), text.clone(), &mut versions).unwrap());
         });
         let parts = Parts::open(&folder, "one").unwrap().unwrap();

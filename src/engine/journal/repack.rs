@@ -16,7 +16,7 @@ use super::backup;
 use super::bundle::{self, Bundles};
 use super::entry::{change_in, history_folder, history_name, sessions};
 use super::packed::{PACKED, key_of};
-use super::parts::{LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWriter, ROWS_MAX, Versions};
+use super::parts::{DELTAS_MAX, LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWriter, ROWS_MAX, Versions};
 use crate::engine::journal::{JournalEntry, JournalFile, read};
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
@@ -24,6 +24,9 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::platform;
 use crate::sha256::Sha256;
+
+/// Most deltas of changes in a row: many are read in one call, and a delta saves a third of one.
+const HISTORY_DELTAS_MAX: usize = 8;
 
 /// What was packed.
 #[derive(Debug, Default, Clone, Copy)]
@@ -108,7 +111,7 @@ fn pack_old_bytes(state: &State, mut uses: Vec<Use>, done: &mut Packing) -> Resu
         let mut bundles = Bundles::default();
         done.added_bytes += replace(&folder, rows + new.len(), |writer| {
             for same_path in new.chunk_by(|one, other| one.0 == other.0) {
-                let mut versions = Versions::default();
+                let mut versions = Versions::new(DELTAS_MAX);
                 for (.., sha256) in same_path {
                     let found = backup::find_in(&mut bundles, state, *sha256)?;
                     let Some(bytes) = found.filter(|bytes| bytes.len() <= PART_BYTES_MAX) else { continue };
@@ -152,7 +155,7 @@ fn pack_history(
     let oldest = numbers.iter().take(LOADED_ROWS_MAX.saturating_sub(rows)).rev();
     let mut packed = Vec::new();
     done.added_bytes += replace(folder, rows + numbers.len(), |writer| {
-        let mut versions = Versions::default();
+        let mut versions = Versions::new(HISTORY_DELTAS_MAX);
         for &seq in oldest {
             let Some(mut entry) = own_entry(state, folder, seq)? else { continue };
             let kept = std::mem::take(&mut entry.kept);

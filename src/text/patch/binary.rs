@@ -154,7 +154,7 @@ pub fn inflate(compressed: &[u8], length: usize) -> Result<Vec<u8>, &'static str
         return Err("the binary content is larger than 256 MiB");
     }
     let mut inflate = Inflate::new(true, 15);
-    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut chunk = vec![0; CHUNK_BYTES.min(length + 1)];
     let mut output = Vec::new();
     loop {
         let input = usize::try_from(inflate.total_in()).ok().and_then(|done| compressed.get(done..));
