@@ -83,6 +83,18 @@ fn gc_warns_about_a_backup_that_it_cannot_remove() {
 }
 
 #[test]
+fn gc_warns_if_the_history_cannot_be_packed() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    fs::create_dir_all(ws.path(&state("journal/done/default/.packed"))).unwrap();
+    let data =
+        ws.lbx(&["gc"]).warned("the history was not packed: cannot pack the history in .lbx: File exists");
+    assert_eq!(data["kept"]["files"], 1, "{data}");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a.txt", "one\n");
+}
+
+#[test]
 fn bash_warns_if_the_whole_output_cannot_be_kept() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     let home = ws.outside.join("home");

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::backup::InlineBackup;
+use super::bundle::Packed;
 use super::bundle::PendingFile;
-use super::packed::Packed;
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
     MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,

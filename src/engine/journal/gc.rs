@@ -15,10 +15,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::backup::InlineBackup;
+use super::bundle::{self, PACKED, Packed, key_of};
 use super::entry::{change_in, history_name};
-use super::packed::{PACKED, Packed, key_of};
 use super::parts::{Key, Parts, Row};
-use super::{backup, bundle, repack};
+use super::{backup, repack};
 use crate::engine::journal;
 use crate::engine::journal::{ACCOUNTS_FOLDER, BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
 use crate::engine::store::state::{CLIENT_CALLS_FOLDER, STATE_FOLDER, State, names_in};

@@ -1,6 +1,6 @@
 //! The journal: the steps of a change, on disk before the first one is taken.
 //!
-//! `gc` puts the changes of a history into one file ([`packed`]), and old bytes into another ([`bundle`]).
+//! `gc` puts the changes of a history into one file and old bytes into another ([`bundle`]).
 //!
 //! An open entry is `journal/open/ID.lbx` in the state. A finished one becomes `journal/done/SESSION/SEQ.lbx`, the
 //! session's history, which also shows the numbers already given. An entry that can neither be completed nor rolled
@@ -16,7 +16,6 @@ pub mod backup;
 pub mod bundle;
 mod entry;
 pub mod gc;
-mod packed;
 mod parts;
 pub mod progress;
 pub mod repack;
@@ -27,8 +26,8 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
+use bundle::Packed;
 use entry::{SEALED_SINCE, VERSION, change_in, history_folder, history_name, is_given, numbers_in};
-use packed::Packed;
 use serde::Deserialize;
 use steps::ENTRY_BYTES_MAX;
 
@@ -105,7 +104,7 @@ impl JournalFile {
 fn read_change(state: &State, session: &str, folder: &OwnedFd, name: &str) -> Result<JournalFile, Error> {
     let found = read(state, folder, name)?;
     let seq = change_in(name.as_bytes()).filter(|_| matches!(found, JournalFile::Damaged));
-    let packed = seq.map_or(Ok(None), |seq| packed::find(state, session, folder, seq))?;
+    let packed = seq.map_or(Ok(None), |seq| bundle::packed_change(state, session, folder, seq))?;
     Ok(packed.map_or(found, |bytes| parse(state, &bytes)))
 }
 

@@ -84,7 +84,7 @@ impl Row {
 }
 
 impl Parts {
-    /// Opens the file `name`; `None` if there is none of this version.
+    /// Opens the file `name`; `None` if it is missing or of another version.
     ///
     /// # Errors
     /// Returns the OS error.

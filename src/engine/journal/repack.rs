@@ -13,9 +13,8 @@ use std::sync::Arc;
 use rustix::fs::AtFlags;
 
 use super::backup;
-use super::bundle::{self, Bundles};
+use super::bundle::{self, Bundles, PACKED, key_of};
 use super::entry::{change_in, history_folder, history_name, sessions};
-use super::packed::{PACKED, key_of};
 use super::parts::{DELTAS_MAX, LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWriter, ROWS_MAX, Versions};
 use crate::engine::journal::{JournalEntry, JournalFile, read};
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
@@ -28,7 +27,7 @@ use crate::sha256::Sha256;
 /// Most deltas of changes in a row: many are read in one call, and a delta saves a third of one.
 const HISTORY_DELTAS_MAX: usize = 8;
 
-/// What was packed.
+/// Counts of what was packed.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Packing {
     /// Number of changes.
@@ -134,7 +133,7 @@ fn pack_old_bytes(state: &State, mut uses: Vec<Use>, done: &mut Packing) -> Resu
     Ok(packed)
 }
 
-/// Returns the packed file of a folder, or `None` in its place if there is none yet; `None` if it is damaged.
+/// Returns the packed file of a folder, or `None` in its place if it has none yet; `None` if that file is damaged.
 #[expect(clippy::option_option, reason = "a damaged file is not a missing one")]
 fn packed_part(folder: &OwnedFd) -> Result<Option<Option<Parts>>, Error> {
     let Some(mut packed) = Parts::open(folder, PACKED).map_err(unreadable)? else {
