@@ -79,8 +79,11 @@ impl History {
         })
     }
 
-    /// Makes a random call, which may be refused, and then changes nothing.
+    /// Makes a random call, which may be refused, and then changes nothing. Packs the history now and then.
     fn step(&mut self) {
+        if self.random.below(6) == 0 {
+            self.pack();
+        }
         let Some((tool, request)) = self.request() else { return };
         let answer = self.ws.json(tool, &request);
         let (now, before) = (self.ws.tree(), self.trees.last().unwrap());
@@ -96,6 +99,9 @@ impl History {
     fn check(&self) {
         let last = self.trees.len() - 1;
         for first in (0..last).rev() {
+            if first % 4 == 0 {
+                self.pack();
+            }
             for (tool, wanted) in [("undo", first), ("redo", last)] {
                 let answer = self.ws.json(tool, &json!({"steps": last - first}));
                 let what =
@@ -104,6 +110,12 @@ impl History {
                 assert!(self.ws.tree() == self.trees[wanted], "another tree after {}", what());
             }
         }
+    }
+
+    /// Packs the history.
+    fn pack(&self) {
+        let answer = self.ws.json("gc", &json!({}));
+        assert!(answer.status() == 0, "{}", answer.stdout_text());
     }
 
     /// Returns the changes so far.
