@@ -208,6 +208,11 @@ fn expired_changes_leave_the_packed_history() {
     ws.lbx(&["undo"]).ok();
     assert_eq!(ws.tree(), trees[60]);
     ws.lbx(&["undo"]).error("not_found");
+    ws.lbx(&["gc"]).ok();
+    ws.lbx(&["gc", "--keep-days", "0"]).ok();
+    let left =
+        [files_below(&ws, &state("backups")), files_below(&ws, &state("journal/done/default"))].concat();
+    assert!(left.iter().all(|path| path.extension().is_some_and(|it| it == "given")), "{left:?}");
 }
 
 #[test]
@@ -216,6 +221,13 @@ fn damaged_packed_history_is_skipped_and_stays_as_it_is() {
     ws.lbx(&["gc"]).ok();
     let packed = ws.path(&state("journal/done/default/packed"));
     let whole = fs::read(&packed).unwrap();
+    // Without its first bytes nobody knows the numbers.
+    fs::write(&packed, [b"x", &whole[1..]].concat()).unwrap();
+    let error = ws.lbx(&["undo"]).error("not_found");
+    assert!(
+        error["message"].as_str().unwrap().ends_with("skipped #60, whose record in the journal is damaged")
+    );
+    ws.lbx(&["gc", "--keep-days", "0"]).ok();
     // A digit of the newest number.
     let mut damaged = whole.clone();
     damaged[16 + 48 * 59 + 31] ^= 1;

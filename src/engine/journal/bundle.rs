@@ -99,7 +99,8 @@ impl Bundles {
             return Ok(None);
         };
         for name in names_in(&folder)? {
-            if self.opened.contains_key(&name) {
+            // Since it was opened, `gc` may have replaced the packed one.
+            if self.opened.get(&name).is_some_and(|opened| opened.is_still(&folder, &name)) {
                 continue;
             }
             let io = |source| unreadable(state, source);
@@ -134,22 +135,22 @@ pub(super) fn folder() -> String {
     format!("{BACKUPS_FOLDER}/{FOLDER}")
 }
 
-/// Name of the file in the folder of a history.
+/// Name of the packed file in the folder of a history, and in that of the bundles.
 pub const PACKED: &str = "packed";
+/// Suffix of the name that marks a number as given, for a change that has no file in the history.
+pub(super) const GIVEN: &str = ".given";
 
 /// A packed history.
 #[derive(Debug)]
 pub struct Packed {
-    /// The changes, by their numbers.
-    pub parts: Parts,
-    /// Numbers of the changes, ascending.
+    /// The changes, by their numbers; `None` if it is damaged or of a newer version.
+    pub parts: Option<Parts>,
+    /// Numbers of the changes, ascending, as far as they are known.
     pub numbers: Vec<u64>,
-    /// True if the numbers may be wrong.
-    pub is_damaged: bool,
 }
 
 impl Packed {
-    /// Returns that of a session, as the call found it first.
+    /// Returns that of a session, if it has one, as the call found it first.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -163,11 +164,22 @@ impl Packed {
     /// Opens that of a session.
     fn open(state: &State, session: &str, folder: &OwnedFd) -> Result<Option<Arc<Self>>, Error> {
         let io = |source: io::Error| Error::io("read", state.shown(DONE_FOLDER), source);
-        let Some(mut parts) = Parts::open(folder, PACKED).map_err(io)? else { return Ok(None) };
-        let is_damaged = !parts.load().map_err(io)?;
-        let rows = (0..parts.rows()).map(|row| parts.row(row).map(|row| seq_of(&row.key)));
-        let numbers = rows.collect::<io::Result<Vec<u64>>>().map_err(io)?;
-        let packed = Arc::new(Self { parts, numbers, is_damaged });
+        let found = Parts::open(folder, PACKED).map_err(io)?;
+        if found.is_none() && fs::stat_at(folder.as_fd(), PACKED.as_ref()).is_err() {
+            return Ok(None);
+        }
+        let (mut parts, mut numbers) = (None, Vec::new());
+        if let Some(mut found) = found {
+            let is_whole = found.load().map_err(io)?;
+            let rows = (0..found.rows()).map(|row| found.row(row).map(|row| seq_of(&row.key)));
+            numbers = rows.collect::<io::Result<Vec<u64>>>().map_err(io)?;
+            parts = Some(found).filter(|_| is_whole);
+        } else {
+            // Each `gc` marks the newest number as given.
+            let names = names_in(folder)?;
+            numbers.extend(names.iter().filter_map(|name| name.strip_suffix(GIVEN)?.parse::<u64>().ok()));
+        }
+        let packed = Arc::new(Self { parts, numbers });
         state.in_call(|opened: &mut Opened| opened.packed.insert(session.to_owned(), Arc::clone(&packed)));
         Ok(Some(packed))
     }
@@ -189,10 +201,10 @@ pub fn packed_change(
     seq: u64,
 ) -> Result<Option<Vec<u8>>, Error> {
     let io = |source: io::Error| Error::io("read", state.shown(DONE_FOLDER), source);
-    let get = |packed: Option<Arc<Packed>>| match packed {
-        // With wrong numbers none of its changes is known to be the newest.
-        Some(packed) if !packed.is_damaged => packed.parts.get(&key_of(seq)).map_err(io),
-        _ => Ok(None),
+    // With wrong numbers none of its changes is known to be the newest.
+    let get = |packed: Option<Arc<Packed>>| match packed.as_ref().and_then(|packed| packed.parts.as_ref()) {
+        Some(parts) => parts.get(&key_of(seq)).map_err(io),
+        None => Ok(None),
     };
     match get(Packed::of(state, session, folder)?)? {
         Some(bytes) => Ok(Some(bytes)),

@@ -9,8 +9,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::backup::InlineBackup;
-use super::bundle::Packed;
-use super::bundle::PendingFile;
+use super::bundle::{GIVEN, Packed, PendingFile};
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
     MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
@@ -267,8 +266,6 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Suffix of the name that marks a number as given, for a change that is not in the history.
-const GIVEN: &str = ".given";
 /// Fewest digits of a number in the name of an entry.
 const NUMBER_DIGITS: usize = 8;
 

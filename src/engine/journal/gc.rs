@@ -234,7 +234,7 @@ impl History {
     fn row(&self, name: &str) -> Option<Row> {
         let seq = change_in(name.as_bytes())
             .filter(|_| fs::stat_at(self.folder.as_fd(), name.as_ref()).is_err())?;
-        self.packed.as_ref()?.parts.find(&key_of(seq)).ok().flatten()
+        self.packed.as_ref()?.parts.as_ref()?.find(&key_of(seq)).ok().flatten()
     }
 }
 
@@ -295,7 +295,7 @@ impl Collector<'_> {
         for session in names_in(&done)? {
             if let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? {
                 let packed = Packed::of(self.state, &session, &folder)?;
-                self.needed.may_be_any |= packed.as_ref().is_some_and(|packed| packed.is_damaged);
+                self.needed.may_be_any |= packed.as_ref().is_some_and(|packed| packed.parts.is_none());
                 self.history_of(History { session, folder, packed })?;
             }
         }
@@ -369,22 +369,25 @@ impl Collector<'_> {
                     self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
                 }
             }
-            if let Some(packed) = history.packed.as_ref().filter(|packed| !packed.is_damaged) {
-                self.unpack(&history.folder, &packed.parts, &gone)?;
+            if let Some(packed) = history.packed.as_ref().and_then(|packed| packed.parts.as_ref()) {
+                self.unpack(&history.folder, packed, &gone)?;
             }
         }
         Ok(())
     }
 
-    /// Removes parts from the packed file of a folder.
+    /// Removes parts from the packed file of a folder, or all of it.
     fn unpack(&self, folder: &OwnedFd, packed: &Parts, gone: &BTreeSet<Key>) -> Result<(), Error> {
-        let found = |key: &Key| packed.find(key).is_ok_and(|row| row.is_some());
-        if self.dry_run || !gone.iter().any(found) {
+        let found = gone.iter().filter(|key| packed.find(key).is_ok_and(|row| row.is_some())).count();
+        if self.dry_run || found == 0 {
             return Ok(());
         }
-        let copy = |source| Error::io("pack the history in", STATE_FOLDER, source);
+        let io = |source| Error::io("pack the history in", STATE_FOLDER, source);
+        if found == packed.rows() {
+            return fs::unlink_at(folder, PACKED, AtFlags::empty()).map_err(|errno| io(errno.into()));
+        }
         let keep = |key: &Key| !gone.contains(key);
-        repack::replace(folder, packed.rows(), |writer| writer.copy(packed, keep).map_err(copy)).map(|_| ())
+        repack::replace(folder, packed.rows(), |writer| writer.copy(packed, keep).map_err(io)).map(|_| ())
     }
 
     /// Removes the accounts of the histories: they would count what is removed.
@@ -458,7 +461,7 @@ impl Collector<'_> {
             let rows = (0..bundle.rows()).map(|row| bundle.row(row)).collect::<std::io::Result<Vec<Row>>>();
             let (rows, gone): (Vec<Row>, Vec<Row>) =
                 rows.map_err(io)?.into_iter().partition(|row| self.needed.has(Sha256::from_bytes(row.key)));
-            if name == PACKED && !rows.is_empty() {
+            if name == PACKED {
                 rows.iter().for_each(|row| self.done.kept.add(row.length.into()));
                 gone.iter().for_each(|row| self.done.removed.backups.add(row.length.into()));
                 self.unpack(&folder, &bundle, &gone.iter().map(|row| row.key).collect())?;

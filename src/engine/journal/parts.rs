@@ -27,6 +27,8 @@ pub type Key = [u8; 32];
 
 /// First bytes of a file.
 const MAGIC: &[u8; 8] = b"lbxold\0\x02";
+/// First bytes of an earlier version, in which the number of rows had eight bytes.
+const MAGIC_WITHOUT_SUM: &[u8; 8] = b"lbxold\0\x01";
 /// Bytes before the rows.
 const HEAD_BYTES: usize = 16;
 /// Bytes of a row.
@@ -55,8 +57,8 @@ pub struct Parts {
     file: File,
     /// Number of rows; the file is long enough for all of them.
     rows: usize,
-    /// CRC-32 that the rows had when they were written.
-    sum: u32,
+    /// CRC-32 that the rows had when they were written, if the file says.
+    sum: Option<u32>,
     /// Size of the file in bytes.
     size: u64,
     /// All rows, if they are in memory.
@@ -102,12 +104,16 @@ impl Parts {
         let mut head = [0; HEAD_BYTES];
         file.read_exact_at(&mut head, 0)?;
         let (magic, rest) = head.split_at(MAGIC.len());
-        let (rows, sum) = rest.split_at(4);
-        let rows = usize::try_from(number(rows)).unwrap_or(usize::MAX);
-        let is_whole = magic == MAGIC
+        let (rows, last) = rest.split_at(4);
+        let (rows, sum) = match (magic == MAGIC_WITHOUT_SUM, number(rows), number(last)) {
+            (true, 0, rows) => (rows, None),
+            (_, rows, sum) => (rows, Some(sum)),
+        };
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let is_whole = [MAGIC, MAGIC_WITHOUT_SUM].iter().any(|known| magic == *known)
             && rows <= ROWS_MAX
             && (HEAD_BYTES + rows.saturating_mul(ROW_BYTES)) as u64 <= size;
-        Ok(is_whole.then(|| Self { file, rows, sum: number(sum), size, loaded: None }))
+        Ok(is_whole.then(|| Self { file, rows, sum, size, loaded: None }))
     }
 
     /// Loads all rows into memory, if they fit; returns false if they are damaged.
@@ -120,7 +126,7 @@ impl Parts {
         }
         let mut rows = vec![0; self.rows * ROW_BYTES];
         self.file.read_exact_at(&mut rows, HEAD_BYTES as u64)?;
-        let is_whole = crc32fast::hash(&rows) == self.sum;
+        let is_whole = self.sum.is_none_or(|sum| crc32fast::hash(&rows) == sum);
         self.loaded = Some(rows);
         Ok(is_whole)
     }
@@ -128,6 +134,12 @@ impl Parts {
     /// Returns true if all rows are in memory.
     pub const fn is_loaded(&self) -> bool {
         self.loaded.is_some()
+    }
+
+    /// Returns true if it is still the file `name`.
+    pub fn is_still(&self, folder: &OwnedFd, name: &str) -> bool {
+        let stats = (rustix::fs::fstat(&self.file), fs::stat_at(folder.as_fd(), OsStr::new(name)));
+        matches!(stats, (Ok(own), Ok(now)) if (own.st_dev, own.st_ino) == (now.st_dev, now.st_ino))
     }
 
     /// Returns the number of rows.
@@ -436,6 +448,21 @@ mod tests {
                 assert!(!is_in_rows || !parts.load().is_ok_and(|is_whole| is_whole), "{at}");
             }
         }
+    }
+
+    #[test]
+    fn bundle_of_the_earlier_version_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = OwnedFd::from(File::open(dir.path()).unwrap());
+        let rows = [(b'a', 112_u64, 3_u64), (b'b', 115, 2)].map(|(key, start, length)| {
+            [&[key; 32][..], &start.to_be_bytes(), &length.to_be_bytes()].concat()
+        });
+        let head = [&MAGIC_WITHOUT_SUM[..], &2_u64.to_be_bytes()].concat();
+        std::fs::write(dir.path().join("one"), [head, rows.concat(), b"oneof".to_vec()].concat()).unwrap();
+        let mut parts = Parts::open(&folder, "one").unwrap().unwrap();
+        assert!(parts.load().unwrap());
+        let found = [b'a', b'b', b'c'].map(|key| parts.get(&[key; 32]).unwrap());
+        assert_eq!(found, [Some(b"one".to_vec()), Some(b"of".to_vec()), None]);
     }
 
     #[test]

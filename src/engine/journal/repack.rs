@@ -89,8 +89,11 @@ fn own_entry(state: &State, folder: &OwnedFd, seq: u64) -> Result<Option<Journal
 
 /// Adds the used bytes to the bundle of packed ones, and removes other copies of them; returns which it has now.
 fn pack_old_bytes(state: &State, mut uses: Vec<Use>, done: &mut Packing) -> Result<BTreeSet<Sha256>, Error> {
-    let folder = state.folder(&bundle::folder())?;
     let mut packed = BTreeSet::new();
+    if uses.is_empty() {
+        return Ok(packed);
+    }
+    let folder = state.folder(&bundle::folder())?;
     let Some(old) = packed_part(&folder)? else { return Ok(packed) };
     uses.sort_unstable();
     let mut known = BTreeSet::new();
