@@ -145,6 +145,12 @@ impl Run {
             self.meddle();
         }
         let before = self.ws.tree();
+        if self.random.below(12) == 0 {
+            let answer = self.ws.json("gc", &json!({}));
+            assert!(answer.status() == 0, "{}: {}", answer.stdout_text(), self.story());
+            self.must_equal(&[("before gc", &before)], &self.ws.tree());
+            self.steps.push("gc".to_owned());
+        }
         let replay_only = match self.random.below(10) {
             0..=3 => self.plain(&before),
             4..=6 => self.killed(&before),
