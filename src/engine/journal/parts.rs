@@ -8,7 +8,7 @@
 //! part of row N. Four bytes before compressed data are its length before compression. Numbers are big-endian. A file
 //! is read as hostile input: whoever reads a part checks it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -316,11 +316,13 @@ impl<'f> PartsWriter<'f> {
         Ok(())
     }
 
-    /// Copies the parts of another file that `keeps` wants, as they are stored there.
+    /// Copies the parts of another file that `keeps` wants and that this one does not have, as they are stored there.
     ///
     /// # Errors
     /// Returns the OS error.
     pub fn copy(&mut self, from: &Parts, keeps: impl Fn(&Key) -> bool) -> io::Result<()> {
+        let known: BTreeSet<Key> = self.rows.keys().copied().collect();
+        let keeps = |key: &Key| keeps(key) && !known.contains(key);
         for number in 0..from.rows {
             let row = from.row(number)?;
             if !keeps(&row.key) {
@@ -339,14 +341,11 @@ impl<'f> PartsWriter<'f> {
         Ok(())
     }
 
-    /// Adds a part; the first one of a key counts.
+    /// Adds a part, the first of its key.
     fn put(&mut self, key: Key, stored: &[u8], form: u32, base: Option<Key>) -> io::Result<()> {
         let length = u32::try_from(stored.len()).map_err(io::Error::other)?;
-        if self.rows.contains_key(&key) {
-            return Ok(());
-        }
-        if self.rows.len() >= self.room {
-            return Err(io::Error::other("more parts than announced"));
+        if self.rows.contains_key(&key) || self.rows.len() >= self.room {
+            return Err(io::Error::other("a part is there twice, or there is no room for it"));
         }
         self.parts.write_all(stored)?;
         self.rows.insert(key, (self.start, length, form, base));
@@ -466,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn copy_keeps_parts_whose_bases_go() {
+    fn copy_keeps_parts_whose_bases_go_or_are_others() {
         let texts = texts();
         let (_dir, folder) = written(texts.len(), |writer| {
             let mut versions = Versions::new(DELTAS_MAX);
@@ -475,11 +474,14 @@ mod tests {
         let parts = Parts::open(&folder, "one").unwrap().unwrap();
         for step in [1, 2, 7] {
             let kept: Vec<Key> = texts.iter().step_by(step).map(|text| key(text)).collect();
-            let (_copy, folder) =
-                written(texts.len(), |writer| writer.copy(&parts, |key| kept.contains(key)).unwrap());
+            let (_copy, folder) = written(texts.len(), |writer| {
+                writer.plain(key(&texts[1]), b"other").unwrap();
+                writer.copy(&parts, |key| kept.contains(key)).unwrap();
+            });
             let copy = Parts::open(&folder, "one").unwrap().unwrap();
-            assert_eq!(copy.rows(), kept.len());
-            let kept = texts.iter().step_by(step);
+            assert_eq!(copy.get(&key(&texts[1])).unwrap().unwrap(), b"other");
+            assert!((kept.len()..=kept.len() + 1).contains(&copy.rows()));
+            let kept = texts.iter().step_by(step).filter(|text| **text != texts[1]);
             assert!(kept.into_iter().all(|text| copy.get(&key(text)).unwrap().as_ref() == Some(text)));
         }
     }
