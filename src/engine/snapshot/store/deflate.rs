@@ -6,12 +6,16 @@ use gix::ObjectId;
 use gix::objs::Kind;
 use gix::objs::encode::loose_header;
 use gix::zlib::Compression;
+use zlib_rs::adler32::adler32;
 use zlib_rs::{Deflate, DeflateFlush, Status};
 
 /// Buffer for compressed bytes: an incompressible piece is stored with a few more bytes than it has.
 const ROOM_BYTES: usize = 64 << 10;
 /// Window as git has it, as a power of two.
 const WINDOW_BITS: u8 = 15;
+
+/// First bytes of a stream that was compressed for speed.
+pub const STREAM_BEGIN: [u8; 2] = [0x78, 0x01];
 
 /// Type of an entry that is a delta and names its base by id: a pack may have its entries in any order.
 pub const REF_DELTA: u8 = 7;
@@ -24,9 +28,23 @@ pub struct PackedObject {
     pub bytes: Vec<u8>,
 }
 
-/// Compressor for many objects in turn: setting it up takes longer than compressing a small object.
+/// Largest object file that is not compressed at the fastest level, in bytes: it takes one block of the disk either way,
+/// and git compresses what it packs or sends. To set up a compressor takes longer than the rest of such a file.
+const STORED_BYTES_MAX: usize = 4096;
+/// Bytes of a stored stream besides its content.
+const STORED_EXTRA_BYTES: usize = 11;
+
+/// Compressor for many objects in turn, made when the first needs it.
 pub struct Deflater {
-    /// Compressor.
+    /// Level of compression.
+    level: Compression,
+    /// Compressor with its output buffer.
+    made: Option<Compressor>,
+}
+
+/// A compressor.
+struct Compressor {
+    /// Its state.
     deflate: Deflate,
     /// Output buffer.
     room: Vec<u8>,
@@ -34,8 +52,8 @@ pub struct Deflater {
 
 impl Deflater {
     /// Returns one with the given level.
-    pub fn new(level: Compression) -> Self {
-        Self { deflate: Deflate::new(level.level(), true, WINDOW_BITS), room: vec![0; ROOM_BYTES] }
+    pub const fn new(level: Compression) -> Self {
+        Self { level, made: None }
     }
 
     /// Compresses pieces that do not know each other, for speed; writes neither header nor end of a stream.
@@ -44,7 +62,8 @@ impl Deflater {
     /// Fails if they cannot be compressed.
     pub fn pieces<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> io::Result<Vec<u8>> {
         let level = Compression::BEST_SPEED.level();
-        let mut one = Self { deflate: Deflate::new(level, false, WINDOW_BITS), room: vec![0; ROOM_BYTES] };
+        let mut one =
+            Compressor { deflate: Deflate::new(level, false, WINDOW_BITS), room: vec![0; ROOM_BYTES] };
         let mut bytes = Vec::new();
         for piece in pieces {
             one.deflate.reset();
@@ -80,25 +99,36 @@ impl Deflater {
         Ok(PackedObject { id, bytes })
     }
 
-    /// Returns an object in the form of a loose file: header and content compressed.
+    /// Returns an object in the form of a loose file: header and content, compressed unless they are small.
     ///
     /// # Errors
     /// Fails if it cannot be compressed.
     pub fn loose(&mut self, kind: Kind, content: &[u8]) -> io::Result<Vec<u8>> {
+        let header = loose_header(kind, content.len() as u64);
+        let length = header.len() + content.len();
+        if self.level == Compression::BEST_SPEED && length + STORED_EXTRA_BYTES <= STORED_BYTES_MAX {
+            return Ok(stored(&[&header[..], content].concat()));
+        }
         let mut bytes = Vec::with_capacity(content.len() / 2 + 64);
-        self.deflate(&[&loose_header(kind, content.len() as u64), content], &mut bytes)?;
+        self.deflate(&[&header, content], &mut bytes)?;
         Ok(bytes)
     }
 
     /// Appends the compressed `parts`, which form one content, to `bytes`.
     pub(super) fn deflate(&mut self, parts: &[&[u8]], bytes: &mut Vec<u8>) -> io::Result<()> {
-        self.deflate.reset();
+        let level = self.level.level();
+        let make =
+            || Compressor { deflate: Deflate::new(level, true, WINDOW_BITS), room: vec![0; ROOM_BYTES] };
+        let compressor = self.made.get_or_insert_with(make);
+        compressor.deflate.reset();
         for part in parts {
-            self.feed(part, DeflateFlush::NoFlush, bytes)?;
+            compressor.feed(part, DeflateFlush::NoFlush, bytes)?;
         }
-        self.feed(&[], DeflateFlush::Finish, bytes)
+        compressor.feed(&[], DeflateFlush::Finish, bytes)
     }
+}
 
+impl Compressor {
     /// Compresses `rest`; with [`DeflateFlush::Finish`] to the end of the stream.
     fn feed(&mut self, mut rest: &[u8], flush: DeflateFlush, bytes: &mut Vec<u8>) -> io::Result<()> {
         loop {
@@ -117,6 +147,17 @@ impl Deflater {
     }
 }
 
+/// Returns a stream of one block that holds fewer than 64 KiB as they are.
+///
+/// # Source
+/// RFC 1950 (header and checksum), RFC 1951, 3.2.4 (the block).
+fn stored(content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap_or(u16::MAX);
+    let sum = adler32(1, content);
+    [&STREAM_BEGIN[..], &[1], &length.to_le_bytes(), &(!length).to_le_bytes(), content, &sum.to_be_bytes()]
+        .concat()
+}
+
 /// Returns the first bytes of an entry of a pack: type, and size before compression, lowest bits first.
 fn entry_header(kind: u8, mut size: usize) -> Vec<u8> {
     let low = |size: usize, bits: u32| u8::try_from(size & ((1 << bits) - 1)).unwrap_or_default();
@@ -128,4 +169,23 @@ fn entry_header(kind: u8, mut size: usize) -> Vec<u8> {
         size >>= 7;
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_file_holds_the_object_stored_or_compressed() {
+        for length in [0, 1, 300, 4070, 4071, 4072, 4073, 4074, 4075, 4080, 9000] {
+            let content: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let whole = [&loose_header(Kind::Blob, length as u64)[..], &content].concat();
+            for level in [Compression::BEST_SPEED, Compression::DEFAULT] {
+                let file = Deflater::new(level).loose(Kind::Blob, &content).unwrap();
+                assert_eq!(crate::text::patch::inflate(&file, whole.len()).unwrap(), whole);
+                let is_stored = whole.len() + 11 <= 4096 && level == Compression::BEST_SPEED;
+                assert_eq!(file.len() == whole.len() + 11, is_stored, "{length}");
+            }
+        }
+    }
 }

@@ -20,7 +20,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 use zlib_rs::adler32::adler32;
 
-use super::deflate::{Deflater, PackedObject};
+use super::deflate::{Deflater, PackedObject, STREAM_BEGIN};
 use super::dir::Dir;
 use super::pack::{self, NewPack};
 use super::repo::{NewObjects, Repo};
@@ -41,8 +41,6 @@ const LOOKED_AT_MAX: usize = 16;
 pub const LARGE_BYTES: usize = 1024 * 1024;
 /// Bytes of a piece: a compressor has a buffer of 64 KiB, and looks some 300 bytes ahead.
 const PIECE_BYTES: usize = 60 << 10;
-/// First bytes of a stream that was compressed for speed.
-const STREAM_BEGIN: [u8; 2] = [0x78, 0x01];
 /// Last block, which is empty.
 const STREAM_END: [u8; 2] = [0x03, 0x00];
 
