@@ -44,7 +44,7 @@ pub struct Request {
 /// Kept and removed data.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// Kept data
+    /// Kept data, as it was before packing
     pub kept: Tally,
     /// Removed data
     pub removed: Tally,

@@ -183,11 +183,21 @@ impl Packed {
         state.in_call(|opened: &mut Opened| opened.packed.insert(session.to_owned(), Arc::clone(&packed)));
         Ok(Some(packed))
     }
+}
 
-    /// Returns true if it has the change `seq`.
-    pub fn has(&self, seq: u64) -> bool {
-        self.numbers.binary_search(&seq).is_ok()
-    }
+/// Returns the newest packed number in the folder of a history, or 0, without reading the others.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn newest_packed(state: &State, folder: &OwnedFd) -> Result<u64, Error> {
+    let io = |source: io::Error| Error::io("read", state.shown(DONE_FOLDER), source);
+    let packed = Parts::open(folder, PACKED).map_err(io)?;
+    let Some((packed, last)) =
+        packed.and_then(|packed| packed.rows().checked_sub(1).map(|last| (packed, last)))
+    else {
+        return Ok(0);
+    };
+    packed.row(last).map(|row| seq_of(&row.key)).map_err(io)
 }
 
 /// Returns the packed change `seq` of a session, as its file was; `None` if it is not there.
@@ -252,5 +262,24 @@ impl PendingFile {
             // Best effort: gc knows such a file by its name.
             let _ = fs::unlink_at(&*self.folder, &self.name, AtFlags::empty());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundle_returns_only_bytes_that_match_the_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = OwnedFd::from(File::open(dir.path()).unwrap());
+        let mut bundle = Bundle::default();
+        bundle.add(Sha256::of(b"right"), b"right");
+        bundle.add(Sha256::of(b"wrong"), b"other");
+        bundle.write_to(&File::create(dir.path().join("one")).unwrap()).unwrap();
+        let bundle = Parts::open(&folder, "one").unwrap().unwrap();
+        let found =
+            [&b"right"[..], b"wrong", b"none"].map(|bytes| find_in(&bundle, Sha256::of(bytes)).unwrap());
+        assert_eq!(found, [Some(b"right".to_vec()), None, None]);
     }
 }

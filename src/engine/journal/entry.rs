@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::backup::InlineBackup;
-use super::bundle::{GIVEN, Packed, PendingFile};
+use super::bundle::{GIVEN, Packed, PendingFile, newest_packed};
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
     MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
@@ -320,9 +320,7 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
         return Ok(last + 1);
     };
     // The session file may be lost, or could not be written.
-    let is_packed =
-        || Ok::<_, Error>(Packed::of(state, session, &folder)?.is_some_and(|it| it.has(last + 1)));
-    if last == 0 || is_given(&folder, last + 1) || is_packed()? {
+    if last == 0 || is_given(&folder, last + 1) || newest_packed(state, &folder)? > last {
         let given = names_in(&folder)?;
         let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
         return Ok(last.max(newest) + 1);
