@@ -193,6 +193,28 @@ fn gc_packs_the_history_and_undo_finds_all_of_it() {
 }
 
 #[test]
+fn no_tool_tells_a_packed_history_from_another() {
+    let (ws, _) = many_changes();
+    let _ = ws.lbx(&["delete", "secret"]).success();
+    ws.lbx(&["undo", "--steps", "3"]).ok();
+    let calls: [&[&str]; 8] = [
+        &["log", "--limit", "100"],
+        &["session"],
+        &["diff"],
+        &["review"],
+        &["blame", "short.txt"],
+        &["trash"],
+        &["undo", "--dry-run", "--steps", "7"],
+        &["redo", "--dry-run"],
+    ];
+    let before = calls.map(|call| ws.lbx(call).ok());
+    assert_eq!(ws.lbx(&["gc"]).ok()["packed_changes"], 62);
+    for (call, before) in calls.into_iter().zip(before) {
+        assert_eq!(ws.lbx(call).ok(), before, "{call:?}");
+    }
+}
+
+#[test]
 fn expired_changes_leave_the_packed_history() {
     let (ws, trees) = many_changes();
     age_all(&ws, 40);
