@@ -197,23 +197,21 @@ impl Parts {
         self.decode(row)
     }
 
-    /// Returns the part of a row; `None` if it cannot be decoded.
+    /// Returns the part of a row; `None` if it cannot be decoded. Has no more than one delta in memory.
     fn decode(&self, mut row: Row) -> io::Result<Option<Vec<u8>>> {
         let mut deltas = Vec::new();
-        let mut bytes = loop {
-            let Some(stored) = self.stored(&row)? else { return Ok(None) };
-            let Some(base) = row.base() else {
-                break if row.form == PLAIN { Some(stored) } else { inflated(&stored) };
-            };
-            deltas.push(stored);
+        while let Some(base) = row.base() {
+            deltas.push(row);
             if deltas.len() > DELTAS_MAX || base >= self.rows {
                 return Ok(None);
             }
             row = self.row(base)?;
-        };
-        while let Some(stored) = deltas.pop() {
-            let made = bytes.zip(inflated(&stored));
-            bytes = made.and_then(|(source, delta)| delta::apply(&delta, &source, PART_BYTES_MAX));
+        }
+        let stored = self.stored(&row)?;
+        let mut bytes = if row.form == PLAIN { stored } else { stored.and_then(|stored| inflated(&stored)) };
+        while let Some((source, row)) = bytes.as_ref().zip(deltas.pop()) {
+            let delta = self.stored(&row)?.and_then(|stored| inflated(&stored));
+            bytes = delta.and_then(|delta| delta::apply(&delta, source, PART_BYTES_MAX));
         }
         Ok(bytes)
     }
