@@ -108,7 +108,7 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     let trash = state.path_of(trash::FOLDER);
     open.entries.iter().for_each(|entry| collector.needed.add(&trash, entry));
     collector.stuck()?;
-    collector.leave()?;
+    collector.leave();
     collector.backups()?;
     collector.bundles()?;
     collector.trash()?;
@@ -318,6 +318,8 @@ impl Collector<'_> {
                 }
                 changes.push(Linked { seq: entry.seq, reverts: entry.reverts, stays: is_young });
             } else {
+                // A damaged part may be the base of others, so nobody knows what they need.
+                self.needed.may_be_any |= history.row(name).is_some();
                 let is_old = self.is_old_file(&history.folder, name);
                 changes.push(Linked { seq: 0, reverts: Vec::new(), stays: !is_old });
             }
@@ -351,29 +353,28 @@ impl Collector<'_> {
     }
 
     /// Removes the collected changes. Bytes in them that a kept change needs become backups first.
-    fn leave(&mut self) -> Result<(), Error> {
+    fn leave(&mut self) {
         let leaving = std::mem::take(&mut self.leaving);
         if !self.dry_run && leaving.iter().any(|(_, names)| !names.is_empty()) {
             self.forget_accounts();
         }
         for (history, names) in leaving {
-            let mut gone = BTreeSet::new();
+            // A full disk may have no room for what stays of a packed file. Other files go nevertheless.
+            let keys = names.iter().filter_map(|name| change_in(name.as_bytes())).map(key_of).collect();
+            let packed = history.packed.as_ref().and_then(|packed| packed.parts.as_ref());
+            let is_unpacked = packed.is_none_or(|packed| self.unpack(&history.folder, packed, &keys).is_ok());
             for name in names {
-                let may_go = self.dry_run || self.save_needed(&history, &name).is_ok();
+                let may_go = self.dry_run || (is_unpacked && self.save_needed(&history, &name).is_ok());
                 if !may_go {
                     self.done.failed.push(name.clone());
                 }
-                if self.count(&history, &name, may_go) {
-                    gone.extend(change_in(name.as_bytes()).map(key_of));
-                } else if let Ok(Some(entry)) = history.change(self.state, &name) {
+                if !self.count(&history, &name, may_go)
+                    && let Ok(Some(entry)) = history.change(self.state, &name)
+                {
                     self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
                 }
             }
-            if let Some(packed) = history.packed.as_ref().and_then(|packed| packed.parts.as_ref()) {
-                self.unpack(&history.folder, packed, &gone)?;
-            }
         }
-        Ok(())
     }
 
     /// Removes parts from the packed file of a folder, or all of it.
@@ -463,8 +464,13 @@ impl Collector<'_> {
                 rows.map_err(io)?.into_iter().partition(|row| self.needed.has(Sha256::from_bytes(row.key)));
             if name == PACKED {
                 rows.iter().for_each(|row| self.done.kept.add(row.length.into()));
-                gone.iter().for_each(|row| self.done.removed.backups.add(row.length.into()));
-                self.unpack(&folder, &bundle, &gone.iter().map(|row| row.key).collect())?;
+                let is_unpacked =
+                    self.unpack(&folder, &bundle, &gone.iter().map(|row| row.key).collect()).is_ok();
+                if !is_unpacked {
+                    self.done.failed.push(name);
+                }
+                let tally = if is_unpacked { &mut self.done.removed.backups } else { &mut self.done.kept };
+                gone.iter().for_each(|row| tally.add(row.length.into()));
             } else {
                 self.file(&folder, &name, is_old && rows.is_empty(), |removed| &mut removed.backups);
             }
