@@ -670,3 +670,37 @@ fn write_keeps_a_save_just_before_its_rename() {
         must_be_tidy(&ws).unwrap();
     }
 }
+
+/// A call that looks for the locks of dead commands may find the one that a command has just made and not yet taken.
+#[test]
+fn command_keeps_its_lock_although_another_call_takes_it_for_dead() {
+    if !can_trace() {
+        return;
+    }
+    let late: Vec<OsString> =
+        ["-e", "trace=flock", "-e", "inject=flock:delay_enter=300000"].map(OsString::from).into();
+    for (way, folder) in [("--transaction", "layers"), ("--direct", "running")] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+        let folder = ws.path(&state(folder));
+        let (output, found) = std::thread::scope(|scope| {
+            let call =
+                scope.spawn(|| crate::inject::traced(&ws, &late, &["bash", way, "echo ours >> a.txt"]));
+            let mut found = None;
+            while found.is_none() && !call.is_finished() {
+                let names = fs::read_dir(&folder).into_iter().flatten().flatten();
+                found = names.map(|it| it.path()).find(|path| path.is_file());
+            }
+            let taken =
+                found.as_ref().map(|path| fs::File::open(path).map(|file| file.try_lock().map(|()| file)));
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            found.as_ref().map(|path| fs::remove_file(path));
+            drop(taken);
+            (call.join().unwrap(), found)
+        });
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && found.is_some(), "{way}: {said}");
+        ws.holds("a.txt", "one\ntwo\nours\n");
+        must_be_tidy(&ws).unwrap();
+    }
+}

@@ -158,8 +158,8 @@ impl LayerFolder {
         let shown = state.shown(&format!("{FOLDER}/{name}"));
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
         take_spare_lock(&state, &layers, &name);
-        let lock = state.try_lock(layers.as_fd(), &lock_name(&name))?;
-        let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
+        // Another call may take the new file for the lock of a dead layer, and remove it.
+        let lock = state.lock(layers.as_fd(), &lock_name(&name), "this command")?;
         let spare = take_spare(&state, &layers, &name);
         let is_new = spare.is_none();
         let made = || make_folders(&layers, &name, &shown);

@@ -79,8 +79,8 @@ impl Running {
     pub fn begin(state: &State) -> Result<Self, Error> {
         let others = all(state);
         let (folder, name) = (state.folder(FOLDER)?, unique_name("command"));
-        let lock = state.try_lock(folder.as_fd(), &name)?;
-        let lock = lock.ok_or_else(|| Error::internal("a new lock is held by another call"))?;
+        // Another call may take the new file for the lock of a dead command, and remove it.
+        let lock = state.lock(folder.as_fd(), &name, "this command")?;
         for other in &others {
             // A command that has ended meanwhile needs no note.
             let opened = fs::open_at(folder.as_fd(), OsStr::new(other), fs::ADD);
