@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::journal::gc;
 use crate::engine::journal::gc::{ByKind, Collected, Tally};
-use crate::engine::journal::repack::{self, Packing};
+use crate::engine::journal::repack::{self, Amount, Packing};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
 use crate::engine::store::state::State;
@@ -26,8 +26,9 @@ const FAILED_NAMED: usize = 3;
 ///
 /// Removes everything older than `keep_days`, and the oldest beyond `keep_bytes`: undoable changes, the backups that no
 /// younger change needs, trash entries, and files left by killed calls. This cannot be undone; the snapshots in git
-/// stay, and their loose objects are packed, as is the history that stays. Forks older than `keep_days` are dropped if nothing was changed in them;
-/// others are named. `dry_run` shows how much would be removed.
+/// stay, and their loose objects are packed, as is the history that stays. Without `gc`, each 128th change of a session
+/// packs some of the history that is older than a day. Forks older than `keep_days` are dropped if nothing was changed in
+/// them; others are named. `dry_run` shows how much would be removed.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Show what would change without changing anything
@@ -122,14 +123,15 @@ impl Tool for Gc {
             ));
         }
         let packed = if request.dry_run { 0 } else { record::pack(change.engine()) };
-        let packing = match change.state().filter(|_| !request.dry_run).map(repack::pack) {
-            Some(Ok(packing)) => packing,
-            Some(Err(error)) => {
-                change.engine().warn(format!("the history was not packed: {}", error.message()));
-                Packing::default()
-            }
-            None => Packing::default(),
-        };
+        let packing =
+            match change.state().filter(|_| !request.dry_run).map(|state| repack::pack(state, Amount::All)) {
+                Some(Ok(packing)) => packing,
+                Some(Err(error)) => {
+                    change.engine().warn(format!("the history was not packed: {}", error.message()));
+                    Packing::default()
+                }
+                None => Packing::default(),
+            };
         let (kept, removed, by_kind) = (collected.kept, collected.removed.sum(), collected.removed);
         if removed.files > 0 {
             change.engine().note_changed([], Some(&unique_name(Self::NAME)));

@@ -192,6 +192,56 @@ fn gc_packs_the_history_and_undo_finds_all_of_it() {
     assert!(ws.lbx(&["doctor"]).ok()["healthy"].as_bool().unwrap());
 }
 
+/// Each 128th change of a session packs; for `default` that is the 19th.
+#[test]
+fn old_changes_are_packed_without_gc() {
+    let history = state("journal/done/default");
+    let lines: String = (0..1500).map(|line| format!("line {line}\n")).collect();
+    let ws = Workspace::with(&[("long.txt", &lines), ("short.txt", "one\n")]);
+    let mut trees = vec![ws.tree()];
+    let append = |ws: &Workspace, number: usize| {
+        let name = ["long.txt", "short.txt"][number % 2];
+        let _ = ws.lbx(&["append", name, "--content", &format!("{number}\n")]).success();
+        ws.tree()
+    };
+    for number in 1..19 {
+        trees.push(append(&ws, number));
+    }
+    // What is young stays as it is, and so do a few old changes.
+    for old in [0, 15] {
+        let ws = ws.copy();
+        for seq in 1..=old {
+            age(&ws.path(&format!("{history}/{seq:08}.lbx")), 2);
+        }
+        append(&ws, 19);
+        assert_eq!(files_below(&ws, &history).len(), 19);
+    }
+    for seq in 1..=16 {
+        age(&ws.path(&format!("{history}/{seq:08}.lbx")), 2);
+    }
+    let before = state_bytes(&ws);
+    trees.push(append(&ws, 19));
+    assert!(state_bytes(&ws) < before / 3);
+    assert_eq!(files_below(&ws, &history).len(), 4, "16 are in one file");
+    // A full bundle of old bytes is set aside.
+    let bundle = ws.path(&state("backups/bundles/packed"));
+    fs::OpenOptions::new().write(true).open(&bundle).unwrap().set_len(32 << 20).unwrap();
+    for number in 20..148 {
+        trees.push(append(&ws, number));
+        if number == 146 {
+            files_below(&ws, &history).iter().for_each(|path| age(path, 2));
+        }
+    }
+    assert_eq!(files_below(&ws, &history).len(), 2);
+    assert_eq!(fs::read_dir(bundle.parent().unwrap()).unwrap().count(), 2);
+    for steps in [1, 10, 136] {
+        ws.lbx(&["undo", "--steps", &steps.to_string()]).ok();
+        trees.truncate(trees.len() - steps);
+        assert_eq!(ws.tree(), *trees.last().unwrap());
+    }
+    assert!(ws.lbx(&["doctor"]).ok()["healthy"].as_bool().unwrap());
+}
+
 #[test]
 fn no_tool_tells_a_packed_history_from_another() {
     let (ws, _) = many_changes();

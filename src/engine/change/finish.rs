@@ -95,6 +95,7 @@ impl Change<'_> {
                 // They are caches, which readers write without a lock too: no other change waits for them.
                 (self.lock, self.turn) = (None, None);
                 record::update_accounts(self.engine, state, &self.session);
+                record::pack_history(state);
             }
         }
         outcome

@@ -10,6 +10,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::ClientCall;
+use crate::engine::journal::repack::{self, Amount};
 use crate::engine::journal::{JournalEntry, backup};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
@@ -622,6 +623,14 @@ pub fn update_accounts(engine: &Engine, state: &State, session: &SessionState) {
     let _ = audit::sums(state);
     if let Ok(Some(store)) = find(engine) {
         store.update_accounts(name, after);
+    }
+}
+
+/// Packs some of the old history, unless another call has the lock: a later one will.
+pub fn pack_history(state: &State) {
+    if let Ok(Some(_lock)) = state.try_lock_workspace() {
+        // `gc` says what is wrong.
+        let _ = repack::pack(state, Amount::Little);
     }
 }
 

@@ -1,4 +1,8 @@
-//! Packing by `gc`: old bytes go into one bundle, and the changes of each session into one file.
+//! Packing: old bytes go into one bundle, and the changes of each session into one file.
+//!
+//! `gc` packs everything. Each 128th change of a session packs some of what is older than a day, within a second even
+//! if much is packed already: an agent that nobody tidies up after takes little of the disk, and what is young, or
+//! measured, is left alone.
 //!
 //! A new file is durable before anything that it holds is removed: neither a kill nor a power cut loses a version. The
 //! caller holds the workspace's lock.
@@ -16,7 +20,9 @@ use super::backup;
 use super::bundle::{self, Bundles, PACKED, key_of};
 use super::entry::{change_in, history_folder, history_name, sessions};
 use super::parts::{DELTAS_MAX, LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWriter, ROWS_MAX, Versions};
+use crate::control::seconds_now;
 use crate::engine::journal::{JournalEntry, JournalFile, read};
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -26,6 +32,26 @@ use crate::sha256::Sha256;
 
 /// Most deltas of changes in a row: many are read in one call, and a delta saves a third of one.
 const HISTORY_DELTAS_MAX: usize = 8;
+
+/// Age in seconds from which a change is packed without `gc`.
+const LITTLE_AGE_MIN: u64 = 24 * 60 * 60;
+/// Fewest such changes of a session: each file that is written needs two syncs.
+const LITTLE_CHANGES_MIN: usize = 16;
+/// Most changes that one call packs.
+const LITTLE_CHANGES_MAX: usize = 256;
+/// Most old bytes that one call packs, unless one change has more.
+const LITTLE_BYTES_MAX: u64 = 8 << 20;
+/// Size of a bundle in bytes from which it is full: packing copies it.
+const FULL_BUNDLE_BYTES: u64 = 32 << 20;
+
+/// Amount to pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Some of what is older than a day.
+    Little,
+    /// Everything.
+    All,
+}
 
 /// Counts of what was packed.
 #[derive(Debug, Default, Clone, Copy)]
@@ -49,34 +75,72 @@ impl Packing {
 /// the newest.
 type Use = (WorkspacePath, Reverse<(u64, u64)>, Sha256);
 
-/// Folder of a session's history, and numbers of the changes that have files of their own, ascending.
+/// Folder of a session's history, and numbers of the changes to pack, ascending; each has a file of its own.
 type History = (Arc<OwnedFd>, Vec<u64>);
 
-/// Packs all changes in the history, and the old bytes to which they refer. What cannot be read stays as it is.
+/// Packs changes in the history, and the old bytes to which they refer. What cannot be read stays as it is.
 ///
 /// # Errors
 /// Returns the OS error; then nothing is lost.
-pub fn pack(state: &State) -> Result<Packing, Error> {
+pub fn pack(state: &State, amount: Amount) -> Result<Packing, Error> {
     let mut done = Packing::default();
     let (mut histories, mut uses) = (Vec::new(), Vec::new());
+    let (mut changes, mut bytes) = (0, 0);
     for session in sessions(state)? {
         let Some(folder) = state.find_folder(&history_folder(&session))? else { continue };
-        let mut numbers: Vec<u64> =
-            names_in(&folder)?.iter().filter_map(|name| change_in(name.as_bytes())).collect();
-        numbers.sort_unstable();
+        let mut numbers = to_pack(&folder, amount)?;
+        let mut taken = 0;
         for seq in &numbers {
+            if amount == Amount::Little && (changes == LITTLE_CHANGES_MAX || bytes >= LITTLE_BYTES_MAX) {
+                break;
+            }
+            (changes, taken) = (changes + 1, taken + 1);
             let Some(entry) = own_entry(state, &folder, *seq)? else { continue };
-            let before = |file: super::FileEntry| Some((file.path, file.before?.sha256));
             let age = Reverse((entry.time, entry.seq));
-            uses.extend(entry.files.into_iter().filter_map(before).map(|(path, sha256)| (path, age, sha256)));
+            for (path, before) in entry.files.into_iter().filter_map(|file| Some((file.path, file.before?))) {
+                bytes += before.size;
+                uses.push((path, age, before.sha256));
+            }
         }
+        numbers.truncate(taken);
         histories.push((folder, numbers));
+    }
+    if amount == Amount::Little && uses.len() + changes > 0 {
+        set_full_aside(state)?;
     }
     let packed = pack_old_bytes(state, uses, &mut done)?;
     for history in histories.iter().filter(|(_, numbers)| !numbers.is_empty()) {
         pack_history(state, history, &packed, &mut done)?;
     }
     Ok(done)
+}
+
+/// Returns the numbers of the changes in the folder of a history that may be packed, ascending.
+fn to_pack(folder: &OwnedFd, amount: Amount) -> Result<Vec<u64>, Error> {
+    let mut numbers: Vec<u64> =
+        names_in(folder)?.iter().filter_map(|name| change_in(name.as_bytes())).collect();
+    numbers.sort_unstable();
+    if amount == Amount::Little {
+        let before = seconds_now().saturating_sub(LITTLE_AGE_MIN);
+        let is_old = |seq: &u64| {
+            let stat = fs::stat_at(folder.as_fd(), OsStr::new(&history_name(*seq)));
+            stat.is_ok_and(|stat| u64::try_from(stat.st_mtime).is_ok_and(|time| time < before))
+        };
+        // The oldest first, so that most calls look at one of them.
+        let old = numbers.iter().take(LITTLE_CHANGES_MAX).take_while(|seq| is_old(seq)).count();
+        numbers.truncate(if old < LITTLE_CHANGES_MIN { 0 } else { old });
+    }
+    Ok(numbers)
+}
+
+/// Renames the bundle of packed bytes if it is full, so that another one begins: it is found under any name.
+fn set_full_aside(state: &State) -> Result<(), Error> {
+    let Some(folder) = state.find_folder(&bundle::folder())? else { return Ok(()) };
+    let size = fs::stat_at(folder.as_fd(), OsStr::new(PACKED)).map_or(0, |stat| fs::size_of(&stat));
+    if size < FULL_BUNDLE_BYTES {
+        return Ok(());
+    }
+    fs::rename_at(&folder, PACKED, &folder, unique_name(PACKED)).map_err(|errno| unwritable(errno.into()))
 }
 
 /// Returns the change `seq` if it has a file of its own that can be read.
