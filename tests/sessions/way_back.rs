@@ -54,28 +54,56 @@ impl History {
     fn request(&mut self) -> Option<(&'static str, Value)> {
         let (folder, n) = (*self.random.of(&FOLDERS), self.random.below(1000));
         let new = format!("{folder}{}", self.random.of(&["", "/a", "/b"]));
-        Some(match self.random.below(20) {
+        Some(match self.random.below(30) {
             0..6 => {
                 let path = format!("{folder}/{}", self.random.of(&["a", "b", "c"]));
                 ("write", json!({"path": path, "content": format!("{n}\n")}))
             }
-            6..11 => ("move", json!({"from": self.existing("df")?, "to": new})),
+            6..11 => ("move", json!({"from": self.existing("dfl")?, "to": new})),
             11 => {
                 let old = self.existing("f")?;
                 let patch = format!("diff --git a/{old} b/{new}\nrename from {old}\nrename to {new}\n");
                 ("patch", json!({ "patch": patch }))
             }
             12..16 => {
-                let path = self.existing("dff")?;
+                let path = self.existing("dffl")?;
                 self.deleted.insert(path.clone());
                 ("delete", json!({"path": path, "recursive": true}))
             }
             16 => ("append", json!({"path": self.existing("f")?, "content": format!("{n}\n")})),
             17 => ("mkdir", json!({ "path": new })),
+            18 => {
+                let path = self.existing("f")?;
+                let old = fs::read_to_string(self.ws.path(&path)).ok()?;
+                (
+                    "edit",
+                    json!({"path": path, "old_string": old.lines().next()?, "new_string": n.to_string()}),
+                )
+            }
+            20..30 => {
+                ("bash", json!({"command": self.command(&new)?, "transaction": self.random.below(2) == 0}))
+            }
             _ => {
                 let deleted: Vec<_> = self.deleted.iter().cloned().collect();
                 ("restore", json!({"path": deleted.get(self.random.below(deleted.len()))?}))
             }
+        })
+    }
+
+    /// Returns a random command line.
+    fn command(&mut self, new: &str) -> Option<String> {
+        let n = self.random.below(1000);
+        let any = self.existing("dffl")?;
+        Some(match self.random.below(9) {
+            0 => format!("rm -rf {any}"),
+            1 => format!("mv {any} {new}"),
+            2 => format!("mkdir -p {new} && echo {n} > {new}/a"),
+            3 => format!("ln -s {n} {new}"),
+            4 => format!("rm -rf {any}; ln -s d {any}"),
+            5 => format!("chmod {} {any}", self.random.of(&["700", "755", "711"])),
+            6 => format!("mkdir -p {new}"),
+            7 => format!("rm -rf {any}; mkdir {any}; echo {n} > {any}/b"),
+            _ => format!("rm -rf {any}; echo {n} > {any}"),
         })
     }
 
