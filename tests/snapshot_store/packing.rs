@@ -85,10 +85,14 @@ fn loose_objects_of_no_snapshot_are_packed_incrementally_too() {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         git(&place, &[&["hash-object", "-w", "--no-filters"], &paths[..]].concat());
     }
-    let many = counts(&place).0;
-    (0..60).for_each(|number| drop(place.put("a", format!("{number}\n"))));
-    let (loose, packs) = counts(&place);
-    assert!(many > 3_000 && loose < 2_000 && packs <= 16, "{many}, then {loose} loose in {packs} packs");
+    assert!(counts(&place).0 > 3_000);
+    // How much one call packs depends on the time that it takes.
+    let is_enough = |number| {
+        place.put("a", format!("{number}\n"));
+        number % 20 == 0 && counts(&place).0 < 2_000
+    };
+    assert!((1..=2_000).any(is_enough));
+    assert!(counts(&place).1 <= 16);
     assert_eq!(git(&place, &["fsck", "--strict", "--full", "--no-dangling"]), "");
 }
 
