@@ -19,7 +19,7 @@ use crate::killed::CHANGING;
 use crate::scenarios::{self, Scenario};
 
 /// Tries in each scenario, unless all are.
-const TRIES: usize = 14;
+const TRIES: usize = 10;
 /// Bytes that an outsider writes.
 const FOREIGN: &[u8] = b"someone else's\n";
 

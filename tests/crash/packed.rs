@@ -11,7 +11,7 @@ use crate::judge::{Tree, difference};
 /// System calls that change what is on disk.
 const CHANGING: &[&str] = &["write", "pwrite64", "fsync", "renameat", "unlinkat"];
 /// Most points in a short run.
-const POINTS: usize = 25;
+const POINTS: usize = 16;
 /// The call.
 const GC: &[&str] = &["gc", "--keep-days", "300"];
 
