@@ -117,7 +117,7 @@ pub const COMPARED_FOLDERS_MAX: usize = 500_000;
 pub const FOLDER_BYTES_MAX: u64 = 512 << 20;
 /// Most files of one folder that enter at once; the next full scan adds the rest.
 pub const FOLDER_FILES_MAX: usize = 50_000;
-/// Most tries to make a folder of objects that vanishes.
+/// Most tries to make a folder that other calls or git remove.
 pub const FOLDER_TRIES_MAX: usize = 10;
 /// Most entries of a tree that is turned into an index of the scan.
 pub const INDEX_ENTRIES_MAX: usize = 1_000_000;

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use crate::engine::store::lock::{is_unique, unique_name};
 use crate::engine::workspace::fs;
-use crate::limits::{CONTROL_GROUP_FILE_BYTES_MAX, KILL_PASSES_MAX, REMOVAL_TRIES_MAX};
+use crate::limits::{CONTROL_GROUP_FILE_BYTES_MAX, FOLDER_TRIES_MAX, KILL_PASSES_MAX, REMOVAL_TRIES_MAX};
 use crate::platform::process::descendants;
 
 /// Folders at which the groups are mounted: alone, or next to those of version 1.
@@ -95,12 +95,20 @@ impl ControlGroup {
 
     /// Makes a group in another one, and locks it.
     fn make_in(above: OwnedFd) -> Result<Self, Errno> {
-        let name = unique_name(PREFIX);
-        rustix::fs::mkdirat(&above, &name, Mode::from_raw_mode(MODE))?;
-        let folder = fs::open_at(above.as_fd(), OsStr::new(&name), fs::FOLDER)?;
-        let group = Self { above, name, folder };
-        rustix::fs::flock(&group.folder, FlockOperation::LockExclusive)?;
-        Ok(group)
+        for _ in 0..FOLDER_TRIES_MAX {
+            let name = unique_name(PREFIX);
+            rustix::fs::mkdirat(&above, &name, Mode::from_raw_mode(MODE))?;
+            let folder = match fs::open_at(above.as_fd(), OsStr::new(&name), fs::FOLDER) {
+                Err(Errno::NOENT) => continue,
+                opened => opened?,
+            };
+            rustix::io::retry_on_intr(|| rustix::fs::flock(&folder, FlockOperation::LockExclusive))?;
+            // Before the lock, another call may have taken it for that of a dead one.
+            if fs::stat_at(above.as_fd(), OsStr::new(&name)).is_ok() {
+                return Ok(Self { above, name, folder });
+            }
+        }
+        Err(Errno::AGAIN)
     }
 
     /// Returns true if the kernel ended a process of the group for want of memory.
@@ -191,5 +199,23 @@ mod tests {
         for name in ["lbx", "lbx-", "lbx-1-2-3", "lbxd-0123456789ab-1-2", "user.slice"] {
             assert!(!is_name(OsStr::new(name)), "{name}");
         }
+    }
+
+    #[test]
+    fn new_group_is_not_removed_as_that_of_a_dead_call() {
+        let above = tempfile::tempdir().unwrap();
+        let open = || fs::open_at(CWD, above.path().as_os_str(), fs::FOLDER).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    remove_left(open().as_fd());
+                }
+            });
+            let stays = |group: ControlGroup| above.path().join(&group.name).exists();
+            let gone = (0..5_000).filter(|_| !ControlGroup::make_in(open()).is_ok_and(stays)).count();
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(gone, 0);
+        });
     }
 }
