@@ -1,5 +1,6 @@
 //! Options that every tool takes besides its own fields, from flags, the environment and JSON.
 
+use std::env::VarError;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -142,6 +143,14 @@ impl Options {
         if let Some(form) = form.filter(|form| *form != "text" && *form != "json") {
             let message = format!("LBX_OUTPUT is {:?}: expected text or json", form.to_string_lossy());
             return Err(Error::invalid(message).suggest("Set LBX_OUTPUT to text or json, or unset it."));
+        }
+        // A sandbox or session that cannot be read is not one that is not set.
+        let names = SESSION_VARIABLES.iter().chain(&["LBX_SANDBOX", "LBX_DIALECT"]);
+        if let Some(name) =
+            names.copied().find(|name| std::env::var(name).is_err_and(|error| error != VarError::NotPresent))
+        {
+            return Err(Error::invalid(format!("{name} is not valid UTF-8"))
+                .suggest(format!("Set {name} again, or unset it.")));
         }
         Ok(flags.with_environment())
     }

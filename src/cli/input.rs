@@ -1,10 +1,12 @@
 //! Input: stdin and files with requests.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, IsTerminal, Read};
+use std::io::{BufRead as _, BufReader, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FileType;
 use serde_json::{Map, Value};
 
@@ -35,12 +37,41 @@ pub fn read_stdin() -> Result<Input, Error> {
         return Ok(Input::None);
     }
     let mut text = Vec::new();
-    match stdin.lock().take(REQUEST_BYTES_MAX + 1).read_to_end(&mut text) {
+    match Patient(stdin.lock()).take(REQUEST_BYTES_MAX + 1).read_to_end(&mut text) {
         Ok(_) if text.len() as u64 > REQUEST_BYTES_MAX => {
             Err(Error::invalid(format!("the text on stdin is longer than {REQUEST_BYTES_MAX} bytes")))
         }
         Ok(_) => Ok(Input::Text(text)),
         Err(source) => Err(Error::io("read", "stdin", source)),
+    }
+}
+
+/// Stream that waits where another program has made it non-blocking: the flag belongs to all that share the stream.
+pub struct Patient<S>(pub S);
+
+impl<S: AsFd> Patient<S> {
+    /// Does `action` until the stream is ready for it.
+    pub fn wait<T>(
+        &mut self,
+        ready: PollFlags,
+        mut action: impl FnMut(&mut S) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        loop {
+            match action(&mut self.0) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    rustix::io::retry_on_intr(|| {
+                        rustix::event::poll(&mut [PollFd::new(&self.0, ready)], None)
+                    })?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl<S: Read + AsFd> Read for Patient<S> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        self.wait(PollFlags::IN, |stream| stream.read(bytes))
     }
 }
 
@@ -111,7 +142,7 @@ pub fn text_in_file(path: &Path) -> Result<Vec<u8>, Error> {
 /// Runs every line of stdin; returns 0, or the status of the first failure.
 pub fn run(options: &Options) -> u8 {
     let options = &options.clone().for_many_calls();
-    let mut stdin = std::io::stdin().lock();
+    let mut stdin = BufReader::new(Patient(std::io::stdin().lock()));
     let mut first_failure = 0;
     let mut line = Vec::new();
     loop {
@@ -120,7 +151,13 @@ pub fn run(options: &Options) -> u8 {
             Ok(0) => return first_failure,
             Ok(_) if line.trim_ascii().is_empty() => {}
             Ok(_) => {
-                let status = answer_line(&line, options);
+                let is_cut = line.len() as u64 > REQUEST_BYTES_MAX && line.last() != Some(&b'\n');
+                // What follows is part of this line, not another request.
+                if is_cut && let Err(source) = stdin.skip_until(b'\n') {
+                    return output::refuse("batch", options, &Error::io("read", "stdin", source));
+                }
+                let line = if is_cut { Line::too_long() } else { Line::parse(&line) };
+                let status = answer_line(line, options);
                 first_failure = if first_failure == 0 { status } else { first_failure };
             }
             Err(source) => return output::refuse("batch", options, &Error::io("read", "stdin", source)),
@@ -129,8 +166,7 @@ pub fn run(options: &Options) -> u8 {
 }
 
 /// Runs one line; returns its status.
-fn answer_line(line: &[u8], options: &Options) -> u8 {
-    let Line { id, call } = Line::parse(line);
+fn answer_line(Line { id, call }: Line, options: &Options) -> u8 {
     let (tool, called) = match call {
         Ok((tool, request)) => match find(&tool) {
             Some(tool) => (tool.name.to_owned(), Call::make(tool, request, options)),
@@ -163,6 +199,14 @@ struct Line {
 }
 
 impl Line {
+    /// Returns a line with more bytes than a request may have.
+    fn too_long() -> Self {
+        Self {
+            id: None,
+            call: Err(refused(format!("a line of a batch has at most {REQUEST_BYTES_MAX} bytes"))),
+        }
+    }
+
     /// Parses a line.
     fn parse(line: &[u8]) -> Self {
         match request::read_json(line) {

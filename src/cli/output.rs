@@ -1,7 +1,7 @@
 //! Output: one JSON object on stdout, or only the payload.
 
 use std::io::{BufWriter, IsTerminal as _, Write};
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,7 @@ use clap::ArgMatches;
 use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 
+use super::input::Patient;
 use crate::app::Call;
 use crate::app::options::Options;
 use crate::app::remote::CallResult;
@@ -55,7 +56,7 @@ pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
 
 /// Prints bytes on stdout; returns a failure status if that fails.
 pub fn print(bytes: &[u8]) -> u8 {
-    let mut stdout = Counted(std::io::stdout().lock());
+    let mut stdout = Counted(Patient(std::io::stdout().lock()));
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_or_else(|error| unprinted(&error), |()| 0)
 }
@@ -66,7 +67,7 @@ pub fn print(bytes: &[u8]) -> u8 {
 /// # Errors
 /// Returns `internal` if it cannot be converted to JSON; nothing was printed then, unless it was longer than a piece.
 pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
-    let mut stdout = BufWriter::with_capacity(PIECE_BYTES, Counted(std::io::stdout().lock()));
+    let mut stdout = BufWriter::with_capacity(PIECE_BYTES, Counted(Patient(std::io::stdout().lock())));
     match reply.json(frame, &mut stdout) {
         Ok(()) => {
             let written = stdout.write_all(b"\n").and_then(|()| stdout.flush());
@@ -93,17 +94,17 @@ pub fn take_printed() -> usize {
 }
 
 /// Writer that counts the bytes printed.
-struct Counted<W>(W);
+struct Counted<W>(Patient<W>);
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write + AsFd> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let count = self.0.write(bytes)?;
+        let count = self.0.wait(PollFlags::OUT, |stream| stream.write(bytes))?;
         PRINTED.fetch_add(count, Ordering::Relaxed);
         Ok(count)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+        self.0.wait(PollFlags::OUT, Write::flush)
     }
 }
 
@@ -154,7 +155,7 @@ fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &Ca
     let is_paged = options.person && is_to_read && page(&text.out);
     let printed = if is_paged { 0 } else { print(&text.out) };
     // As with stdout: there is nowhere to report a failure.
-    let _ = Counted(std::io::stderr().lock()).write_all(&text.err);
+    let _ = Counted(Patient(std::io::stderr().lock())).write_all(&text.err);
     for note in text.notes {
         say(&note);
     }
@@ -189,13 +190,13 @@ pub fn say_warnings(outcome: &CallNotes) {
 
 /// Prints a text of several lines on stderr.
 pub fn say_lines(text: &str) {
-    let _ = writeln!(Counted(std::io::stderr().lock()), "lbx: {}", escaped::lines(text));
+    let _ = writeln!(Counted(Patient(std::io::stderr().lock())), "lbx: {}", escaped::lines(text));
 }
 
 /// Prints a line on stderr.
 pub fn say(line: &str) {
     // As with stdout: there is nowhere to report a failure.
-    let _ = writeln!(Counted(std::io::stderr().lock()), "lbx: {}", escaped::line(line));
+    let _ = writeln!(Counted(Patient(std::io::stderr().lock())), "lbx: {}", escaped::line(line));
 }
 
 /// Default options of `less`: exit at once if the text fits on the screen, pass colours through, do not clear the

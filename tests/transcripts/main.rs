@@ -47,6 +47,7 @@ mod session_on_a_real_repository;
 mod session_tool;
 mod snapshots;
 mod stats;
+mod stdio;
 mod transaction;
 mod trash;
 mod undo;
