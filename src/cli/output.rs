@@ -167,6 +167,10 @@ fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &Ca
 fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes) -> u8 {
     if options.text {
         say(&format!("{}: {}", error.kind(), error.message()));
+        // They count as shown.
+        if let Some(lines) = error.details().get("lines").and_then(Value::as_str) {
+            say_lines(lines.trim_end_matches('\n'));
+        }
         match error.suggested_command() {
             Some(command) => say(&format!("try: {command}")),
             None => say(&error.suggested_on_command_line(tool)),

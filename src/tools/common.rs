@@ -531,7 +531,7 @@ pub(super) fn lines_not_as_shown(
         NotFound::NeverShown(line) => (
             ErrorKind::NotRead,
             format!("line {line} of {name} was never shown in this session"),
-            (span.first.max(1), span.last.min(total)),
+            (line.max(1), span.last.min(total)),
         ),
         NotFound::Changed(first, last) => {
             (ErrorKind::StaleFile, format!("{span} of {name} changed since it was shown"), (first, last))
@@ -545,12 +545,29 @@ pub(super) fn lines_not_as_shown(
         return error.suggest("The file is no text: read it with `binary`, or leave it alone.");
     }
     let near = (near.0, near.1.min(near.0 + SHOWN_LINES - 1));
+    let (near, is_whole) = before_long_line(body, near);
+    if !is_whole {
+        let message =
+            format!("Line {} is too long to be shown here: `read` it, then repeat the call.", near.0);
+        return error.suggest(message);
+    }
     if !change.engine_ref().is_dry_run() {
         change.note_shown(current, near);
     }
     error
         .suggest("`details.lines` has the present lines with their numbers: repeat the call with these.")
         .detail("lines", numbered_lines(body, near))
+}
+
+/// Returns those of the lines that come before the first that is too long to be shown; false with that line if there is
+/// none before it.
+fn before_long_line(body: &[u8], (first, last): (u64, u64)) -> ((u64, u64), bool) {
+    let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(usize::MAX);
+    let mut lines = (first..=last).zip(lines::lines(body).skip(skipped));
+    match lines.find(|(_, line)| lines::without_ending(line).len() > LINE_BYTES) {
+        Some((long, _)) => ((first, long.saturating_sub(1).max(first)), long > first),
+        None => ((first, last), true),
+    }
 }
 
 /// New line that repeats the line just outside the lines that it replaces, such as a brace that is closed twice.

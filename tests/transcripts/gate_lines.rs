@@ -99,3 +99,31 @@ fn codex_patch_deletion_requires_a_full_read() {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx_stdin(&["patch"], patch).ok();
 }
+
+#[test]
+fn only_lines_that_a_refusal_shows_count_as_read() {
+    let long = format!("short\n{}\nlast\n", "x".repeat(60_000));
+    let many: String = (1..=100).map(|line| format!("{line}\n")).collect();
+    let ws = Workspace::with(&[("f", "head\nsecret\nthree\n"), ("long", &long), ("many", &many)]);
+    // As text, the lines are on stderr.
+    let edit = ["edit", "f", "-t", "--start-line", "2", "--end-line", "2", "--new-string", "q"];
+    let refused = ws.lbx(&edit);
+    assert_eq!(refused.status(), 5);
+    assert!(refused.stderr().contains("2\tsecret"), "{}", refused.stderr());
+    ws.lbx(&["read", "long", "--limit", "1"]).ok();
+    for _ in 0..2 {
+        let edit = ["edit", "long", "--start-line", "2", "--end-line", "2", "--new-string", "q"];
+        let error = ws.unchanged(|| ws.lbx(&edit).error("not_read"));
+        assert!(
+            error["suggested_action"].as_str().unwrap().contains("Line 2 is too long to be shown"),
+            "{error}"
+        );
+    }
+    // Each refusal shows the next lines.
+    let edit = ["edit", "many", "--start-line", "10", "--end-line", "90", "--new-string", "q"];
+    for first in ["10\t10\n", "50\t50\n", "90\t90\n"] {
+        let error = ws.lbx(&edit).error("not_read");
+        assert!(error["details"]["lines"].as_str().unwrap().starts_with(first), "{error}");
+    }
+    ws.lbx(&edit).ok();
+}
