@@ -515,3 +515,15 @@ fn relative_path_counts_from_the_folder_of_the_client() {
     ws.lbx(&["undo", "--session", "s"]).ok();
     assert!(!folder.join("new.txt").exists());
 }
+
+#[test]
+fn reply_about_an_odd_name_is_json() {
+    let ws = Workspace::with(&FILES);
+    let event = json!({
+        "hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "1",
+        "tool_input": {"file_path": ".git/\u{202e}x\u{85}", "content": "x"},
+    });
+    let said = ws.lbx_stdin(&["hook", "claude-code", "--session", "h"], event.to_string()).stdout_text();
+    let reply: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(reply["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
+}

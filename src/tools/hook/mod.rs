@@ -122,7 +122,8 @@ impl Tool for Hook {
         match &response.reply {
             // The path of a worktree.
             Some(Value::String(path)) => text.out.extend([path.as_bytes(), b"\n"].concat()),
-            Some(reply) => text.line(&reply.to_string()),
+            // A program reads it: escapes for a terminal would break the JSON.
+            Some(reply) => text.out.extend(format!("{reply}\n").into_bytes()),
             None => {}
         }
     }
