@@ -1126,3 +1126,20 @@ fn folder_that_two_sessions_empty_goes_with_its_last_file() {
     ws.lbx(&["undo", "--session", "s1"]).ok();
     assert!(ws.path("d").exists());
 }
+
+#[test]
+fn undo_by_number_keeps_a_mode_that_came_later() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\nfour\nfive\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "five", "--new-string", "5"]).ok();
+    ws.chmod("a.txt", 0o600);
+    for (call, text) in [
+        (&["undo", "--seq", "1"][..], "one\ntwo\nthree\nfour\n5\n"),
+        (&["undo", "--seq", "2", "--merge"], "one\ntwo\nthree\nfour\nfive\n"),
+    ] {
+        ws.lbx(call).success();
+        ws.holds("a.txt", text);
+        assert_eq!(ws.mode("a.txt"), 0o600, "{call:?}");
+    }
+}

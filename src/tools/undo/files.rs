@@ -144,12 +144,19 @@ impl<'p, 'c> Planner<'p, 'c> {
     /// be; with `not_found` if no backup has the bytes.
     pub fn put(&mut self, live: Live) -> Result<(), Error> {
         let stays = live.real.is_none() || live.stays(self.pieces);
-        let Live { at, real, from, target } = live;
+        let Live { at, real, from, mut target } = live;
         let current = match &real {
             Some(real) => self.look_at(real, from.as_ref())?,
             None => self.change.nothing_at(&at)?,
         };
         let now = version(&current);
+        if let (Some(now), Some(from)) = (&now, &from)
+            && from.mode == target.mode
+            && fs::is_symlink_mode(now.mode) == fs::is_symlink_mode(target.mode)
+        {
+            // The changes left the mode as it was; whoever has changed it since keeps it.
+            target.mode = now.mode;
+        }
         if same(now.as_ref(), Some(&target)) {
             self.unchanged.extend(real.filter(|_| !stays).map(|real| Piece { real, at }));
             return Ok(());
