@@ -805,3 +805,32 @@ fn patch_of_many_files_raises_the_open_file_limit() {
     call(&["undo"], "").ok();
     paths.iter().for_each(|path| ws.holds(path, CHANGED));
 }
+
+#[test]
+fn new_paths_of_a_patch_begin_where_its_files_are() {
+    let ws = Workspace::with(&[("pkg/x", "a\nb\nc\nd\n")]);
+    let patch = "diff --git a/pkg/x b/pkg/y\nsimilarity index 100%\nrename from pkg/x\nrename to pkg/y\n\
+                 diff --git a/pkg/new b/pkg/new\nnew file mode 100644\n--- /dev/null\n+++ b/pkg/new\n@@ -0,0 +1 @@\n+n\n";
+    let answer = ws.call(&["patch"]).in_folder(&ws.path("pkg")).stdin(patch).run();
+    answer.ok();
+    ws.holds("pkg/y", "a\nb\nc\nd\n");
+    ws.holds("pkg/new", "n\n");
+    assert!(!ws.path("pkg/pkg").exists() && !ws.path("pkg/x").exists());
+}
+
+#[test]
+fn patch_adds_nothing_before_a_byte_order_mark() {
+    let ws = Workspace::with(&[("a.txt", "\u{feff}a\nb\nc\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -0,0 +1 @@\n+NEW\n@@ -2 +3 @@\n-b\n+B\n";
+    ws.lbx_stdin(&["patch"], patch).ok();
+    ws.holds("a.txt", "\u{feff}NEW\na\nB\nc\n");
+}
+
+#[test]
+fn dry_run_of_apply_patch_claims_no_success() {
+    let ws = Workspace::with(&[]);
+    let patch = "*** Begin Patch\n*** Add File: a\n+a\n*** End Patch";
+    let answer = ws.unchanged(|| ws.lbx(&["apply_patch", "--dry-run", patch]));
+    assert_eq!(answer.stdout_text(), "would update the following files:\nA a\n");
+}

@@ -368,10 +368,14 @@ impl<'r, E> Tree<'r, E> {
 
     /// Applies the hunks, without the byte-order mark if they do not contain it.
     fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
-        let applied = match (apply(file, bytes, &self.options), bytes.strip_prefix(BYTE_ORDER_MARK)) {
-            (Err(conflict), Some(body)) if conflict.fault().is_none() => apply(file, body, &self.options)
-                .map(|applied| Applied { after: [BYTE_ORDER_MARK, &applied.after].concat(), ..applied }),
-            (applied, _) => applied,
+        let mut texts = file.hunks().iter().flat_map(Hunk::old).map(|line| line.text);
+        let applied = match bytes.strip_prefix(BYTE_ORDER_MARK) {
+            // Nothing comes before the mark, even if a hunk adds lines at the start.
+            Some(body) if !texts.any(|text| text.starts_with(BYTE_ORDER_MARK)) => {
+                apply(file, body, &self.options)
+                    .map(|applied| Applied { after: [BYTE_ORDER_MARK, &applied.after].concat(), ..applied })
+            }
+            _ => apply(file, bytes, &self.options),
         };
         let applied = applied.map_err(RefusalReason::Conflict)?;
         // The mark counts, too.

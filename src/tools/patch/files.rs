@@ -34,6 +34,8 @@ pub struct Files<'e> {
     known: HashMap<Vec<u8>, Current>,
     /// Kind of look and location of each path in the patch.
     found: HashMap<Vec<u8>, (Look, WorkspacePath)>,
+    /// True once a path of the patch exists from the root alone: new paths then begin there too.
+    is_from_root: bool,
     /// Paths at which the patch creates or removes a whole file.
     whole: Whole,
     /// Tree after the patch.
@@ -77,6 +79,7 @@ impl<'e> Files<'e> {
             change,
             known: HashMap::new(),
             found: HashMap::new(),
+            is_from_root: false,
             whole,
             result: ResultingTree::default(),
             charset,
@@ -152,7 +155,7 @@ impl<'e> Files<'e> {
         if let Some((_, canonical)) = self.found.get(path) {
             return Ok(canonical.clone());
         }
-        let (_, place) = locate(&self.change.engine().workspace, path, Look::Through)?;
+        let (_, place) = locate(&self.change.engine().workspace, path, Look::Through, self.is_from_root)?;
         Ok(place.path().clone())
     }
 
@@ -204,7 +207,8 @@ impl<'e> Files<'e> {
         if let Some(below) = self.below_file(path)? {
             return self.change.look_beneath(&below);
         }
-        let (written, place) = locate(&self.change.engine().workspace, path, look)?;
+        let (written, place) = locate(&self.change.engine().workspace, path, look, self.is_from_root)?;
+        self.is_from_root |= written.as_os_str().as_bytes() != path;
         let canonical = place.path().clone();
         let current = match look {
             Look::Through => self.change.look_at_place(place),
@@ -570,8 +574,14 @@ impl<'e> Files<'e> {
     }
 }
 
-/// Returns the location of a path in a patch: from the current folder, else from the root if it exists only there.
-fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, ResolvedPath), Error> {
+/// Returns the location of a path in a patch: from the current folder, else from the root if it exists only there, or
+/// if it is new and `is_from_root`.
+fn locate(
+    workspace: &Workspace,
+    path: &[u8],
+    look: Look,
+    is_from_root: bool,
+) -> Result<(PathBuf, ResolvedPath), Error> {
     let written = PathBuf::from(OsStr::from_bytes(path));
     let resolve = |path: &Path| match look {
         Look::Through => workspace.resolve_file(path),
@@ -581,7 +591,7 @@ fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, Re
     if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
         let from_root = workspace.root().join(&written);
         let other = resolve(&from_root)?;
-        if other.stat().is_some() {
+        if other.stat().is_some() || is_from_root {
             return Ok((from_root, other));
         }
     }
@@ -590,13 +600,13 @@ fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, Re
 
 /// Returns true if a path in a patch exists; an error is reported later.
 pub fn stands(workspace: &Workspace, path: &[u8]) -> bool {
-    locate(workspace, path, Look::Itself).is_ok_and(|(_, place)| place.stat().is_some())
+    locate(workspace, path, Look::Itself, false).is_ok_and(|(_, place)| place.stat().is_some())
 }
 
 /// Returns the text of the file that a request or a block names, if it can be read.
 pub fn text_of(workspace: &Workspace, given: Option<&Path>, named: Option<&[u8]>) -> Option<Vec<u8>> {
     let path = given.map(|path| path.as_os_str().as_bytes()).or(named)?;
-    let (_, place) = locate(workspace, path, Look::Through).ok()?;
+    let (_, place) = locate(workspace, path, Look::Through, false).ok()?;
     common::bytes_at(workspace, &place)
 }
 

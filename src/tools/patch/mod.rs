@@ -319,7 +319,12 @@ impl Tool for ApplyPatch {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        text.entry("Success. Updated the following files:");
+        let is_dry_run = text.is_of_a_dry_run();
+        text.entry(if is_dry_run {
+            "would update the following files:"
+        } else {
+            "Success. Updated the following files:"
+        });
         for file in &response.files {
             match file.action {
                 FileAction::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
