@@ -394,3 +394,17 @@ fn snapshots_run_no_filter_or_hook_of_the_repository() {
     ws.lbx(&["log"]).success();
     assert!(!witness.exists());
 }
+
+#[test]
+fn required_snapshot_counts_for_commands_and_undo() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "ignored*\n")]);
+    ws.lbx(&["bash", "echo 1 > ignored1", "--require-snapshot"]).error("snapshot_failed");
+    ws.lbx(&["append", "ignored2", "--content", "2"]).warned("git ignores it");
+    for tool in ["undo", "redo"] {
+        ws.lbx(&[tool, "--require-snapshot"]).error("snapshot_failed");
+    }
+    ws.lbx(&["bash", "echo 3 > b.txt", "--require-snapshot"]).ok();
+    // There is nothing that git could have.
+    ws.lbx(&["mkdir", "d", "--require-snapshot"]).ok();
+    ws.lbx(&["bash", "true", "--require-snapshot"]).ok();
+}

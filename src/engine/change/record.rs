@@ -643,7 +643,8 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
     for warning in recorded.warnings {
         engine.warn(warning);
     }
-    if COMMAND_TOOLS.contains(&entry.tool.as_str()) {
+    let is_missing = engine.require_snapshot && recorded.id.is_none();
+    if COMMAND_TOOLS.contains(&entry.tool.as_str()) && !is_missing {
         // The response of a command lists them by folder.
         recorded.left_out.retain(|left| left.reason != Reason::Ignored);
     }
@@ -655,7 +656,9 @@ pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -
             engine.warn_if(left_out);
             Ok(())
         }
-        (None, Some(left_out)) if engine.require_snapshot => engine.snapshot_failed(&left_out),
+        (None, left_out) if is_missing && !(entry.files.is_empty() && entry.moves.is_empty()) => {
+            engine.snapshot_failed(&left_out.unwrap_or_else(|| "git has none of what changed".to_owned()))
+        }
         (None, left_out) => {
             engine.warn_if(left_out);
             Ok(())
