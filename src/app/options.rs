@@ -234,7 +234,8 @@ impl Options {
             if !COMMON_FIELDS.iter().any(|field| field.name == name && wanted(field)) {
                 continue;
             }
-            let value = object.remove(&given).unwrap_or_default();
+            // An empty value says nothing, as in other fields.
+            let value = object.remove(&given).filter(|value| value != "").unwrap_or_default();
             if taken.contains(&name) {
                 return Err(Error::invalid(format!("field `{name}` is given twice")).detail("field", name));
             }

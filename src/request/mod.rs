@@ -202,8 +202,12 @@ fn object_in_form(
 
 /// Returns true if the field with this name takes a list.
 fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
-    let kind = fields.get(name).and_then(|field| field.get("type"));
-    kind.is_some_and(|kind| {
+    fields.get(name).is_some_and(is_list)
+}
+
+/// Returns true if a schema is that of a list.
+fn is_list(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| {
         kind == "array" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "array"))
     })
 }
@@ -226,7 +230,7 @@ fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     ];
     match value {
         Value::String(text) => text.is_empty() && !TEXTS.contains(&name),
-        Value::Array(list) => list.is_empty(),
+        Value::Array(list) => list.is_empty() && is_list(schema),
         Value::Number(number) => {
             let is_counted = schema.get("minimum").and_then(Value::as_f64).is_some_and(|least| least > 0.0);
             number.as_f64() == Some(0.0) && (is_counted || schema.get(NOT_ZERO).is_some())

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::time_text;
-use super::{Effect, Paint, Text, Tool};
+use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::history::client_calls::{Turn, Turns};
@@ -154,6 +154,7 @@ impl Tool for Blame {
     const EFFECT: Effect = Effect::Reads;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
+    const STDIN: Stdin = Stdin::Request;
     type Request = Request;
     type Response = Response;
 

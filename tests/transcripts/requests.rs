@@ -309,3 +309,13 @@ fn raw_line_break_in_a_json_string_is_named_with_its_escape() {
     let error = ws.lbx(&["read", "--json", "{\"path\": \n}"]).error("invalid_request");
     assert_eq!(error["message"], "the request is not valid JSON: expected value at line 2 column 1");
 }
+
+#[test]
+fn empty_value_says_nothing_only_where_it_has_the_type() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let request = serde_json::json!({"path": "b.txt", "content": "b", "dry_run": []});
+    let error = ws.unchanged(|| ws.json("write", &request).error("invalid_request"));
+    assert!(error["message"].as_str().unwrap().contains("dry_run"), "{error}");
+    let request = serde_json::json!({"session": "", "workspace": "", "sandbox": "", "require_snapshot": ""});
+    ws.json("ls", &request).ok();
+}
