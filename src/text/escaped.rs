@@ -226,8 +226,12 @@ fn has(text: &[u8], character: char) -> bool {
 /// Returns true if nobody types a character: controls except tab, line feed, form feed and carriage return, and
 /// characters that have no width or change the direction of text.
 const fn is_odd(character: char) -> bool {
-    matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}')
-        || matches!(character, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{61c}')
+        || matches!(
+            character,
+            '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{202a}'..='\u{202e}'
+        )
+        || matches!(character, '\u{2066}'..='\u{2069}')
 }
 
 /// Returns a warning about the line endings of a new text, to follow the name of its file.
@@ -238,7 +242,25 @@ pub fn odd_line_endings(old: Option<&[u8]>, new: &[u8]) -> Option<&'static str> 
         return Some("begins with a `#!` line that ends in CR, so the system does not find its interpreter");
     }
     let was_lf = LineEnding::of(old?) == LineEnding::Lf;
-    (was_lf && LineEnding::of(new) == LineEnding::Crlf).then_some("had LF line endings and now has CRLF")
+    match LineEnding::of(new) {
+        LineEnding::Crlf if was_lf => Some("had LF line endings and now has CRLF"),
+        LineEnding::Mixed if was_lf => Some("had LF line endings and now has some CRLF"),
+        _ => None,
+    }
+}
+
+/// Tags that end a tool call in a model's output.
+const CALL_ENDS: [&str; 7] =
+    ["content", "parameter", "invoke", "function_calls", "function_call", "tool_call", "tool_use"];
+
+/// Returns the line at the end of a new text that closes a tool call, if the old text did not end in it: a model wrote
+/// more than it meant to.
+pub fn end_of_call<'t>(old: &[u8], new: &'t [u8]) -> Option<&'t str> {
+    let last = |text: &'t [u8]| text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+    let line = std::str::from_utf8(last(new)?.trim_ascii()).ok()?;
+    let tag = line.strip_prefix("</")?.strip_suffix('>')?;
+    let is_end = CALL_ENDS.contains(&tag.rsplit(':').next().unwrap_or(tag));
+    (is_end && !old.trim_ascii_end().ends_with(line.as_bytes())).then_some(line)
 }
 
 /// Returns a count with its noun, given in the singular: `1 file`, `2 files`, `0 entries`.
@@ -368,7 +390,8 @@ mod tests {
     fn changed_line_endings_are_reported() {
         for (old, new, is_told) in [
             (Some("a\nb\n"), "a\r\nb\r\n", true),
-            (Some("a\nb\n"), "a\r\nb\n", false),
+            (Some("a\nb\n"), "a\r\nb\n", true),
+            (Some("a\nb\r\n"), "a\r\nb\nc\r\n", false),
             (Some("a\r\n"), "b\r\n", false),
             (None, "b\r\n", false),
             (None, "#!/bin/sh\r\n", true),
@@ -377,6 +400,20 @@ mod tests {
         ] {
             let told = odd_line_endings(old.map(str::as_bytes), new.as_bytes());
             assert_eq!(told.is_some(), is_told, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn end_of_a_tool_call_is_reported_once() {
+        for (old, new, line) in [
+            ("", "x\n</content>\n</x:invoke>\n", Some("</x:invoke>")),
+            ("x\n", "x\n  </content>", Some("</content>")),
+            ("x</content>\n", "y</content>\n", None),
+            ("", "x</content>\n", None),
+            ("", "</content>\nx\n", None),
+            ("", "", None),
+        ] {
+            assert_eq!(end_of_call(old.as_bytes(), new.as_bytes()), line, "{new:?}");
         }
     }
 

@@ -249,6 +249,9 @@ impl Change<'_> {
                 odd.line
             ));
         }
+        if let Some(line) = escaped::end_of_call(old.unwrap_or_default(), &body) {
+            self.engine.warn(format!("{shown} ends in {line}, which closes a tool call"));
+        }
         if let Some(what) = escaped::odd_line_endings(old, bytes) {
             self.engine.warn(format!("{shown} {what}"));
         } else if old.is_none() {

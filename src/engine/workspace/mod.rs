@@ -310,7 +310,22 @@ pub fn must_be_meant(current: &Path) -> Result<(), Error> {
     const SHARED: [&str; 10] =
         ["/home", "/root", "/usr", "/var", "/opt", "/srv", "/mnt", "/media", "/run", "/Users"];
     /// Folders that are the system's with all below them.
-    const SYSTEM: [&str; 9] = ["/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/dev", "/proc", "/sys"];
+    const SYSTEM: [&str; 14] = [
+        "/etc",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib64",
+        "/boot",
+        "/dev",
+        "/proc",
+        "/sys",
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/lib",
+        "/usr/lib64",
+        "/var/lib",
+    ];
     if nearest_root(current).is_some() {
         return Ok(());
     }
