@@ -185,7 +185,7 @@ fn doctor_explains_an_unusable_repository() {
 }
 
 #[test]
-fn damaged_journal_record_is_skipped_with_a_warning() {
+fn undo_stops_at_a_damaged_journal_record_and_names_it() {
     let ws = changed(Workspace::with(&[("a.txt", "one\n")]));
     assert_eq!(journal(&ws), None);
     let before = ws.git(&["rev-parse", "lbx-snapshots~2"]).trim().to_owned();
@@ -194,10 +194,12 @@ fn damaged_journal_record_is_skipped_with_a_warning() {
     assert_eq!(found["level"], "notice");
     let message = "the records of 1 change of session default are damaged: #3";
     assert_eq!(found["message"], message);
-    assert!(found["remedy"].as_str().unwrap().starts_with("Undo skips them. `lbx log`"), "{found}");
+    assert!(found["remedy"].as_str().unwrap().starts_with("Undo stops at them. `lbx log`"), "{found}");
     let warning = "skipped #3, whose record in the journal is damaged: `log` finds its snapshot";
     ws.lbx(&["rewind", &before]).warned(warning);
-    assert_eq!(ws.lbx(&["undo"]).warned(warning)["undone"][0]["seq"], 2);
+    let error = ws.unchanged(|| ws.lbx(&["undo"]).error("not_found"));
+    assert_eq!(error["message"], "change #3 cannot be undone: its record in the journal is damaged");
+    ws.lbx(&["undo", "--seq", "2"]).ok();
     ws.holds("a.txt", "two\n");
     ws.holds("new.txt", "new\n");
     assert_eq!(ws.lbx(&["write", "b.txt", "--content", "b\n"]).status(), 0);
@@ -215,9 +217,8 @@ fn a_change_whose_record_was_edited_is_not_undone() {
         journal(&ws).unwrap()["message"],
         "the records of 1 change of session default are damaged: #3"
     );
-    ws.lbx(&["undo"]).warned("skipped #3, whose record in the journal is damaged");
-    ws.holds("a.txt", "two\n");
-    ws.holds("new.txt", "new\n");
+    let error = ws.unchanged(|| ws.lbx(&["undo"]).error("not_found"));
+    assert_eq!(error["details"]["seq"], 3);
 }
 
 #[test]

@@ -437,7 +437,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
             plural(damaged.len(), "change"),
             some_of(&numbers)
         ),
-        "Undo skips them. `lbx log` finds their snapshots, and `lbx diff` shows what they changed.",
+        "Undo stops at them. `lbx log` finds their snapshots, and `lbx diff` shows what they changed.",
     )))
 }
 

@@ -23,8 +23,8 @@ pub use files::{Interleaved, Manner, Single};
 use part::Turnaround;
 pub use part::no_change;
 pub use plan::{Conflict, Conflicts, plan, plan_beside};
-use response::nothing;
 pub use response::{Other, Undone, as_text, listed, newest_of_others, touches, warn_of_damaged};
+use response::{nothing, record_is_damaged};
 
 /// Undo changes of this session, the newest first
 ///
@@ -162,6 +162,14 @@ fn newest(
     };
     if changes.is_empty() {
         return Err(nothing(change.engine(), direction, path, history.damaged()));
+    }
+    // What an unreadable record changed, or took back, is unknown: nothing older can be the newest change.
+    let oldest = changes.iter().map(|entry| entry.seq).min().unwrap_or_default();
+    if let Some(seq) = history.damaged().iter().next_back().filter(|seq| **seq > oldest)
+        && direction == Direction::Undo
+        && path.is_none()
+    {
+        return Err(record_is_damaged(*seq));
     }
     Ok(Turnaround { history, changes, records: None })
 }

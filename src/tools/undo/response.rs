@@ -140,6 +140,16 @@ pub fn nothing(
     }
 }
 
+/// Returns the error for a newer change than those to undo, whose record is damaged.
+pub fn record_is_damaged(seq: u64) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!("change #{seq} cannot be undone: its record in the journal is damaged"),
+    )
+    .suggest("`log` finds its snapshot; `undo` with the `seq` of an earlier change takes that one back.")
+    .detail("seq", seq)
+}
+
 /// Warns of changes that were skipped since their records cannot be read.
 pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
     if let Some(skipped) = skipped(damaged) {
