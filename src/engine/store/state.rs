@@ -38,6 +38,8 @@ pub const STAGING_FOLDER: &str = "staging";
 pub const CLIENT_CALLS_FOLDER: &str = "client-calls";
 /// Lock that every change in the workspace holds, whichever account makes it.
 const WORKSPACE_LOCK: &str = "lock";
+/// What it protects, for messages.
+const THE_WORKSPACE: &str = "the workspace";
 /// File that hides the state from git.
 pub const IGNORE_NAME: &str = ".gitignore";
 /// File with the repositories and states that a search found, below the state folder.
@@ -376,7 +378,7 @@ impl State {
     /// As [`Self::lock`].
     pub fn lock_workspace(&self, meanwhile: &dyn Fn()) -> Result<Lock, Error> {
         let wait = Wait { patience: self.lock_wait, queue: Some(self.fd()), meanwhile };
-        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace", wait)
+        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, THE_WORKSPACE, wait)
     }
 
     /// Takes that lock if it is free.
@@ -403,7 +405,7 @@ impl State {
     /// # Errors
     /// As [`Self::lock`].
     pub fn lock_steps(&self) -> Result<StepsLock, Error> {
-        self.steps_lock(Some(self.lock_wait))?.ok_or_else(|| self.kept_too_long("the workspace"))
+        self.steps_lock(Some(self.lock_wait))?.ok_or_else(|| self.kept_too_long(THE_WORKSPACE))
     }
 
     /// Takes the lock of the steps, perhaps after a wait.
@@ -419,9 +421,12 @@ impl State {
 
     /// Returns the error for a lock of `what` that one holder keeps for too long.
     fn kept_too_long(&self, what: &str) -> Error {
+        let holders = if what == THE_WORKSPACE { self.lock_holders() } else { Vec::new() };
+        let names: Vec<String> = holders.iter().map(Holder::to_string).collect();
+        let who = if names.is_empty() { "another lbx call".to_owned() } else { names.join(" and ") };
         Error::new(
             ErrorKind::LockTimeout,
-            format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
+            format!("{who} held the lock of {what} for {} s", self.lock_wait.as_secs()),
         )
     }
 
