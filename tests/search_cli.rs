@@ -339,3 +339,17 @@ fn glob_that_matches_only_a_directory_is_a_warning() {
     assert!(answer(&["glob", "su*", "--type", "file"])["warnings"].is_null());
     assert!(answer(&["glob", "nothing*"])["warnings"].is_null());
 }
+
+#[test]
+fn selection_that_matches_no_file_is_named() {
+    let tree = tree();
+    for (flags, named) in [
+        (&["--type", "java"][..], "type java selects no file here"),
+        (&["--exclude", "*"], "exclude * selects no file here"),
+        (&["-g", "!*"], "include !* selects no file here"),
+    ] {
+        let said = lbx(tree.path(), &[&["grep", "foo", "."], flags].concat()).stdout;
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        assert!(said["warnings"].to_string().contains(named), "{said}");
+    }
+}

@@ -196,8 +196,15 @@ impl Request {
     fn selected_nothing(&self, empty: &Empty<'_>) -> Option<String> {
         let globs: Vec<&str> =
             self.include.iter().map(String::as_str).filter(|glob| !glob.starts_with('!')).collect();
-        if globs.is_empty() || empty.walk().next().is_some() {
+        let fields = [("include", &self.include), ("exclude", &self.exclude), ("type", &self.r#type)];
+        let given = fields.into_iter().filter(|(_, values)| !values.is_empty());
+        let given: Vec<String> =
+            given.map(|(field, values)| format!("{field} {}", values.join(", "))).collect();
+        if given.is_empty() || empty.walk().next().is_some() {
             return None;
+        }
+        if globs.is_empty() {
+            return Some(format!("{} selects no file here", given.join(" with ")));
         }
         let several = globs.iter().any(|glob| split(glob).len() > 1);
         let hint = if several { ": give each glob by itself, as one of a list" } else { "" };
