@@ -154,3 +154,12 @@ fn insert_past_the_end_suggests_existing_lines() {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&insert).error("invalid_request");
 }
+
+#[test]
+fn insert_between_lines_that_changed_since_is_refused() {
+    let ws = Workspace::with(&[("f", "u1\nu2\nu3\nu4\n")]);
+    ws.lbx(&["read", "f"]).ok();
+    ws.lbx(&["edit", "f", "--start-line", "3", "--end-line", "4", "--new-string", "X"]).ok();
+    ws.lbx(&["edit", "f", "--start-line", "1", "--end-line", "1", "--new-string", "A\nB\nC"]).ok();
+    ws.unchanged(|| ws.lbx(&["insert", "f", "3", "--content", "I"]).error("stale_file"));
+}

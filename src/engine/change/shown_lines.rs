@@ -305,8 +305,6 @@ impl ShownLines {
             }
             (Ok(at), _) => Ok(at),
             (Err(NotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
-            // The caller itself changed both lines, so it means its own result.
-            (Err(NotFound::Changed(..)), Err(_)) if !is_stale && line <= self.total => Ok(line),
             (Err(why), _) => Err(why),
         }
     }
