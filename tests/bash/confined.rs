@@ -737,3 +737,21 @@ fn bwrap_in_a_writable_directory_is_never_used() {
         assert!(!evil.exists(), "{backend}");
     }
 }
+
+/// The devices of a command are those of the host, and root owns them.
+#[test]
+fn command_writes_devices_but_changes_no_mode_of_one() {
+    if !has_backend("namespaces") {
+        return;
+    }
+    let ws = Workspace::with(&[]);
+    let stands = || ["/dev/null", "/dev/full", "/dev/zero"].map(|path| fs::metadata(path).unwrap().mode());
+    let before = stands();
+    let command =
+        "chmod 600 /dev/full; chmod 600 /dev/zero; echo x > /dev/null && head -c 2 /dev/zero | wc -c";
+    for way in ["--direct", "--transaction"] {
+        let data = ws.lbx(&["bash", "--set", "bash.backend=namespaces", way, command]).ok();
+        assert_eq!(data["stdout"], "2\n", "{data}");
+        assert_eq!(stands(), before, "{data}");
+    }
+}

@@ -446,3 +446,23 @@ fn next_command_gets_the_empty_folders_of_a_layer_and_nothing_in_them() {
     assert!(inode().is_some());
     assert_eq!(std::fs::read_dir(ws.path(&state("layers"))).unwrap().count(), 0);
 }
+
+#[test]
+fn layer_of_a_newer_version_is_left_alone() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let data = ws
+        .lbx(&["bash", "git init -q n; echo precious > n/.git/precious"])
+        .warned("keeps the command's versions");
+    let layer = ws.path(&state(&format!("layers/{}", data["layer"].as_str().unwrap())));
+    let record = layer.join("layer.lbx");
+    let text = std::fs::read_to_string(&record).unwrap();
+    for changed in [text.replace("\"version\":1", "\"version\":99"), "damaged".to_owned()] {
+        std::fs::write(&record, changed).unwrap();
+        ws.lbx(&["bash", "--list"]).ok();
+        ws.lbx(&["bash", "true"]).ok();
+        assert!(layer.join("upper/n/.git/precious").exists());
+    }
+}

@@ -168,3 +168,14 @@ fn change_that_many_others_followed_is_undone_alone() {
     ws.lbx(&["undo"]).ok();
     ws.holds("d/moved.txt", before);
 }
+
+#[test]
+fn review_shows_no_path_of_the_trash() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "*.ig\n"), ("u.ig", "u\n")]);
+    ws.lbx(&["delete", "u.ig"]).success();
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let data = ws.lbx(&["review"]).ok();
+    assert!(!data.to_string().contains(".lbx"), "{data}");
+    assert_eq!(data["changes"][0]["files"][0]["path"], "u.ig", "{data}");
+    assert_eq!(data["changes"][0]["files"][0]["action"], "delete", "{data}");
+}

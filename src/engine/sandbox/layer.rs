@@ -479,7 +479,10 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
     };
     let opened = folder.as_ref().and_then(|folder| open_upper(layers, folder.as_fd(), name));
     let upper = opened.map(|(upper, _)| upper);
-    let is_done = record.as_ref().is_none_or(is_applied);
+    // A record that cannot be read may be of a newer version.
+    let has_record =
+        || folder.as_ref().is_some_and(|folder| fs::stat_at(folder.as_fd(), RECORD.as_ref()).is_ok());
+    let is_done = record.as_ref().map_or_else(|| !has_record(), is_applied);
     if let Some(folder) = &folder {
         return_taken(state, folder.as_fd(), upper.as_ref().filter(|_| !is_done).map(OwnedFd::as_fd));
     }

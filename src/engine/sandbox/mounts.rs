@@ -159,7 +159,12 @@ impl Trees {
         make_folder(Path::new(PROC))?;
         attach(&self.proc, Path::new(PROC))?;
         make_folder(Path::new("/dev"))?;
+        let devices: Vec<PathBuf> = self.devices.iter().map(|(path, _)| path.clone()).collect();
         attach_all(self.devices)?;
+        // A device can be written all the same, but its mode and owner are the host's.
+        devices
+            .iter()
+            .try_for_each(|path| remount_read_only(path, MountFlags::NOSUID | MountFlags::NOEXEC))?;
         make_dev()?;
         make_folder(Path::new(RUNTIME))?;
         for path in TEMPORARY.iter().map(Path::new) {
@@ -330,9 +335,14 @@ fn leads_to(path: &Path, id: u64) -> SetupResult<bool> {
 
 /// Makes the mount at a path read-only, and keeps its other restrictions.
 pub(super) fn make_read_only(path: &Path) -> SetupResult<()> {
+    remount_read_only(path, OWN)
+}
+
+/// Makes the mount at a path read-only, with more restrictions.
+fn remount_read_only(path: &Path, more: MountFlags) -> SetupResult<()> {
     let what = format!("cannot make {} read-only", path.display());
     let flags = restrictions(path).map_err(|errno| format!("{what}: {errno}"))?;
-    let flags = flags | OWN | MountFlags::RDONLY | MountFlags::BIND;
+    let flags = flags | more | MountFlags::RDONLY | MountFlags::BIND;
     with_context(rustix::mount::mount_remount(path, flags, c""), what)
 }
 

@@ -16,6 +16,7 @@ use crate::engine::store::audit;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_state;
 use crate::error::Error;
 use crate::limits::REVIEW_DIFF_BYTES_MAX;
 use crate::sha256::Sha256;
@@ -360,11 +361,14 @@ fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedCha
     let undo = command(&entry.session, entry.seq);
     let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
     let moves = entry.moves.iter().map(|moved| {
-        let (path, from) = (moved.to.to_string(), Some(moved.from.to_string()));
-        File {
-            stat: FileStat { path, from, action: Action::Rename, ..FileStat::default() },
-            ..File::default()
-        }
+        // The trash is lbx's own: what moves there is deleted, and what comes from there restored.
+        let (path, from, action) = match (is_state(&moved.from), is_state(&moved.to)) {
+            (true, _) => (&moved.to, None, Action::Create),
+            (_, true) => (&moved.from, None, Action::Delete),
+            _ => (&moved.to, Some(moved.from.to_string()), Action::Rename),
+        };
+        let stat = FileStat { path: path.to_string(), from, action, ..FileStat::default() };
+        File { stat, ..File::default() }
     });
     ReviewedChange {
         by: "session",
