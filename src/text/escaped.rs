@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::text::checked::str_or_empty;
 use crate::text::lines::LineEnding;
 
@@ -232,6 +234,13 @@ const fn is_odd(character: char) -> bool {
             '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{202a}'..='\u{202e}'
         )
         || matches!(character, '\u{2066}'..='\u{2069}')
+}
+
+/// Returns a name in the form that a reader sees: composed (Unicode NFC), without invisible characters.
+pub fn visible_form(name: &str) -> String {
+    let is_seen =
+        |character: &char| !is_odd(*character) && !matches!(character, '\u{ad}' | '\u{200c}' | '\u{200d}');
+    name.nfc().filter(is_seen).collect()
 }
 
 /// Returns a warning about the line endings of a new text, to follow the name of its file.

@@ -99,3 +99,19 @@ fn list_whose_entries_end_in_nul_has_the_bytes_of_each_name() {
     ws.lbx(&["glob", "**/*.txt"]).warned("a path is not valid UTF-8");
     assert!(ws.lbx(&["glob", "**/*.txt", "-t"]).stdout_text().contains("caf\u{fffd}\u{fffd}.txt"));
 }
+
+#[test]
+fn read_opens_the_only_name_that_looks_the_same() {
+    let ws = Workspace::with(&[
+        ("caf\u{e9}.txt", "1\n"),
+        ("na\u{200b}me.txt", "2\n"),
+        ("two.txt", "3\n"),
+        ("tw\u{200b}o.txt", "4\n"),
+    ]);
+    assert_eq!(ws.lbx(&["read", "cafe\u{301}.txt"]).ok()["path"], "caf\u{e9}.txt");
+    assert_eq!(ws.lbx(&["read", "name.txt"]).ok()["content"], "2\n");
+    ws.lbx(&["read", "t\u{200b}wo.txt"]).error("not_found");
+    // A change names the file itself.
+    ws.unchanged(|| ws.lbx(&["append", "cafe\u{301}.txt", "--content", "x", "--dry-run"]));
+    ws.lbx(&["delete", "name.txt"]).error("not_found");
+}

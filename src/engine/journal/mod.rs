@@ -94,7 +94,8 @@ impl JournalFile {
             Self::Newer => Err(Error::new(
                 ErrorKind::IoError,
                 format!("the journal entry {name} was written by a newer lbx: use that one here"),
-            )),
+            )
+            .suggest("Call the newer lbx: this one leaves the entry as it is.")),
             Self::Damaged => Ok(None),
         }
     }

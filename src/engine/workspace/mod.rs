@@ -32,7 +32,7 @@ use rustix::io::Errno;
 use stat_cache::StatCache;
 
 use crate::error::{Error, ErrorKind};
-use crate::text::similarity;
+use crate::text::{escaped, similarity};
 
 /// Default time that one holder may keep a lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -417,6 +417,17 @@ impl Workspace {
                 error.suggest(format!("Did you mean {}?", told.join(", "))).detail("near", near)
             }
         }
+    }
+
+    /// Returns the path of the only file whose name looks like that of a missing one: the names differ by Unicode form or
+    /// invisible characters.
+    pub fn alike(&self, place: &ResolvedPath) -> Option<PathBuf> {
+        let name = place.path().name().filter(|_| place.stat().is_none())?.to_str()?;
+        let folder = place.path().parent()?;
+        let mut alike = self.siblings(&folder);
+        alike.retain(|sibling| escaped::visible_form(sibling) == escaped::visible_form(name));
+        let [only] = alike.as_slice() else { return None };
+        Some(self.root().join(folder.join(OsStr::new(only)).as_path()))
     }
 
     /// Returns up to three paths similar to `missing`: in its own folder, else of the same name elsewhere.

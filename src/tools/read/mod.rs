@@ -174,6 +174,9 @@ impl Request {
     /// whole name, and the request names no lines, it means these lines.
     fn place_of(&self, engine: &Engine, path: &Path) -> Result<(ResolvedPath, Option<Selection>), Error> {
         let place = engine.workspace.resolve(path)?;
+        if let Some(only) = engine.workspace.alike(&place) {
+            return Ok((engine.workspace.resolve(&only)?, None));
+        }
         let names_lines = self.names_lines() || self.ranges.is_some() || self.cell.is_some();
         if place.stat().is_some() || names_lines || self.column.is_some() {
             return Ok((place, None));
