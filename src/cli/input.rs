@@ -2,15 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, IsTerminal, Read};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FileType;
 use serde_json::{Map, Value};
 
-use super::output;
+use super::output::{self, Patient};
 use crate::app::Call;
 use crate::app::options::Options;
 use crate::app::remote::CallResult;
@@ -43,35 +41,6 @@ pub fn read_stdin() -> Result<Input, Error> {
         }
         Ok(_) => Ok(Input::Text(text)),
         Err(source) => Err(Error::io("read", "stdin", source)),
-    }
-}
-
-/// Stream that waits where another program has made it non-blocking: the flag belongs to all that share the stream.
-pub struct Patient<S>(pub S);
-
-impl<S: AsFd> Patient<S> {
-    /// Does `action` until the stream is ready for it.
-    pub fn wait<T>(
-        &mut self,
-        ready: PollFlags,
-        mut action: impl FnMut(&mut S) -> std::io::Result<T>,
-    ) -> std::io::Result<T> {
-        loop {
-            match action(&mut self.0) {
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    rustix::io::retry_on_intr(|| {
-                        rustix::event::poll(&mut [PollFd::new(&self.0, ready)], None)
-                    })?;
-                }
-                outcome => return outcome,
-            }
-        }
-    }
-}
-
-impl<S: Read + AsFd> Read for Patient<S> {
-    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
-        self.wait(PollFlags::IN, |stream| stream.read(bytes))
     }
 }
 

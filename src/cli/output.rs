@@ -1,6 +1,6 @@
 //! Output: one JSON object on stdout, or only the payload.
 
-use std::io::{BufWriter, IsTerminal as _, Write};
+use std::io::{BufWriter, IsTerminal as _, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,6 @@ use clap::ArgMatches;
 use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 
-use super::input::Patient;
 use crate::app::Call;
 use crate::app::options::Options;
 use crate::app::remote::CallResult;
@@ -91,6 +90,35 @@ static PRINTED: AtomicUsize = AtomicUsize::new(0);
 /// Returns the number of bytes printed since the last call of this function.
 pub fn take_printed() -> usize {
     PRINTED.swap(0, Ordering::Relaxed)
+}
+
+/// Stream that waits where another program has made it non-blocking: the flag belongs to all that share the stream.
+pub struct Patient<S>(pub S);
+
+impl<S: AsFd> Patient<S> {
+    /// Does `action` until the stream is ready for it.
+    pub fn wait<T>(
+        &mut self,
+        ready: PollFlags,
+        mut action: impl FnMut(&mut S) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        loop {
+            match action(&mut self.0) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    rustix::io::retry_on_intr(|| {
+                        rustix::event::poll(&mut [PollFd::new(&self.0, ready)], None)
+                    })?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+impl<S: Read + AsFd> Read for Patient<S> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        self.wait(PollFlags::IN, |stream| stream.read(bytes))
+    }
 }
 
 /// Writer that counts the bytes printed.

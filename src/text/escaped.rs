@@ -305,13 +305,27 @@ const PLAIN: &[u8] = b"_-./=:,@%+";
 
 /// Joins words into one text that a shell splits into the same words.
 pub fn join(words: &[impl AsRef<str>]) -> String {
-    let is_plain = |word: &str| {
-        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || PLAIN.contains(&byte))
-    };
-    let quote = |word: &str| {
-        if is_plain(word) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    };
-    words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| shell_word(word.as_ref())).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a word as a shell reads it. What a terminal would not show as it is gets the escapes of `$'…'`.
+pub fn shell_word(word: &str) -> String {
+    let is_escaped = |character: char| is_odd(character) || character == '\n' || character == '\r';
+    if word.contains(is_escaped) {
+        let escape = |character: char| match character {
+            '\n' => "\\n".to_owned(),
+            '\\' | '\'' => format!("\\{character}"),
+            character if is_escaped(character) => format!("\\u{:04x}", u32::from(character)),
+            character => character.to_string(),
+        };
+        return format!("$'{}'", word.chars().map(escape).collect::<String>());
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || PLAIN.contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Returns the command that a list of words means: the text itself if the words call a shell with it.
@@ -449,6 +463,7 @@ mod tests {
             (&["bash", "-x", "a b"], "bash -x 'a b'"),
             (&["bash", "-c", "echo $0", "x"], "bash -c 'echo $0' x"),
             (&["echo", "$HOME", "*"], "echo '$HOME' '*'"),
+            (&["cat", "a\n'b\\\u{202e}"], r"cat $'a\n\'b\\\u202e'"),
         ] {
             assert_eq!(command_of(words), command);
         }

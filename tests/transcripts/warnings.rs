@@ -155,3 +155,14 @@ fn bash_warns_about_a_new_protected_file() {
     ws.lbx(&["edit", "kept.txt", "--old-string", "x", "--new-string", "y", "--set", "protect=kept*"])
         .error("protected_path");
 }
+
+#[test]
+fn text_that_ends_in_the_tag_of_a_tool_call_is_warned_about() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let text = "two\n</invoke>\n";
+    ws.lbx(&["append", "a.txt", "--content", text])
+        .warned("a.txt ends in </invoke>, which closes a tool call");
+    // It is there already.
+    ws.lbx(&["write", "a.txt", "--content", text]).success();
+    ws.lbx(&["append", "b.txt", "--content", "two\n"]).ok();
+}

@@ -19,7 +19,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind, Message};
 use crate::sha256::Sha256;
-use crate::text::lines;
+use crate::text::{escaped, lines};
 
 /// Size limit of the diff in a `stale_file`, in bytes.
 const STALE_DIFF_BYTES: usize = 2000;
@@ -371,14 +371,10 @@ fn named(lines: &[(u64, u64)]) -> String {
     }
 }
 
-/// Quotes a path for a shell.
+/// Quotes a path for a command of a shell, where none is taken for a flag.
 pub fn quoted(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
-    if !path.is_empty() && path.bytes().all(is_plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    }
+    let start = if path.starts_with('-') { "./" } else { "" };
+    escaped::shell_word(&format!("{start}{path}"))
 }
 
 /// Recent changes of the session that are searched for the same request.

@@ -93,6 +93,13 @@ const OFFLINE: [(&str, &str); 5] = [
     ("npm_config_offline", "true"),
 ];
 
+/// Returns true if a value has the URL of a user, which may be a token: `https://user:token@host`.
+fn has_user(value: &OsStr) -> bool {
+    let urls =
+        value.to_str().unwrap_or_default().split([',', '|', ' ']).filter_map(|url| url.split_once("://"));
+    urls.map(|(_, rest)| rest.split('/').next().unwrap_or(rest)).any(|host| host.contains('@'))
+}
+
 /// Variables that name the proxy to a list of hosts. Programs without proxy support do not find it.
 const PROXY: [&str; 6] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
 /// More proxy variables: hosts without proxy, and the switch of Node (22.21 and later).
@@ -179,6 +186,9 @@ pub fn of_command(
         }) || is_named(name)
     };
     let passed = |(name, value): (OsString, OsString)| {
+        if has_user(&value) && !is_named(&name) {
+            return None;
+        }
         if name != MAKE_FLAGS || is_named(&name) {
             return Some((name, value));
         }
@@ -203,15 +213,22 @@ mod tests {
 
     #[test]
     fn commands_get_only_allowed_and_given_variables() {
-        let caller =
-            [("PATH", "/bin"), ("LC_ALL", "C"), ("AWS_SECRET_ACCESS_KEY", "x"), ("MINE", "m"), ("OURS", "o")]
-                .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let caller = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("MINE", "m"),
+            ("OURS", "o"),
+            ("GOPROXY", "direct,https://user:token@proxy.example/x"),
+        ]
+        .map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let given = BTreeMap::from([("LANG".to_owned(), "de".to_owned())]);
         let found = of_command(caller.into_iter(), &["MINE".to_owned()], &given, true);
         let of = |name: &str| found.iter().find(|(known, _)| known == name).and_then(|(_, it)| it.to_str());
         assert_eq!(of("PATH"), Some("/bin"));
         assert_eq!((of("LC_ALL"), of("MINE"), of("LANG")), (Some("C"), Some("m"), Some("de")));
         assert_eq!((of("AWS_SECRET_ACCESS_KEY"), of("OURS"), of("TERM")), (None, None, Some("dumb")));
+        assert!(of("GOPROXY").is_none_or(|proxy| !proxy.contains("token")));
         assert!(ALLOWED.is_sorted());
     }
 

@@ -161,7 +161,7 @@ impl Trees {
         make_folder(Path::new("/dev"))?;
         let devices: Vec<PathBuf> = self.devices.iter().map(|(path, _)| path.clone()).collect();
         attach_all(self.devices)?;
-        // A device can be written all the same, but its mode and owner are the host's.
+        // A device on a read-only mount can be written; its mode and owner, which are the host's, stay.
         devices
             .iter()
             .try_for_each(|path| remount_read_only(path, MountFlags::NOSUID | MountFlags::NOEXEC))?;

@@ -38,7 +38,7 @@ pub const STAGING_FOLDER: &str = "staging";
 pub const CLIENT_CALLS_FOLDER: &str = "client-calls";
 /// Lock that every change in the workspace holds, whichever account makes it.
 const WORKSPACE_LOCK: &str = "lock";
-/// What it protects, for messages.
+/// Name of the workspace in messages about its lock.
 const THE_WORKSPACE: &str = "the workspace";
 /// File that hides the state from git.
 pub const IGNORE_NAME: &str = ".gitignore";

@@ -298,7 +298,7 @@ fn with_cheapest_read(error: Error, steps: &[EditStep]) -> Error {
         return error;
     };
     let files: Vec<_> = unread.iter().filter_map(Value::as_str).map(quoted).collect();
-    let command = format!("lbx grep -F --mark -- {} {}", quoted(&wanted.old), files.join(" "));
+    let command = format!("lbx grep -F --mark -- {} {}", escaped::shell_word(&wanted.old), files.join(" "));
     error.suggest_running(
         "Search these files for that text with `mark`, which reads its lines alone",
         command,
