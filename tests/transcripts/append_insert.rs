@@ -162,4 +162,10 @@ fn insert_between_lines_that_changed_since_is_refused() {
     ws.lbx(&["edit", "f", "--start-line", "3", "--end-line", "4", "--new-string", "X"]).ok();
     ws.lbx(&["edit", "f", "--start-line", "1", "--end-line", "1", "--new-string", "A\nB\nC"]).ok();
     ws.unchanged(|| ws.lbx(&["insert", "f", "3", "--content", "I"]).error("stale_file"));
+    // Where no line moved, the number means what the session wrote.
+    let ws = Workspace::with(&[("f", "u1\nu2\n")]);
+    ws.lbx(&["read", "f"]).ok();
+    ws.lbx(&["edit", "f", "--start-line", "2", "--end-line", "2", "--new-string", "X"]).ok();
+    ws.lbx(&["insert", "f", "2", "--content", "I"]).ok();
+    ws.holds("f", "u1\nX\nI\n");
 }

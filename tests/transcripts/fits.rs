@@ -182,7 +182,7 @@ fn search_without_matches_explains_why() {
     assert_eq!(ws.lbx(&["grep", "route", "--include", "[id]/**"]).ok()["matched"], 1);
     assert_eq!(ws.lbx(&["grep", "route", "--exclude", "[id]/page.tsx"]).success()["data"]["matched"], 0);
     // A name that looks like the requested one is distinguished from it.
-    let error = ws.lbx(&["read", "cafe\u{301}.txt"]).error("not_found");
+    let error = ws.lbx(&["delete", "cafe\u{301}.txt"]).error("not_found");
     assert!(
         error["suggested_action"].as_str().unwrap().contains("(in JSON \"caf\\u00e9.txt\")"),
         "{error:#}"

@@ -163,6 +163,5 @@ fn text_that_ends_in_the_tag_of_a_tool_call_is_warned_about() {
     ws.lbx(&["append", "a.txt", "--content", text])
         .warned("a.txt ends in </invoke>, which closes a tool call");
     // It is there already.
-    ws.lbx(&["write", "a.txt", "--content", text]).success();
-    ws.lbx(&["append", "b.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", text]).ok();
 }

@@ -305,8 +305,22 @@ impl ShownLines {
             }
             (Ok(at), _) => Ok(at),
             (Err(NotFound::Changed(..)), Ok(after)) => Ok(after.saturating_sub(1)),
+            // The caller itself changed both lines, so it means its own result, if the lines before did not move.
+            (Err(NotFound::Changed(..)), Err(_))
+                if !is_stale && line <= self.total && !self.moved_before(line) =>
+            {
+                Ok(line)
+            }
             (Err(why), _) => Err(why),
         }
+    }
+
+    /// Returns true if the nearest unchanged line before `line` has another number now.
+    fn moved_before(&self, line: u64) -> bool {
+        /// Most lines that are looked at: nobody replaces more and then counts in the result.
+        const LINES_MAX: usize = 200;
+        let now = |earlier: u64| self.now(earlier, earlier).ok().map(|(at, _)| at != earlier);
+        (1..line).rev().take(LINES_MAX).find_map(now).unwrap_or(false)
     }
 
     /// Returns true if no line was shown and the caller wrote all that it knows.
