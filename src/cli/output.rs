@@ -97,6 +97,9 @@ pub struct Patient<S>(pub S);
 
 impl<S: AsFd> Patient<S> {
     /// Does `action` until the stream is ready for it.
+    ///
+    /// # Errors
+    /// Returns its error.
     pub fn wait<T>(
         &mut self,
         ready: PollFlags,

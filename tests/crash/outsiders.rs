@@ -694,7 +694,7 @@ fn command_keeps_its_lock_although_another_call_takes_it_for_dead() {
             let taken =
                 found.as_ref().map(|path| fs::File::open(path).map(|file| file.try_lock().map(|()| file)));
             std::thread::sleep(std::time::Duration::from_millis(400));
-            found.as_ref().map(|path| fs::remove_file(path));
+            found.as_ref().map(fs::remove_file);
             drop(taken);
             (call.join().unwrap(), found)
         });
