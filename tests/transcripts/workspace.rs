@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -390,9 +391,10 @@ fn home_and_system_folders_are_no_implicit_workspace() {
         let error = home(arguments).error("invalid_request");
         assert!(error["message"].as_str().unwrap().ends_with("is a home folder"), "{error}");
         assert!(error["suggested_action"].as_str().unwrap().contains("--workspace DIR"), "{error}");
-        let system =
-            ws.call(arguments).in_folder(std::path::Path::new("/etc")).run().error("invalid_request");
-        assert!(system["message"].as_str().unwrap().ends_with("is a folder of the system"), "{system}");
+        for folder in ["/etc", "/usr/lib", "/var/lib"] {
+            let system = ws.call(arguments).in_folder(Path::new(folder)).run().error("invalid_request");
+            assert!(system["message"].as_str().unwrap().ends_with("is a folder of the system"), "{system}");
+        }
     }
     assert!(!ws.path(".lbx").exists() && !ws.path("x.txt").exists());
     // A home folder that is named explicitly, or that is a repository, is accepted.

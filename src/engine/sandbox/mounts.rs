@@ -161,10 +161,11 @@ impl Trees {
         make_folder(Path::new("/dev"))?;
         let devices: Vec<PathBuf> = self.devices.iter().map(|(path, _)| path.clone()).collect();
         attach_all(self.devices)?;
-        // A device on a read-only mount can be written; its mode and owner, which are the host's, stay.
-        devices
-            .iter()
-            .try_for_each(|path| remount_read_only(path, MountFlags::NOSUID | MountFlags::NOEXEC))?;
+        // A device on a read-only mount can be written; its mode and owner, which are the host's, stay. Only root could
+        // change them, so a kernel that refuses the mount is no reason to refuse the command.
+        for path in devices {
+            let _ = remount_read_only(&path, MountFlags::NOSUID | MountFlags::NOEXEC);
+        }
         make_dev()?;
         make_folder(Path::new(RUNTIME))?;
         for path in TEMPORARY.iter().map(Path::new) {

@@ -307,10 +307,10 @@ pub fn is_home(folder: &Path) -> bool {
 /// Returns `invalid_request`.
 pub fn must_be_meant(current: &Path) -> Result<(), Error> {
     /// Folders that hold those of others.
-    const SHARED: [&str; 10] =
-        ["/home", "/root", "/usr", "/var", "/opt", "/srv", "/mnt", "/media", "/run", "/Users"];
+    const SHARED: [&str; 11] =
+        ["/home", "/root", "/usr", "/var", "/var/lib", "/opt", "/srv", "/mnt", "/media", "/run", "/Users"];
     /// Folders that are the system's with all below them.
-    const SYSTEM: [&str; 14] = [
+    const SYSTEM: [&str; 13] = [
         "/etc",
         "/bin",
         "/sbin",
@@ -324,7 +324,6 @@ pub fn must_be_meant(current: &Path) -> Result<(), Error> {
         "/usr/sbin",
         "/usr/lib",
         "/usr/lib64",
-        "/var/lib",
     ];
     if nearest_root(current).is_some() {
         return Ok(());
