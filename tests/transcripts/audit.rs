@@ -183,3 +183,17 @@ fn audit_verify_text_is_only_the_verdict() {
     let verdict = ws.lbx(&["audit", "--verify", "-t"]);
     assert_eq!(verdict.stdout_text(), "the chain is whole\n");
 }
+
+#[test]
+fn audit_log_of_a_newer_version_is_left_alone() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    let head = state("audit/head");
+    let newer = String::from_utf8(ws.read_bytes(&head)).unwrap().replace("\"version\":1", "\"version\":99");
+    ws.write(&head, &newer);
+    let log = ws.read_bytes(&state("audit/current.jsonl"));
+    ws.lbx(&["append", "a.txt", "--content", "c\n"]).warned("the audit log was written by a newer lbx");
+    ws.holds(&head, &newer);
+    ws.holds(&state("audit/current.jsonl"), log);
+    ws.holds("a.txt", "a\nb\nc\n");
+}
