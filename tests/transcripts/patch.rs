@@ -809,8 +809,9 @@ fn patch_of_many_files_raises_the_open_file_limit() {
 #[test]
 fn new_paths_of_a_patch_begin_where_its_files_are() {
     let ws = Workspace::with(&[("pkg/x", "a\nb\nc\nd\n")]);
-    let patch = "diff --git a/pkg/x b/pkg/y\nsimilarity index 100%\nrename from pkg/x\nrename to pkg/y\n\
-                 diff --git a/pkg/new b/pkg/new\nnew file mode 100644\n--- /dev/null\n+++ b/pkg/new\n@@ -0,0 +1 @@\n+n\n";
+    // The new file comes first, before any path shows where the patch begins.
+    let patch = "diff --git a/pkg/new b/pkg/new\nnew file mode 100644\n--- /dev/null\n+++ b/pkg/new\n@@ -0,0 +1 @@\n+n\n\
+                 diff --git a/pkg/x b/pkg/y\nsimilarity index 100%\nrename from pkg/x\nrename to pkg/y\n";
     let answer = ws.call(&["patch"]).in_folder(&ws.path("pkg")).stdin(patch).run();
     answer.ok();
     ws.holds("pkg/y", "a\nb\nc\nd\n");

@@ -34,7 +34,7 @@ pub struct Files<'e> {
     known: HashMap<Vec<u8>, Current>,
     /// Kind of look and location of each path in the patch.
     found: HashMap<Vec<u8>, (Look, WorkspacePath)>,
-    /// True once a path of the patch exists from the root alone: new paths then begin there too.
+    /// True if a path of the patch exists from the root alone: new paths then begin there too.
     is_from_root: bool,
     /// Paths at which the patch creates or removes a whole file.
     whole: Whole,
@@ -87,6 +87,16 @@ impl<'e> Files<'e> {
             expected: None,
             line_proofs: HashMap::new(),
         })
+    }
+
+    /// Finds out where new paths begin: at the root, if one of `paths` exists from there alone.
+    pub fn find_start<'p>(&mut self, mut paths: impl Iterator<Item = &'p [u8]>) {
+        let workspace = &self.change.engine().workspace;
+        let is_from_root = |path: &[u8]| {
+            let found = locate(workspace, path, Look::Itself, false);
+            found.is_ok_and(|(written, _)| written.as_os_str().as_bytes() != path)
+        };
+        self.is_from_root = !workspace.base().is_root() && paths.any(is_from_root);
     }
 
     /// Resolves the paths of the expectations.
@@ -208,7 +218,6 @@ impl<'e> Files<'e> {
             return self.change.look_beneath(&below);
         }
         let (written, place) = locate(&self.change.engine().workspace, path, look, self.is_from_root)?;
-        self.is_from_root |= written.as_os_str().as_bytes() != path;
         let canonical = place.path().clone();
         let current = match look {
             Look::Through => self.change.look_at_place(place),

@@ -185,6 +185,7 @@ pub fn run(
     let leaving = whole.leaving.clone();
     let mut files =
         Files::new(change, (whole, request.options.encoding), request.expected_sha256_by_path.as_ref())?;
+    files.find_start(named.iter().map(|(_, path)| path.as_os_str().as_bytes()));
     options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest())?;
     if patch.format == Format::ByLine && !is_repeated {
