@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD};
+use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
 
 use super::lock::Holder;
@@ -38,8 +38,6 @@ pub const STAGING_FOLDER: &str = "staging";
 pub const CLIENT_CALLS_FOLDER: &str = "client-calls";
 /// Lock that every change in the workspace holds, whichever account makes it.
 const WORKSPACE_LOCK: &str = "lock";
-/// Name of the workspace in messages about its lock.
-const THE_WORKSPACE: &str = "the workspace";
 /// File that hides the state from git.
 pub const IGNORE_NAME: &str = ".gitignore";
 /// File with the repositories and states that a search found, below the state folder.
@@ -378,7 +376,7 @@ impl State {
     /// As [`Self::lock`].
     pub fn lock_workspace(&self, meanwhile: &dyn Fn()) -> Result<Lock, Error> {
         let wait = Wait { patience: self.lock_wait, queue: Some(self.fd()), meanwhile };
-        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, THE_WORKSPACE, wait)
+        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace", wait)
     }
 
     /// Takes that lock if it is free.
@@ -405,7 +403,8 @@ impl State {
     /// # Errors
     /// As [`Self::lock`].
     pub fn lock_steps(&self) -> Result<StepsLock, Error> {
-        self.steps_lock(Some(self.lock_wait))?.ok_or_else(|| self.kept_too_long(THE_WORKSPACE))
+        let kept = || self.kept_too_long("the workspace", rustix::fs::fstat(&self.shared));
+        self.steps_lock(Some(self.lock_wait))?.ok_or_else(kept)
     }
 
     /// Takes the lock of the steps, perhaps after a wait.
@@ -419,9 +418,9 @@ impl State {
         }
     }
 
-    /// Returns the error for a lock of `what` that one holder keeps for too long.
-    fn kept_too_long(&self, what: &str) -> Error {
-        let holders = if what == THE_WORKSPACE { self.lock_holders() } else { Vec::new() };
+    /// Returns the error for a lock of `what`, on the file or folder with this stat, that one holder keeps for too long.
+    fn kept_too_long(&self, what: &str, locked: Result<Stat, Errno>) -> Error {
+        let holders = locked.map(|stat| Holder::all_of(&stat)).unwrap_or_default();
         let names: Vec<String> = holders.iter().map(Holder::to_string).collect();
         let who = if names.is_empty() { "another lbx call".to_owned() } else { names.join(" and ") };
         Error::new(
@@ -453,7 +452,7 @@ impl State {
     ) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(wait)) {
             Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(self.kept_too_long(what)),
+            Ok(None) => Err(self.kept_too_long(what, fs::stat_at(folder, OsStr::new(name)))),
             Err(source) if source.kind() == io::ErrorKind::WouldBlock => Err(Error::new(
                 ErrorKind::LockTimeout,
                 format!("another program keeps removing or replacing the lock of {what} in {STATE_FOLDER}"),
