@@ -1,7 +1,6 @@
 //! Packing: old bytes go into one bundle, and the changes of each session into one file.
 //!
-//! `gc` packs everything. Each 128th change of a session packs some of what is older than a day, within a second even
-//! if much is packed already: an agent that nobody tidies up after takes little of the disk, and what is young, or
+//! `gc` packs everything. Each 128th change of a session packs some of what is older than a day: an agent that nobody tidies up after takes little of the disk, and what is young, or
 //! measured, is left alone.
 //!
 //! A new file is durable before anything that it holds is removed: neither a kill nor a power cut loses a version. The
@@ -98,14 +97,14 @@ pub fn pack(state: &State, amount: Amount) -> Result<Packing, Error> {
             let Some(entry) = own_entry(state, &folder, *seq)? else { continue };
             let age = Reverse((entry.time, entry.seq));
             for (path, before) in entry.files.into_iter().filter_map(|file| Some((file.path, file.before?))) {
-                bytes += before.size;
+                bytes = u64::saturating_add(bytes, before.size);
                 uses.push((path, age, before.sha256));
             }
         }
         numbers.truncate(taken);
         histories.push((folder, numbers));
     }
-    if amount == Amount::Little && uses.len() + changes > 0 {
+    if amount == Amount::Little && changes > 0 {
         set_full_aside(state)?;
     }
     let packed = pack_old_bytes(state, uses, &mut done)?;

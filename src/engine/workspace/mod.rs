@@ -423,8 +423,8 @@ impl Workspace {
     pub fn alike(&self, place: &ResolvedPath) -> Option<PathBuf> {
         let name = place.path().name().filter(|_| place.stat().is_none())?.to_str()?;
         let folder = place.path().parent()?;
-        let mut alike = self.siblings(&folder);
-        alike.retain(|sibling| escaped::visible_form(sibling) == escaped::visible_form(name));
+        let (form, mut alike) = (escaped::visible_form(name), self.siblings(&folder));
+        alike.retain(|sibling| escaped::visible_form(sibling) == form);
         let [only] = alike.as_slice() else { return None };
         Some(self.root().join(folder.join(OsStr::new(only)).as_path()))
     }
