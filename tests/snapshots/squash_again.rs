@@ -58,6 +58,52 @@ fn second_squash_commits_later_changes() {
 }
 
 #[test]
+fn new_file_is_squashed_without_the_lines_of_others() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    let stat = |ws: &Workspace| ws.lbx(&["diff", "--session", "s", "--stat"]).ok()["stat"][0].clone();
+    ws.lbx(&["write", "new.txt", "--content", "1\n2\n3\n", "--session", "s"]).ok();
+    ws.write("new.txt", "1\n2\n3\nby hand\n");
+    edit(&ws, "s", "new.txt", "1\n", "one\n");
+    assert_eq!(stat(&ws), json!({ "path": "new.txt", "action": "create", "insertions": 3, "deletions": 0 }));
+    assert_eq!(ws.lbx(&["session", "--session", "s"]).ok()["fresh"][0], "new.txt +3 new");
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "new.txt"), "one\n2\n3\n");
+    // Later changes come on top, also under another name.
+    edit(&ws, "s", "new.txt", "2\n", "two\n");
+    ws.lbx(&["move", "new.txt", "moved.txt", "--session", "s"]).ok();
+    squash(&ws).ok();
+    assert_eq!(ws.git(&["diff", "--name-only", "main", "feature"]), "moved.txt");
+    assert_eq!(on_feature(&ws, "moved.txt"), "one\ntwo\n3\n");
+    ws.lbx(&["move", "moved.txt", "new.txt", "--session", "s"]).ok();
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "new.txt"), "one\ntwo\n3\n");
+    ws.holds("new.txt", "one\ntwo\n3\nby hand\n");
+    // The developer commits the file with all lines, and the session changes it again.
+    commit_on_feature(&ws, "new.txt", "one\ntwo\n3\nby hand\n");
+    edit(&ws, "s", "new.txt", "3\n", "three\n");
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "new.txt"), "one\ntwo\nthree\nby hand\n");
+    ws.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn moved_new_file_is_squashed_without_the_lines_of_others() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    ws.lbx(&["write", "new.txt", "--content", "1\n2\n", "--session", "s"]).ok();
+    ws.write("new.txt", "1\n2\nby hand\n");
+    ws.lbx(&["move", "new.txt", "moved.txt", "--session", "s"]).ok();
+    let diff = ws.lbx(&["diff", "--session", "s"]).ok()["diff"].as_str().unwrap().to_owned();
+    assert!(diff.contains("b/moved.txt") && diff.ends_with("@@ -0,0 +1,2 @@\n+1\n+2\n"), "{diff}");
+    squash(&ws).ok();
+    assert_eq!(ws.git(&["diff", "--name-only", "main", "feature"]), "moved.txt");
+    assert_eq!(on_feature(&ws, "moved.txt"), "1\n2\n");
+    edit(&ws, "s", "moved.txt", "2\n", "two\n");
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "moved.txt"), "1\ntwo\n");
+    ws.git(&["fsck", "--strict"]);
+}
+
+#[test]
 fn second_squash_reverts_undone_changes() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     edit(&ws, "s", "a.txt", "two", "TWO");

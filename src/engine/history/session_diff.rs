@@ -12,6 +12,15 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::text::{content, merge};
 
+/// An end of several changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Before the first one.
+    Before,
+    /// After the last one.
+    After,
+}
+
 /// Bytes on one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Side {
@@ -19,8 +28,8 @@ pub enum Side {
     Nothing,
     /// A version that a backup has.
     Version(Version),
-    /// The bytes before these changes, with changes by others in between.
-    Separate(PathChanges<Version>),
+    /// The bytes at one end of these changes, between which others changed the file.
+    Separate(PathChanges<Version>, End),
     /// The bytes of the file at this path, which may be in the trash.
     At(WorkspacePath),
 }
@@ -187,14 +196,18 @@ impl StoredVersion for Version {
 /// Returns the side before changes; `None` if there was nothing.
 fn before_of(own: &PathChanges<Version>) -> Option<Side> {
     if own.is_interrupted() {
-        return Some(Side::Separate(own.clone()));
+        return Some(Side::Separate(own.clone(), End::Before));
     }
     own.first().cloned().map(Side::Version)
 }
 
 /// Returns the side after changes.
 fn after_of(own: &PathChanges<Version>) -> Side {
-    own.last().cloned().map_or(Side::Nothing, Side::Version)
+    match own.last() {
+        None => Side::Nothing,
+        Some(_) if own.is_interrupted() => Side::Separate(own.clone(), End::After),
+        Some(last) => Side::Version(last.clone()),
+    }
 }
 
 /// Returns the moves of one change as renames, in order: a move with a temporary path leaves its old name first.
@@ -231,10 +244,10 @@ impl<V> Default for PathChanges<V> {
     }
 }
 
-/// Content of a path without a session's changes, but with changes by others in between.
+/// Content of a path at one end of a session's changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Before<V> {
-    /// An earlier version, or no file.
+pub enum AtEnd<V> {
+    /// A version that was on disk, or no file.
     Known(Option<V>),
     /// This text, with the metadata of that version.
     Text(V, Vec<u8>),
@@ -274,51 +287,59 @@ impl<V: StoredVersion> PathChanges<V> {
         !self.is_interrupted() && is_same(self.first(), self.last())
     }
 
-    /// Returns the content of the path without these changes. Keeps the changes that others made in between. `read`
-    /// returns the bytes of a version, if they are saved.
+    /// Returns the content of the path before and after these changes, so that the changes of others in between are on
+    /// both sides, or on none if the session created the file. `read` returns the bytes of a version, if they are saved.
+    ///
+    /// For example, others add `x` to the line `a` of a new file, and the session then adds `b`: its changes lead from
+    /// nothing to `a` and `b`.
     ///
     /// # Errors
     /// Returns the errors of `read`.
-    pub fn before<E>(&self, mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>) -> Result<Before<V>, E> {
-        let Some(((first, after), later)) = self.0.split_first() else { return Ok(Before::Known(None)) };
-        let (mut base, mut mine) = (Before::Known(first.clone()), after.clone());
-        for (theirs, after) in later {
-            base = match (&base, &mine, theirs) {
-                // A file that the session made is its own, even if others changed it since.
-                (Before::Known(None), Some(_), Some(_)) => base,
-                (_, Some(made), Some(theirs)) => with_theirs(base, made, theirs, &mut read)?,
-                _ => Before::Known(theirs.clone()),
+    pub fn ends<E>(&self, mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>) -> Result<[AtEnd<V>; 2], E> {
+        let mut ends = [AtEnd::Known(None), AtEnd::Known(None)];
+        let mut mine: Option<&V> = None;
+        for (theirs, after) in &self.0 {
+            let [before, made] = ends;
+            let known = AtEnd::Known(after.clone());
+            let is_new = matches!(before, AtEnd::Known(None));
+            ends = match (mine, theirs, after) {
+                (Some(_), Some(theirs), Some(after)) if is_new => {
+                    [before, without(made, theirs, after, &mut read)?]
+                }
+                (Some(_), Some(_), None) if is_new => [before, known],
+                (Some(mine), Some(theirs), _) => [without(before, mine, theirs, &mut read)?, known],
+                _ => [AtEnd::Known(theirs.clone()), known],
             };
-            mine.clone_from(after);
+            mine = after.as_ref();
         }
-        Ok(base)
+        Ok(ends)
     }
 }
 
-/// Returns `base` with the changes that others made to `mine`.
-fn with_theirs<V: StoredVersion, E>(
-    base: Before<V>,
-    mine: &V,
-    theirs: &V,
+/// Returns `later` without the changes from `base` to `changed`, as far as its lines are still those of `changed`.
+fn without<V: StoredVersion, E>(
+    base: AtEnd<V>,
+    changed: &V,
+    later: &V,
     read: &mut impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
-) -> Result<Before<V>, E> {
+) -> Result<AtEnd<V>, E> {
     let (like, text) = match base {
-        Before::Known(None) => return Ok(Before::Known(Some(theirs.clone()))),
-        Before::Known(Some(version)) => {
+        AtEnd::Known(None) => return Ok(AtEnd::Known(Some(later.clone()))),
+        AtEnd::Known(Some(version)) => {
             let text = read(&version)?;
             (version, text)
         }
-        Before::Text(version, text) => (version, Some(text)),
+        AtEnd::Text(version, text) => (version, Some(text)),
     };
-    let like = if mine.is_alike(theirs) { like } else { theirs.clone() };
-    let texts = (text, read(mine)?, read(theirs)?);
+    let like = if changed.is_alike(later) { like } else { later.clone() };
+    let texts = (text, read(changed)?, read(later)?);
     Ok(match texts {
-        (Some(base), Some(mine), Some(theirs))
-            if ![&base, &mine, &theirs].iter().any(|text| content::looks_binary(text)) =>
+        (Some(base), Some(changed), Some(later))
+            if ![&base, &changed, &later].iter().any(|text| content::looks_binary(text)) =>
         {
-            Before::Text(like, merge::revert_hunks(&base, &mine, &theirs))
+            AtEnd::Text(like, merge::revert_hunks(&base, &changed, &later))
         }
-        _ => Before::Known(Some(theirs.clone())),
+        _ => AtEnd::Known(Some(later.clone())),
     })
 }
 
@@ -427,32 +448,44 @@ mod tests {
         }
     }
 
-    /// Returns the content before these changes.
-    fn before(changes: &[Sides<&'static str>]) -> Before<&'static str> {
+    /// Returns the content before and after these changes.
+    fn ends(changes: &[Sides<&'static str>]) -> [AtEnd<&'static str>; 2] {
         let mut own = PathChanges::default();
         changes.iter().for_each(|change| own.push(change.0, change.1));
-        own.before(|text| Ok::<_, ()>(Some(text.as_bytes().to_vec()))).unwrap()
+        own.ends(|text| Ok::<_, ()>(Some(text.as_bytes().to_vec()))).unwrap()
     }
 
     #[test]
-    fn changes_by_others_count_as_the_text_before() {
-        let text = |text: &str| Before::Text("1\n2\n3\n4\n", text.as_bytes().to_vec());
-        for (changes, wanted) in [
-            (vec![(Some("a"), Some("b"))], Before::Known(Some("a"))),
-            (vec![(Some("a"), Some("b")), (Some("b"), Some("c"))], Before::Known(Some("a"))),
+    fn changes_by_others_are_on_both_sides_or_on_none() {
+        let known = |text: Option<&'static str>| AtEnd::Known(text);
+        let text = |like, text: &str| AtEnd::Text(like, text.as_bytes().to_vec());
+        for (changes, before, after) in [
+            (vec![(Some("a"), Some("b"))], known(Some("a")), known(Some("b"))),
+            (vec![(Some("a"), Some("b")), (Some("b"), Some("c"))], known(Some("a")), known(Some("c"))),
             (
                 vec![
                     (Some("1\n2\n3\n4\n"), Some("1\nB\n3\n4\n")),
                     (Some("1\nB\n3\nD\n"), Some("A\nB\n3\nD\n")),
                     (Some("A\nB\nC\nD\n"), Some("A\nBB\nC\nD\n")),
                 ],
-                text("1\n2\nC\nD\n"),
+                text("1\n2\n3\n4\n", "1\n2\nC\nD\n"),
+                known(Some("A\nBB\nC\nD\n")),
             ),
-            (vec![(None, Some("a")), (Some("b"), Some("c"))], Before::Known(None)),
-            (vec![(Some("a"), Some("b")), (None, Some("c"))], Before::Known(None)),
-            (vec![(Some("a"), None), (Some("b"), Some("c"))], Before::Known(Some("b"))),
+            (
+                vec![
+                    (None, Some("1\n2\n3\n")),
+                    (Some("1\n2\n3\nX\n"), Some("1\nB\n3\nX\n")),
+                    (Some("1\nB\n3\nX\nY\n"), Some("0\n1\nB\n3\nX\nY\n")),
+                ],
+                known(None),
+                text("1\n2\n3\n", "0\n1\nB\n3\n"),
+            ),
+            (vec![(None, Some("a")), (Some("b"), Some("c"))], known(None), text("a", "c")),
+            (vec![(None, Some("a")), (Some("b"), None)], known(None), known(None)),
+            (vec![(Some("a"), Some("b")), (None, Some("c"))], known(None), known(Some("c"))),
+            (vec![(Some("a"), None), (Some("b"), Some("c"))], known(Some("b")), known(Some("c"))),
         ] {
-            assert_eq!(before(&changes), wanted, "{changes:?}");
+            assert_eq!(ends(&changes), [before, after], "{changes:?}");
         }
     }
 }

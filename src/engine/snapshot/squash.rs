@@ -263,8 +263,16 @@ impl Store {
             placed.push(of_step);
         }
         squashed.files = compare::trees(&self.repo, base_tree, tree, usize::MAX)?.paths.len();
-        // Drop the texts that were only compared; the committed ones are written below.
-        self.repo.take_new();
+        // Drop the texts that were only compared, and keep those that no snapshot has: the session's alone.
+        let is_committed = |id: &ObjectId| {
+            let found = |one: &Placed| matches!(one.to, To::Found(found) if found.id == *id);
+            placed.iter().flatten().any(found)
+        };
+        for (id, (kind, bytes)) in self.repo.take_new() {
+            if kind == Kind::Blob && is_committed(&id) {
+                self.repo.write_named(kind, id, &bytes);
+            }
+        }
         Ok(placed)
     }
 

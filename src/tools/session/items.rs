@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Refused;
 use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
-use crate::engine::history::session_diff::{self, Before, NetChange, Side};
+use crate::engine::history::session_diff::{self, AtEnd, End, NetChange, Side};
 use crate::engine::journal;
 use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::store::audit;
@@ -320,7 +320,7 @@ impl Look<'_> {
 
     /// Returns true if a change has an effect: if others changed the path in between, compares the bytes.
     fn is_change(&mut self, change: &NetChange) -> bool {
-        if !matches!(change.before, Side::Separate(_)) {
+        if !matches!(change.before, Side::Separate(..)) {
             return true;
         }
         let before = self.bytes_of(&change.path, &change.before);
@@ -332,7 +332,7 @@ impl Look<'_> {
         let what = match (&change.from, &change.before, &change.after) {
             (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
             (None, Side::Nothing, _) => Some("new".to_owned()),
-            (None, Side::Separate(own), _) if own.first().is_none() => Some("new".to_owned()),
+            (None, Side::Separate(own, _), _) if own.first().is_none() => Some("new".to_owned()),
             (None, _, Side::Nothing) => Some("deleted".to_owned()),
             (None, Side::Version(before), Side::Version(after))
                 if before.sha256 == after.sha256 && before.mode != after.mode =>
@@ -357,11 +357,12 @@ impl Look<'_> {
             Side::Nothing => Vec::new(),
             Side::At(path) => self.read(path)?,
             Side::Version(version) => self.version(path, version)?,
-            Side::Separate(own) => {
-                match own.before(|version| Ok::<_, Infallible>(self.version(path, version))) {
-                    Ok(Before::Known(None)) => Vec::new(),
-                    Ok(Before::Known(Some(version))) => self.version(path, &version)?,
-                    Ok(Before::Text(_, text)) => text,
+            Side::Separate(own, end) => {
+                let Ok([before, after]) = own.ends(|version| Ok::<_, Infallible>(self.version(path, version)));
+                match if *end == End::Before { before } else { after } {
+                    AtEnd::Known(None) => Vec::new(),
+                    AtEnd::Known(Some(version)) => self.version(path, &version)?,
+                    AtEnd::Text(_, text) => text,
                 }
             }
         };

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use super::session::{SEQ_FIRST, SessionStep, in_order};
+use super::session::{SEQ_FIRST, SessionStep, in_order, moved};
 use crate::engine::history::session_diff::{PathChanges, Sides};
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
@@ -135,8 +135,16 @@ impl SessionAccount {
             }
             self.last = Some(snapshot.id.clone());
         }
+        let moved = moved(&paths, |path| self.paths.get(path).filter(|own| own.first().is_none()).cloned());
         for change in paths {
-            self.paths.entry(change.path).or_default().push(change.before, change.after);
+            let own = self.paths.entry(change.path.clone()).or_default();
+            match moved.get(&change.path) {
+                Some(carried) if own.is_nothing() => {
+                    own.clone_from(carried);
+                    own.push(change.after, change.after);
+                }
+                _ => own.push(change.before, change.after),
+            }
         }
         let by = match &snapshot.session {
             session if session.is_empty() => StoryBy::Developer,

@@ -11,7 +11,7 @@ use gix::objs::Kind;
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use crate::engine::history::session_diff::{self, Before, PathChanges, Sides};
+use crate::engine::history::session_diff::{self, AtEnd, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder;
 use crate::engine::snapshot::store::refs;
@@ -107,14 +107,15 @@ impl Store {
         let read = |version: &TreeItem| {
             if version.is_file() { self.content(*version).map(Some) } else { Ok(None) }
         };
-        let before = match own.before(read)? {
-            Before::Known(version) => version,
-            Before::Text(like, text) => {
+        let item = |content| match content {
+            AtEnd::Known(version) => Ok(version),
+            AtEnd::Text(like, text) => {
                 let id = self.repo.write(Kind::Blob, &text)?;
-                Some(TreeItem { id, ..like })
+                Ok::<_, SnapshotError>(Some(TreeItem { id, ..like }))
             }
         };
-        Ok(PathChange { path, before, after: own.last().copied() })
+        let [before, after] = own.ends(read)?;
+        Ok(PathChange { path, before: item(before)?, after: item(after)? })
     }
 }
 
@@ -201,7 +202,13 @@ pub struct Missing {
 }
 
 /// Changes of one path by a session.
-type PathSteps = Vec<Sides<TreeItem>>;
+#[derive(Debug, Default)]
+struct PathSteps {
+    /// Each change, oldest first.
+    steps: Vec<Sides<TreeItem>>,
+    /// Number of those that were made at an earlier path.
+    carried: usize,
+}
 
 impl Store {
     /// Returns the changes that `session` made after its change `after` and that `branch` lacks, or HEAD if that branch
@@ -218,12 +225,18 @@ impl Store {
         let trees = base.map_or(Ok(Vec::new()), |tip| self.trees_since(tip, began))?;
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let (mut net, mut had) = (Vec::new(), BTreeMap::new());
-        for (path, of_path) in by_path(&steps) {
-            let count = self.count_had(&path, &of_path, now, &trees)?;
-            if let Some(rest @ [_, ..]) = of_path.get(count..) {
-                net.push(self.change_of(path.clone(), rest)?);
+        for (path, own) in by_path(&steps) {
+            let made = self.results_of(&path, &own.steps)?;
+            let ours = now.map_or(Ok(None), |now| self.entry_at(now, &path))?;
+            let count = self.count_had(&path, (&own.steps, &made), ours, &trees)?;
+            if let Some(rest @ [_, ..]) = own.steps.get(count..) {
+                let has_last = count > 0 && made.get(count - 1) == Some(&ours);
+                net.push(match made.last() {
+                    Some(after) if has_last => PathChange { path: path.clone(), before: ours, after: *after },
+                    _ => self.change_of(path.clone(), rest)?,
+                });
             }
-            had.insert(path, count);
+            had.insert(path, count.saturating_sub(own.carried));
         }
         for step in &mut steps {
             step.paths.retain(|change| match had.get_mut(&change.path) {
@@ -253,8 +266,7 @@ impl Store {
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let mut net = Vec::new();
         for (path, own) in &account.paths {
-            let at = |tree| Ok::<_, SnapshotError>(tree::look_up(&self.repo, tree, path)?.entry());
-            let ours = now.map_or(Ok(None), at)?;
+            let ours = now.map_or(Ok(None), |now| self.entry_at(now, path))?;
             if own.last().copied() == ours {
                 continue;
             }
@@ -268,17 +280,20 @@ impl Store {
         Ok(in_order(net))
     }
 
-    /// Returns how many of the session's changes of a path, from the first on, the branch has.
+    /// Returns the entry that a tree has at a path.
+    fn entry_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
+        Ok(tree::look_up(&self.repo, tree, path)?.entry())
+    }
+
+    /// Returns how many of the session's changes of a path, from the first on, the branch has; `made` is the version
+    /// after each, `ours` that of the branch.
     fn count_had(
         &self,
         path: &[u8],
-        steps: &[Sides<TreeItem>],
-        now: Option<ObjectId>,
+        (steps, made): (&[Sides<TreeItem>], &[Option<TreeItem>]),
+        ours: Option<TreeItem>,
         trees: &[ObjectId],
     ) -> Result<usize, SnapshotError> {
-        let at = |tree| Ok::<_, SnapshotError>(tree::look_up(&self.repo, tree, path)?.entry());
-        let ours = now.map_or(Ok(None), at)?;
-        let made: Vec<Option<TreeItem>> = steps.iter().map(|(_, after)| *after).collect();
         if made.last() == Some(&ours) {
             return Ok(steps.len());
         }
@@ -286,11 +301,16 @@ impl Store {
         if first == ours {
             return Ok(0);
         }
+        // A version that others made of the session's has what the session changed until then.
+        let count = |then: Option<TreeItem>| {
+            let made = made.iter().rposition(|made| *made == then).map(|index| index + 1);
+            made.max(steps.iter().rposition(|(before, _)| *before == then).filter(|index| *index > 0))
+        };
         let mut texts: Vec<ObjectId> = Vec::new();
         for tree in trees {
-            let then = at(*tree)?;
-            if let Some(index) = made.iter().rposition(|made| *made == then) {
-                return Ok(index + 1);
+            let then = self.entry_at(*tree, path)?;
+            if let Some(count) = count(then) {
+                return Ok(count);
             }
             if first == then {
                 break;
@@ -298,6 +318,21 @@ impl Store {
             texts.extend(then.filter(|then| then.is_file() && !texts.contains(&then.id)).map(|then| then.id));
         }
         first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))
+    }
+
+    /// Returns the version after each change of a path, as a squash commits it.
+    fn results_of(
+        &self,
+        path: &[u8],
+        steps: &[Sides<TreeItem>],
+    ) -> Result<Vec<Option<TreeItem>>, SnapshotError> {
+        let is_new = steps.first().is_some_and(|(before, _)| before.is_none());
+        let is_alone = steps.is_sorted_by(|one, next| one.1 == next.0);
+        if !is_new || is_alone {
+            return Ok(steps.iter().map(|(_, after)| *after).collect());
+        }
+        let net = |count| Ok(self.change_of(path.to_vec(), steps.get(..count).unwrap_or_default())?.after);
+        (1..=steps.len()).map(net).collect()
     }
 
     /// Counts by the branch's texts: a text contains a change if applying it again changes nothing.
@@ -355,11 +390,39 @@ impl Store {
     }
 }
 
-/// Returns the changes of each path, oldest first.
+/// Returns the changes of each path, oldest first. A file that the session made and later moved brings along those of its
+/// old path, so that lines of others in it do not become the session's.
 fn by_path(steps: &[SessionStep]) -> BTreeMap<Vec<u8>, PathSteps> {
     let mut paths: BTreeMap<Vec<u8>, PathSteps> = BTreeMap::new();
-    for change in steps.iter().flat_map(|step| &step.paths) {
-        paths.entry(change.path.clone()).or_default().push((change.before, change.after));
+    for step in steps {
+        let moved = moved(&step.paths, |path| {
+            let steps = &paths.get(path)?.steps;
+            steps.first()?.0.is_none().then(|| steps.clone())
+        });
+        for change in &step.paths {
+            let own = paths.entry(change.path.clone()).or_default();
+            let sides = match moved.get(&change.path) {
+                Some(carried) if own.steps.is_empty() => {
+                    (own.steps, own.carried) = (carried.clone(), carried.len());
+                    (change.after, change.after)
+                }
+                _ => (change.before, change.after),
+            };
+            own.steps.push(sides);
+        }
     }
     paths
+}
+
+/// Returns the new path of each file that a step moved, as the equal bytes at both paths show, with what `known` tells
+/// of its old path.
+pub(super) fn moved<T>(
+    step: &[PathChange],
+    known: impl Fn(&[u8]) -> Option<T>,
+) -> BTreeMap<Vec<u8>, T> {
+    let gone = step.iter().filter(|change| change.after.is_none());
+    let mut gone: BTreeMap<ObjectId, T> =
+        gone.filter_map(|change| Some((change.before?.id, known(&change.path)?))).collect();
+    let new = step.iter().filter(|change| change.before.is_none());
+    new.filter_map(|change| Some((change.path.clone(), gone.remove(&change.after?.id)?))).collect()
 }
