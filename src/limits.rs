@@ -161,6 +161,8 @@ pub const SEARCHED_FOLDERS_MAX: usize = 50_000;
 pub const SNAPSHOT_ACCOUNT_BYTES_MAX: u64 = 64 << 20;
 /// Default size limit of a file in a snapshot, in bytes.
 pub const SNAPSHOT_FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
+/// Most changes whose missed snapshots are made later.
+pub const MISSED_SNAPSHOTS_MAX: usize = 1_000;
 /// Most paths of one snapshot that are read.
 pub const SNAPSHOT_PATHS_MAX: usize = 100_000;
 /// Most paths that are compared for the subject of a scan's commit.

@@ -155,6 +155,46 @@ fn changes_by_others_are_external_in_the_next_scan() {
 }
 
 #[test]
+fn missed_snapshots_are_made_by_the_next_change() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "b\n")]);
+    let call = |session: &str, args: &[&str]| ws.lbx(&[args, &["--session", session]].concat());
+    call("s", &["write", "first.txt", "--content", "1\n"]).ok();
+    ws.git(&["symbolic-ref", "HEAD", "refs/heads/lbx-snapshots"]);
+    for (session, old, new) in [("s", "one", "ONE"), ("t", "three", "THREE"), ("s", "ONE", "1")] {
+        call(session, &["read", "a.txt"]).ok();
+        let warned = call(session, &["edit", "a.txt", "--old-string", old, "--new-string", new]).success();
+        assert!(warned["snapshot"].is_null(), "{warned}");
+    }
+    call("t", &["move", "b.txt", "c.txt"]).success();
+    call("s", &["delete", "first.txt"]).success();
+    ws.git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
+    call("u", &["write", "last.txt", "--content", "last\n"]).ok();
+    let log = ws.git(&["log", "--format=%s|%(trailers:key=Lbx-Session,valueonly,separator=)", "main..lbx-snapshots"]);
+    let wanted = [
+        "write: last.txt|u",
+        "delete: first.txt|s",
+        "move: b.txt -> c.txt|t",
+        "edit: a.txt|s",
+        "edit: a.txt|t",
+        "edit: a.txt|s",
+        "write: first.txt|s",
+    ];
+    assert_eq!(log.lines().collect::<Vec<_>>(), wanted);
+    let diff = |session: &str| call(session, &["diff"]).ok()["diff"].as_str().unwrap().to_owned();
+    assert!(diff("s").ends_with("@@ -1,3 +1,3 @@\n-one\n+1\n two\n THREE\n"), "{}", diff("s"));
+    assert!(diff("t").contains("-three\n+THREE\n") && !diff("t").contains("-one"), "{}", diff("t"));
+    ws.git(&["fsck", "--strict"]);
+
+    // Once the branch has moved on without them, they would take the newer bytes back.
+    ws.git(&["symbolic-ref", "HEAD", "refs/heads/lbx-snapshots"]);
+    call("s", &["append", "a.txt", "--content", "four\n"]).success();
+    ws.git(&["commit", "-qam", "by hand"]);
+    ws.git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
+    call("s", &["append", "a.txt", "--content", "five\n"]).ok();
+    assert_eq!(ws.git(&["show", "lbx-snapshots:a.txt"]), "1\ntwo\nTHREE\nfour\nfive");
+}
+
+#[test]
 fn directory_without_git_has_log_diff_and_snapshots() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);
     assert_eq!(ws.lbx(&["log"]).ok(), json!({ "snapshots": [], "truncated": false }));

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::ClientCall;
 use crate::engine::journal::repack::{self, Amount};
-use crate::engine::journal::{JournalEntry, backup};
+use crate::engine::journal::{JournalEntry, MissedSnapshot, NO_SNAPSHOT, backup};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
@@ -89,7 +89,12 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
     }
     match in_store(engine, |mut store| store.record(&change_of(record))) {
         Ok(recorded) => take(engine, recorded, record.entry),
-        Err(error) => engine.snapshot_failed(&format!("{error}; undo and redo still work")),
+        Err(error) => {
+            if let Ok(Some(state)) = State::find(&engine.workspace) {
+                note_missed(engine, &state, record.entry);
+            }
+            engine.snapshot_failed(&format!("{error}; undo and redo still work"))
+        }
     }
 }
 
@@ -102,22 +107,35 @@ pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedS
     in_store(engine, |store| store.prepare(&change_of(record))).ok()
 }
 
-/// Commits a change of a dead call, unless that call did so itself; returns the commit, if there is one.
-pub fn record_late(engine: &mut Engine, record: &StandingChange<'_>) -> Option<String> {
+/// Returns the newest snapshot, or [`NO_SNAPSHOT`]; `None` if it cannot be read.
+pub fn newest(engine: &Engine) -> Option<String> {
+    let tip = find(engine).and_then(|store| Ok(store.map_or(Ok(None), |store| store.tip())?));
+    tip.ok().map(|tip| tip.unwrap_or_else(|| NO_SNAPSHOT.to_owned()))
+}
+
+/// Leaves a mark for a change whose snapshot failed, so that the next change makes it.
+pub fn note_missed(engine: &Engine, state: &State, entry: &JournalEntry) {
+    if let Some(tip) = newest(engine) {
+        MissedSnapshot::note(state, entry, tip);
+    }
+}
+
+/// Commits a change of an earlier call, unless that call did so itself; returns the commit, if there is one.
+///
+/// # Errors
+/// Returns `snapshot_failed`, or `timeout`.
+pub fn record_late(engine: &Engine, record: &StandingChange<'_>) -> Result<Option<String>, Error> {
     if !engine.policy().has_snapshots() {
-        return None;
+        return Ok(None);
     }
     let entry = record.entry;
-    let outcome = in_store(engine, |mut store| {
+    let recorded = in_store(engine, |mut store| {
         if store.tip_is(&entry.session, entry.seq)? {
             return store.tip();
         }
         Ok(store.record(&change_of(record))?.id)
     });
-    outcome.unwrap_or_else(|error| {
-        engine.warn(format!("no snapshot of an earlier change ({}): {error}", entry.subject));
-        None
-    })
+    recorded.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
 /// Commits changes from before a session's first change, so that the session's own changes are separate. Files in

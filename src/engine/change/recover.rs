@@ -17,7 +17,7 @@ use crate::engine::history::replay::{Direction, Kind};
 use crate::engine::journal::progress::{self, Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::{
-    self, FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version, backup,
+    self, FileEntry, HELD_FOLDER, JournalEntry, MissedSnapshot, OPEN_FOLDER, STUCK_FOLDER, Version, backup,
 };
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
@@ -30,6 +30,7 @@ use crate::engine::workspace::protect::{Protection, is_state};
 use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{AUDIT_PATHS_MAX, CHANGED_FILE_BYTES_MAX};
+use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
 /// Settles every open entry, oldest first, and removes staged files that belong to none. The caller holds both locks, so
@@ -58,6 +59,7 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
             "{OPEN_FOLDER}/{name} is an unfinished change of a newer lbx and was left as it is: call that one here"
         ));
     }
+    record_missed(engine, state, &open.missed);
     for name in &open.layers {
         if let Some(layer) = layer::take_dead(state, name)? {
             engine.warn(killed_layer(&layer));
@@ -316,7 +318,11 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
         )),
         Ok(warning) => engine.warn_if(warning),
     }
-    let snapshot = snapshot_late(engine, state, entry);
+    let snapshot = snapshot_late(engine, state, entry).unwrap_or_else(|error| {
+        record::note_missed(engine, state, entry);
+        engine.warn(format!("no snapshot of an earlier change ({}): {}", entry.subject, error.message()));
+        None
+    });
     audit_late(engine, state, entry, snapshot);
     match (Executor { workspace: &engine.workspace, state }).close(entry, Direction::Redo) {
         Err(error) if ends_the_call(&error) => return Err(error),
@@ -333,34 +339,40 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     }
 }
 
-/// Commits a completed change to the snapshots.
-fn snapshot_late(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Option<String> {
-    let found = entry
-        .files
-        .iter()
-        .map(|file| both_sides(&engine.workspace, state, file))
-        .collect::<Result<Vec<Sides>, Error>>()
-        .and_then(|sides| Ok((sides, ForSnapshot::of(&engine.workspace, state, entry)?)));
-    let (sides, moved) = match found {
-        Ok(found) => found,
-        Err(error) => {
-            engine.warn(format!("no snapshot of an earlier change ({}): {}", entry.subject, error.message()));
-            return None;
+/// Commits changes whose snapshots failed, up to the first that fails again. On top of a later snapshot, which has their
+/// bytes as the developer's, they would take it back.
+fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
+    let Some(first) = missed.first() else { return };
+    let is_newest = record::newest(engine).as_ref() == Some(&first.tip);
+    for missed in missed {
+        if is_newest
+            && let Ok(Some(entry)) = journal::done_entry(state, &missed.session, missed.seq)
+            && snapshot_late(engine, state, &entry).is_err()
+        {
+            return;
         }
-    };
-    let files = entry
-        .files
-        .iter()
-        .zip(&sides)
-        .filter(|(file, _)| !is_state(&file.path))
-        .map(|(file, (before, after))| record::RecordedFile {
+        if let Ok(Some(folder)) = state.find_folder(OPEN_FOLDER) {
+            journal::remove(&folder, &missed.name());
+        }
+    }
+}
+
+/// Commits a completed change to the snapshots, without files of which a side is lost; returns the commit.
+fn snapshot_late(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<Option<String>, Error> {
+    let find = |file| both_sides(&engine.workspace, state, file);
+    let sides: Vec<Option<Sides>> = entry.files.iter().map(find).collect::<Result<_, Error>>()?;
+    let moved = ForSnapshot::of(&engine.workspace, state, entry)?;
+    let known = entry.files.iter().zip(&sides).filter(|(file, _)| !is_state(&file.path));
+    let files = known.filter_map(|(file, sides)| {
+        let (before, after) = sides.as_ref()?;
+        Some(record::RecordedFile {
             path: &file.path,
             before: side(file.before.as_ref(), before.as_ref()),
             after: side(file.after.as_ref(), after.as_ref()),
         })
-        .collect();
-    let record =
-        StandingChange { entry, files: moved.files_with(files), folders: moved.folders(), blobs: &[] };
+    });
+    let files = moved.files_with(files.collect());
+    let record = StandingChange { entry, files, folders: moved.folders(), blobs: &[] };
     record::record_late(engine, &record)
 }
 
@@ -397,28 +409,31 @@ fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u3
     version.zip(bytes).map(|(version, bytes)| (version.mode, bytes.as_slice()))
 }
 
-/// Returns the bytes of both sides of a completed file.
-fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<Sides, Error> {
-    let before = match &file.before {
-        Some(version) => backup::find(state, version.sha256)?,
-        None => None,
-    };
+/// Returns the bytes of both sides of a completed file; `None` if those of a side are lost.
+fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<Option<Sides>, Error> {
+    let is_lost = |version: &Option<Version>, bytes: &Option<Vec<u8>>| version.is_some() && bytes.is_none();
+    let backed_up = |version: &Version| backup::find(state, version.sha256);
+    let before = file.before.as_ref().map_or(Ok(None), backed_up)?;
     let after = match &file.after {
-        Some(version) => read(workspace, &file.path, version)?,
+        Some(version) => match on_disk(workspace, &file.path, version) {
+            Some(bytes) => Some(bytes),
+            None => backed_up(version)?,
+        },
         None => None,
     };
-    Ok((before, after))
+    let is_known = !is_lost(&file.before, &before) && !is_lost(&file.after, &after);
+    Ok(is_known.then_some((before, after)))
 }
 
-/// Returns the bytes of a regular file, or the target of a symlink; `None` if the file has changed.
-fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Result<Option<Vec<u8>>, Error> {
-    let shown = workspace.shown(path);
-    let io = |source: std::io::Error| Error::io("read", shown.clone(), source);
-    if fs::is_symlink_mode(version.mode) {
-        return fs::link_beneath(workspace.root_fd(), path).map(Some).map_err(|errno| io(errno.into()));
-    }
-    let (file, stat) = workspace.open_regular(path, &shown)?;
-    fs::read_to_end(file, fs::size_of(&stat), CHANGED_FILE_BYTES_MAX).map(Some).map_err(io)
+/// Returns the bytes of a regular file, or the target of a symlink, if it still has that version.
+fn on_disk(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Option<Vec<u8>> {
+    let bytes = if fs::is_symlink_mode(version.mode) {
+        fs::link_beneath(workspace.root_fd(), path).ok()?
+    } else {
+        let (file, stat) = workspace.open_regular(path, "").ok()?;
+        fs::read_to_end(file, fs::size_of(&stat), CHANGED_FILE_BYTES_MAX).ok()?
+    };
+    (Sha256::of(&bytes) == version.sha256).then_some(bytes)
 }
 
 /// A change that can be neither completed nor taken back.

@@ -25,6 +25,7 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bundle::Packed;
 use entry::{SEALED_SINCE, VERSION, change_in, history_folder, history_name, is_given, numbers_in};
@@ -35,6 +36,7 @@ use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::limits::MISSED_SNAPSHOTS_MAX;
 use crate::sha256::{seal_of, split_seal};
 pub use entry::{
     FolderMode, JournalEntry, TakenBack, forget_beside, history, keep_numbers, next_number, note_name,
@@ -49,6 +51,10 @@ pub use steps::{
 const SUFFIX: &str = ".lbx";
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
+/// Value for the newest snapshot of a [`MissedSnapshot`] if there is none.
+pub const NO_SNAPSHOT: &str = "none";
+/// Suffix of the files among the open entries that name a finished change without its snapshot.
+const MISSED_MARK: &str = ".missed";
 /// Folder of what is derived from the histories and kept, below the state folder.
 pub const ACCOUNTS_FOLDER: &str = "accounts";
 
@@ -178,12 +184,58 @@ pub struct Unfinished {
     pub strays: Vec<String>,
     /// Names of the layers of commands that are running or were killed.
     pub layers: Vec<String>,
+    /// Finished changes without their snapshots, oldest first.
+    pub missed: Vec<MissedSnapshot>,
+}
+
+/// Finished change whose snapshot could not be made. The next change of any session makes it first, since the bytes on
+/// disk would count as the developer's otherwise.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MissedSnapshot {
+    /// Time of the change, in nanoseconds since 1970.
+    nanoseconds: u128,
+    /// Number of the change in its session.
+    pub seq: u64,
+    /// Session.
+    pub session: String,
+    /// Newest snapshot then, in hex; [`NO_SNAPSHOT`] if there was none.
+    pub tip: String,
+}
+
+impl MissedSnapshot {
+    /// Returns the name of its mark.
+    pub fn name(&self) -> String {
+        let Self { session, seq, nanoseconds, tip } = self;
+        format!("{session}.{seq}.{nanoseconds}.{tip}{MISSED_MARK}")
+    }
+
+    /// Parses the name of a mark.
+    fn of_name(name: &str) -> Option<Self> {
+        /// Parts of a name.
+        const PARTS: usize = 4;
+        let mut parts = name.strip_suffix(MISSED_MARK)?.rsplitn(PARTS, '.');
+        let tip = parts.next()?.to_owned();
+        let (nanoseconds, seq) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { nanoseconds, seq, session: parts.next()?.to_owned(), tip })
+    }
+
+    /// Leaves a mark for a change. If that fails, or if there are many marks, later snapshots count it as the
+    /// developer's.
+    pub fn note(state: &State, entry: &JournalEntry, tip: String) {
+        let Ok(folder) = state.folder(OPEN_FOLDER) else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (nanoseconds, session) = (now.as_nanos(), entry.session.clone());
+        let missed = Self { nanoseconds, seq: entry.seq, session, tip };
+        if names_in(&folder).is_ok_and(|names| names.len() < MISSED_SNAPSHOTS_MAX) {
+            let _ = fs::create_at(folder.as_fd(), missed.name().as_ref(), 0o600);
+        }
+    }
 }
 
 /// Returns true if a call is running or did not finish.
 pub fn has_open_entries(state: &State) -> bool {
     let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
-    names.is_some_and(|names| !names.is_empty())
+    names.is_some_and(|names| names.iter().any(|name| !name.ends_with(MISSED_MARK)))
 }
 
 /// Lists the folder of open entries, without that of the change `own`.
@@ -200,6 +252,10 @@ pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Erro
             open.layers.push(layer.to_owned());
             continue;
         }
+        if let Some(missed) = MissedSnapshot::of_name(&name) {
+            open.missed.push(missed);
+            continue;
+        }
         let (final_name, is_published) =
             name.strip_prefix('.').map_or((name.as_str(), true), |final_name| (final_name, false));
         if own.is_some() && final_name.strip_suffix(SUFFIX) == own {
@@ -214,6 +270,7 @@ pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Erro
             _ => open.strays.push(name),
         }
     }
+    open.missed.sort_unstable();
     open.entries.sort_unstable_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
     Ok(open)
 }
