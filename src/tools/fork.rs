@@ -288,7 +288,7 @@ pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Re
         session: engine.session().to_string(),
         why: request.why.clone(),
         from: target.as_ref().map(|target| target.snapshot.clone()),
-        tip: record::tip_by_ref_file(engine),
+        tip: record::find(engine)?.and_then(|store| store.newest().ok()?),
         at: request.at.as_deref().map(|at| folder_for_copy(engine, at)).transpose()?,
         ..ForkRecord::default()
     };
@@ -534,7 +534,9 @@ pub fn keep_changes_of_others(engine: &mut Engine, name: &str) -> Result<(), Err
     }
     let locked = engine.lock()?;
     record::scan(engine, None, None, EXTERNAL)?;
-    let Some(store) = record::find(engine)? else { return Ok(()) };
+    let Some(store) = record::find(engine)?.filter(|store| store.tip().is_ok_and(|tip| tip.is_some())) else {
+        return Ok(()); // nothing has changed yet
+    };
     let changes = Target { is_of_others: true, ..Target::at(store, snapshot)? };
     let kept = changes.set(engine, &fork);
     drop(locked);

@@ -84,6 +84,20 @@ fn fork_of_a_small_workspace_does_not_see_what_others_change_later() {
 }
 
 #[test]
+fn fork_before_the_first_snapshot_does_not_see_what_others_change_later() {
+    let Some(ws) = forked(&[]) else { return };
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-qm", "everything"]);
+    ws.git(&["pack-refs", "--all"]);
+    ws.lbx(&["fork", "one"]).ok();
+    assert_eq!(ws.git(&["branch", "--list", "lbx-snapshots"]), "", "nothing was uncommitted");
+    let first = listing(&ws, "one");
+    ws.write("src/a.txt", "by an editor\n");
+    ws.write("src/by_hand.txt", "new\n");
+    assert_eq!(listing(&ws, "one"), first);
+}
+
+#[test]
 fn fork_that_cannot_keep_a_file_is_named() {
     let Some(ws) = forked(&["one"]) else { return };
     let forks = ws.outside.join("home/.local/state/lbx/forks");
