@@ -105,7 +105,7 @@ impl Tool for Rewind {
         let mut undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
         let end = ListEnd::of(change.engine(), request.max_bytes, &mut undone);
         change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
-        let between = if request.merge { Interleaved::Kept } else { Interleaved::Offered };
+        let between = Interleaved::of(request.merge);
         let manner = Manner { merge: request.merge, between, ..Manner::default() };
         let mut response = Response { id, turn, session: at.session, undone, end, conflicts: Vec::new() };
         let subject = |changed: &[WorkspacePath]| subject(Self::NAME, changed);

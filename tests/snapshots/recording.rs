@@ -169,7 +169,11 @@ fn missed_snapshots_are_made_by_the_next_change() {
     call("s", &["delete", "first.txt"]).success();
     ws.git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
     call("u", &["write", "last.txt", "--content", "last\n"]).ok();
-    let log = ws.git(&["log", "--format=%s|%(trailers:key=Lbx-Session,valueonly,separator=)", "main..lbx-snapshots"]);
+    let log = ws.git(&[
+        "log",
+        "--format=%s|%(trailers:key=Lbx-Session,valueonly,separator=)",
+        "main..lbx-snapshots",
+    ]);
     let wanted = [
         "write: last.txt|u",
         "delete: first.txt|s",

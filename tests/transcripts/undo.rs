@@ -1143,3 +1143,60 @@ fn undo_by_number_keeps_a_mode_that_came_later() {
         assert_eq!(ws.mode("a.txt"), 0o600, "{call:?}");
     }
 }
+
+#[test]
+fn undo_and_redo_go_on_after_a_turn_that_was_undone_alone() {
+    let ws = Workspace::with(&[("f.txt", &forty())]);
+    let text = |ws: &Workspace| String::from_utf8(ws.read_bytes("f.txt")).unwrap();
+    let edit = |old: &str, new: &str| {
+        ws.lbx(&["edit", "f.txt", "--old-string", old, "--new-string", new]).ok();
+    };
+    ws.lbx(&["read", "f.txt"]).ok();
+    edit("line 1\n", "one\n");
+    edit("line 25\n", "five\n");
+    edit("line 39\n", "nine\n");
+    // Each line is changed or not, as the calls in turn leave them.
+    for (call, changed) in [
+        (&["undo", "--turn", "2"][..], [true, false, true]),
+        (&["redo", "--turn"], [true, true, true]),
+        (&["undo"], [true, false, true]),
+        (&["undo"], [true, false, false]),
+        (&["undo"], [false, false, false]),
+        (&["redo"], [true, false, false]),
+        (&["redo"], [true, false, true]),
+        (&["redo"], [true, true, true]),
+        (&["undo", "--turn", "1"], [false, true, true]),
+        (&["undo", "--steps", "2"], [false, false, false]),
+        (&["redo", "--steps", "3"], [true, true, true]),
+        (&["undo", "--turn", "1"], [false, true, true]),
+        (&["redo"], [true, true, true]),
+        (&["undo", "--steps", "2"], [false, false, true]),
+        (&["redo", "--steps", "2"], [true, true, true]),
+    ] {
+        ws.lbx(call).ok();
+        let now = ["one\n", "five\n", "nine\n"].map(|word| text(&ws).contains(word));
+        assert_eq!(now, changed, "{call:?}");
+    }
+    ws.lbx(&["undo", "--turn", "1"]).ok();
+    ws.write("f.txt", text(&ws).replace("line 3", "by hand"));
+    ws.lbx(&["redo"]).error("stale_file");
+    ws.lbx(&["redo", "--merge"]).ok();
+    assert!(text(&ws).contains("one\nline 2\nby hand\n"), "{}", text(&ws));
+}
+
+#[test]
+fn undo_of_several_changes_merges_what_others_changed_between_them() {
+    let ws = Workspace::with(&[("f.txt", &forty())]);
+    let text = |ws: &Workspace| String::from_utf8(ws.read_bytes("f.txt")).unwrap();
+    ws.lbx(&["read", "f.txt"]).ok();
+    ws.lbx(&["edit", "f.txt", "--old-string", "line 1\n", "--new-string", "one\n"]).ok();
+    ws.write("f.txt", text(&ws).replace("line 25", "by hand"));
+    ws.lbx(&["read", "f.txt"]).ok();
+    ws.lbx(&["edit", "f.txt", "--old-string", "line 39\n", "--new-string", "nine\n"]).ok();
+    let error = ws.lbx(&["undo", "--steps", "2"]).error("stale_file");
+    assert!(error["suggested_action"].as_str().unwrap().contains("--merge"), "{error}");
+    ws.lbx(&["undo", "--steps", "2", "--merge"]).ok();
+    ws.holds("f.txt", forty().replace("line 25", "by hand"));
+    ws.lbx(&["redo", "--steps", "2", "--merge"]).ok();
+    assert!(text(&ws).starts_with("one\n") && text(&ws).contains("nine\n"));
+}

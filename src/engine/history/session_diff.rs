@@ -295,7 +295,10 @@ impl<V: StoredVersion> PathChanges<V> {
     ///
     /// # Errors
     /// Returns the errors of `read`.
-    pub fn ends<E>(&self, mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>) -> Result<[AtEnd<V>; 2], E> {
+    pub fn ends<E>(
+        &self,
+        mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<[AtEnd<V>; 2], E> {
         let mut ends = [AtEnd::Known(None), AtEnd::Known(None)];
         let mut mine: Option<&V> = None;
         for (theirs, after) in &self.0 {

@@ -211,6 +211,34 @@ impl History {
         Ok(found)
     }
 
+    /// Returns true if these changes are undone or redone out of their order, since a turn was before: a later change of
+    /// the same paths stays in effect, or an earlier one stays undone.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn is_out_of_order(
+        &mut self,
+        state: &State,
+        direction: Direction,
+        changes: &[JournalEntry],
+    ) -> Result<bool, Error> {
+        let is_sorted = match direction {
+            Direction::Undo => changes.is_sorted_by(|one, next| one.seq > next.seq),
+            Direction::Redo => changes.is_sorted_by(|one, next| one.seq < next.seq),
+        };
+        if !is_sorted {
+            return Ok(true);
+        }
+        let Some(oldest) = changes.iter().map(|change| change.seq).min() else { return Ok(false) };
+        while self.older.below > oldest && self.read_older(state)? {}
+        let newest = changes.iter().map(|change| change.seq).max().unwrap_or(oldest);
+        let is_other = |known: &&JournalEntry| changes.iter().all(|change| change.seq != known.seq);
+        let later = self.done.iter().filter(|known| known.seq > oldest);
+        let earlier = self.undone.iter().filter(|known| known.seq < newest);
+        let mut others = later.chain(earlier).filter(is_other);
+        Ok(others.any(|other| changes.iter().any(|change| share_paths(change, other))))
+    }
+
     /// Returns the changes of a turn that can be undone or redone, in order.
     ///
     /// # Errors
@@ -333,17 +361,17 @@ impl History {
         &self.damaged
     }
 
-    /// Returns the version that the session's last merge left at `path`, if the session has not changed it since.
+    /// Returns the version that the session's last change of `path` left there, if that was a merge or `any` counts.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn merged(&self, state: &State, path: &WorkspacePath) -> Result<Option<Version>, Error> {
+    pub fn left(&self, state: &State, path: &WorkspacePath, any: bool) -> Result<Option<Version>, Error> {
         let mut next = u64::MAX;
         while let Some(seq) = self.numbers.before(next)? {
             next = seq;
             let Some(entry) = self.read(state, seq)? else { continue };
             if let Some(file) = entry.files.iter().rfind(|file| file.path == *path) {
-                return Ok(file.after.clone().filter(|_| entry.merged.contains(path)));
+                return Ok(file.after.clone().filter(|_| any || entry.merged.contains(path)));
             }
         }
         Ok(None)
@@ -498,6 +526,15 @@ fn moved_to(path: &WorkspacePath, moves: &[MoveEntry]) -> Option<WorkspacePath> 
         |now: WorkspacePath, (from, to)| if now.is_within(from) { now.rebased(from, to) } else { now };
     let now = renames(moves).fold(path.clone(), moved);
     (now != *path).then_some(now)
+}
+
+/// Returns true if one of two changes touched what the other did.
+fn share_paths(one: &JournalEntry, other: &JournalEntry) -> bool {
+    let paths = |entry: &JournalEntry| {
+        let moved = entry.moves.iter().flat_map(|moved| [moved.from.clone(), moved.to.clone()]);
+        entry.files.iter().map(|file| file.path.clone()).chain(moved).collect::<Vec<_>>()
+    };
+    paths(one).iter().any(|path| touches(other, path)) || paths(other).iter().any(|path| touches(one, path))
 }
 
 /// Returns true if a change made, changed or removed what is at a path, or put something there.

@@ -358,7 +358,8 @@ impl Look<'_> {
             Side::At(path) => self.read(path)?,
             Side::Version(version) => self.version(path, version)?,
             Side::Separate(own, end) => {
-                let Ok([before, after]) = own.ends(|version| Ok::<_, Infallible>(self.version(path, version)));
+                let Ok([before, after]) =
+                    own.ends(|version| Ok::<_, Infallible>(self.version(path, version)));
                 match if *end == End::Before { before } else { after } {
                     AtEnd::Known(None) => Vec::new(),
                     AtEnd::Known(Some(version)) => self.version(path, &version)?,

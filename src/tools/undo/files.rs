@@ -79,13 +79,18 @@ impl Single {
 /// Handling of others' changes to a file between changes that are undone.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Interleaved {
-    /// Conflict.
-    #[default]
-    Refused,
     /// Conflict, and the caller may ask to keep them.
+    #[default]
     Offered,
     /// Kept if they touch other lines.
     Kept,
+}
+
+impl Interleaved {
+    /// Returns the handling for a caller that wants to merge, or not.
+    pub const fn of(merge: bool) -> Self {
+        if merge { Self::Kept } else { Self::Offered }
+    }
 }
 
 /// Plans the files one by one.
@@ -229,9 +234,10 @@ impl<'p, 'c> Planner<'p, 'c> {
         target: &Version,
     ) -> Result<Vec<u8>, Error> {
         let path = current.place().path();
-        // The session itself merged these bytes, so the caller need not ask again.
+        // The session itself left these bytes, by a merge or out of order, so the caller need not ask again.
+        let is_among = self.manner.single.is_some();
         let left = match self.change.state() {
-            Some(state) => self.history.merged(state, path)?,
+            Some(state) => self.history.left(state, path, is_among)?,
             None => None,
         };
         let is_own = left.is_some_and(|left| same(version(current).as_ref(), Some(&left)));

@@ -139,7 +139,10 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     let path = entry_at(engine, request.path.as_deref())?;
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let turnaround = newest(&mut change, request.steps, direction, path.as_ref())?;
-    let manner = Manner { merge: request.merge, ..Manner::default() };
+    let is_among = turnaround.records.is_some();
+    let between = Interleaved::of(request.merge || is_among);
+    let single = turnaround.changes.first().filter(|_| is_among).map(|change| Single::Change(change.seq));
+    let manner = Manner { merge: request.merge, between, single, ..Manner::default() };
     turnaround.carry_out(change, request, direction, &manner)
 }
 
@@ -151,15 +154,15 @@ fn newest(
     path: Option<&WorkspacePath>,
 ) -> Result<Turnaround, Error> {
     let session = change.engine().session().as_str().to_owned();
-    let (history, changes) = match change.state() {
-        Some(state) => {
-            let mut history = History::load(state, &session)?;
-            let wanted = |entry: &JournalEntry| path.is_none_or(|path| touches(entry, path));
-            let entries = history.next(state, direction, steps, wanted)?;
-            (history, entries)
+    let (mut history, mut changes, mut records) = (History::default(), Vec::new(), None);
+    if let Some(state) = change.state() {
+        history = History::load(state, &session)?;
+        let wanted = |entry: &JournalEntry| path.is_none_or(|path| touches(entry, path));
+        changes = history.next(state, direction, steps, wanted)?;
+        if history.is_out_of_order(state, direction, &changes)? {
+            records = Some(part::records_among(change, &history, state, &changes)?);
         }
-        None => (History::default(), Vec::new()),
-    };
+    }
     if changes.is_empty() {
         return Err(nothing(change.engine(), direction, path, history.damaged()));
     }
@@ -171,7 +174,7 @@ fn newest(
     {
         return Err(record_is_damaged(*seq));
     }
-    Ok(Turnaround { history, changes, records: None })
+    Ok(Turnaround { history, changes, records })
 }
 
 /// Redo undone changes, oldest first

@@ -281,24 +281,52 @@ fn turnaround(
         if let Some(since) = since {
             texts = texts_after(change.engine_ref(), &changes);
             records = rebase::records(&changes, &since);
-        } else if let Some(first) = changes.iter().map(|entry| entry.seq).min() {
-            let mut since = history.since(state, first)?;
-            let oldest = since.iter().flat_map(|entry| &entry.reverts).min().copied();
-            if let Some(oldest) = oldest.filter(|oldest| *oldest < first) {
-                since = history.since(state, oldest)?;
-            }
-            records = rebase::records(&changes, &since);
+        } else {
+            records = rebase::records(&changes, &since_first(&history, state, &changes)?);
         }
     }
     if changes.is_empty() {
         return Err(missing(change.engine(), number, direction, &history));
     }
     let first = changes.iter().map(|entry| entry.seq).min().unwrap_or(number);
-    let records = records.map_err(|path| {
-        let shown = change.shown_original(&path);
-        Single::Turn(first).overlap(session.as_str(), &shown, "it was moved or deleted since")
-    })?;
+    let records = records.map_err(|path| moved_since(change, &path, Single::Turn(first)))?;
     Ok((Turnaround { history, changes, records: Some(records) }, texts))
+}
+
+/// Returns the records of the session from the first of some changes on, and from the first that one of these reverts.
+fn since_first(
+    history: &History,
+    state: &State,
+    changes: &[JournalEntry],
+) -> Result<Vec<JournalEntry>, Error> {
+    let Some(first) = changes.iter().map(|entry| entry.seq).min() else { return Ok(Vec::new()) };
+    let since = history.since(state, first)?;
+    let oldest = since.iter().flat_map(|entry| &entry.reverts).min().copied();
+    match oldest.filter(|oldest| *oldest < first) {
+        Some(oldest) => history.since(state, oldest),
+        None => Ok(since),
+    }
+}
+
+/// Returns the records to play for changes out of their order: while later ones stay.
+///
+/// # Errors
+/// Fails with `stale_file` if a later change moved or deleted what they touched.
+pub fn records_among(
+    change: &Change<'_>,
+    history: &History,
+    state: &State,
+    changes: &[JournalEntry],
+) -> Result<Vec<JournalEntry>, Error> {
+    let first = changes.iter().map(|entry| entry.seq).min().unwrap_or_default();
+    let since = since_first(history, state, changes)?;
+    rebase::records(changes, &since).map_err(|path| moved_since(change, &path, Single::Change(first)))
+}
+
+/// Returns the error for a path that a later change moved or deleted.
+fn moved_since(change: &Change<'_>, path: &WorkspacePath, single: Single) -> Error {
+    let shown = change.shown_original(path);
+    single.overlap(change.engine_ref().session().as_str(), &shown, "it was moved or deleted since")
 }
 
 /// Returns a turn to undo, if many changes followed it.

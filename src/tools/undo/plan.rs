@@ -243,7 +243,6 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
     let message = format!("{shown} was changed by someone else between these changes");
     let error = Error::new(ErrorKind::StaleFile, message).at(shown);
     match between {
-        Interleaved::Refused => error.suggest("Take the changes back one step at a time."),
         Interleaved::Offered => error
             .suggest(
                 "Set `merge` to true to keep what others changed there, where it does not touch the same lines.",

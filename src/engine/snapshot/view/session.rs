@@ -416,10 +416,7 @@ fn by_path(steps: &[SessionStep]) -> BTreeMap<Vec<u8>, PathSteps> {
 
 /// Returns the new path of each file that a step moved, as the equal bytes at both paths show, with what `known` tells
 /// of its old path.
-pub(super) fn moved<T>(
-    step: &[PathChange],
-    known: impl Fn(&[u8]) -> Option<T>,
-) -> BTreeMap<Vec<u8>, T> {
+pub(super) fn moved<T>(step: &[PathChange], known: impl Fn(&[u8]) -> Option<T>) -> BTreeMap<Vec<u8>, T> {
     let gone = step.iter().filter(|change| change.after.is_none());
     let mut gone: BTreeMap<ObjectId, T> =
         gone.filter_map(|change| Some((change.before?.id, known(&change.path)?))).collect();
