@@ -32,8 +32,8 @@ use crate::tools::read::Read;
 use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
 /// Largest payload in bytes, also for requests that want more. A structured result holds its payload twice, once
-/// escaped twice; with this limit, source code still fits into a message.
-const STRUCTURED_BYTES_MAX: u64 = 1_700_000;
+/// escaped twice; with this limit, every text fits into a message.
+const STRUCTURED_BYTES_MAX: u64 = 1_620_000;
 
 /// Time between two notifications of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);

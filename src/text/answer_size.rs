@@ -8,6 +8,9 @@ const ESCAPES_PART: usize = 6;
 /// Bytes that JSON may add to any text. With these, 24,576 bytes and the rest of the answer stay below the 30,000
 /// characters at which shells of harnesses cut.
 const ESCAPES_BYTES: usize = 4000;
+/// Bound from which on a byte that JSON adds counts twice: so long is only a result of MCP, which holds its text twice,
+/// once escaped twice.
+const ESCAPED_TWICE_FROM: usize = 1_000_000;
 /// Bytes of U+FFFD, which replaces invalid UTF-8.
 const REPLACEMENT_BYTES: usize = 3;
 
@@ -62,22 +65,30 @@ pub struct AnswerRoom {
     bytes: usize,
     /// Bytes in the answer.
     in_answer: usize,
+    /// Weight of a byte that JSON adds.
+    weight: usize,
 }
 
 impl AnswerRoom {
     /// Returns room for texts of at most `bound` bytes; 0 means no bound.
     pub const fn new(bound: usize) -> Self {
         if bound == 0 {
-            return Self { bytes: usize::MAX, in_answer: usize::MAX };
+            return Self { bytes: usize::MAX, in_answer: usize::MAX, weight: 1 };
         }
         let part = bound / ESCAPES_PART;
         let escapes = if part > ESCAPES_BYTES { part } else { ESCAPES_BYTES };
-        Self { bytes: bound, in_answer: bound.saturating_add(escapes) }
+        let weight = if bound < ESCAPED_TWICE_FROM { 1 } else { 2 };
+        Self { bytes: bound, in_answer: bound.saturating_add(escapes), weight }
+    }
+
+    /// Returns the bytes of a text in the answer.
+    const fn cost(self, size: TextSize) -> usize {
+        size.bytes.saturating_add(size.growth.saturating_mul(self.weight))
     }
 
     /// Returns true if texts of that size fit.
     pub const fn holds(self, size: TextSize) -> bool {
-        size.bytes <= self.bytes && size.bytes.saturating_add(size.growth) <= self.in_answer
+        size.bytes <= self.bytes && self.cost(size) <= self.in_answer
     }
 
     /// Returns the bytes that texts may have; `usize::MAX` means no bound.
@@ -97,7 +108,7 @@ impl AnswerRoom {
             return self;
         }
         let in_answer = bytes as u128 * self.in_answer as u128 / (self.bytes as u128).max(1);
-        Self { bytes, in_answer: usize::try_from(in_answer).unwrap_or(usize::MAX) }
+        Self { bytes, in_answer: usize::try_from(in_answer).unwrap_or(usize::MAX), ..self }
     }
 
     /// Returns the room, limited to texts of `bytes` bytes.
@@ -109,7 +120,7 @@ impl AnswerRoom {
     /// Returns the room, with space for at least one byte: a text that is cut there still says how to continue.
     #[must_use]
     pub fn or_a_byte(self) -> Self {
-        Self { bytes: self.bytes.max(1), in_answer: self.in_answer.max(1) }
+        Self { bytes: self.bytes.max(1), in_answer: self.in_answer.max(1), ..self }
     }
 
     /// Returns true if a text of `bytes` bytes fits, to which the answer adds `growth`.
@@ -125,7 +136,7 @@ impl AnswerRoom {
     /// Returns half of the room.
     #[must_use]
     pub const fn half(self) -> Self {
-        Self { bytes: self.bytes / 2, in_answer: self.in_answer / 2 }
+        Self { bytes: self.bytes / 2, in_answer: self.in_answer / 2, ..self }
     }
 
     /// Returns the room that is left after texts of that size.
@@ -136,13 +147,37 @@ impl AnswerRoom {
         }
         Self {
             bytes: self.bytes.saturating_sub(size.bytes),
-            in_answer: self.in_answer.saturating_sub(size.bytes.saturating_add(size.growth)),
+            in_answer: self.in_answer.saturating_sub(self.cost(size)),
+            ..self
         }
     }
 
     /// Returns how many bytes at the start of a text fit: whole characters, at least one.
     pub fn prefix_of(self, text: &[u8]) -> usize {
-        prefix_within(text, self.bytes, self.in_answer)
+        let (mut length, mut cost) = (0, 0);
+        let mut is_taken = |bytes: usize, growth: usize| {
+            let costs = self.cost(TextSize { bytes, growth });
+            let is_within = length + bytes <= self.bytes && cost + costs <= self.in_answer;
+            if is_within || length == 0 {
+                length += bytes;
+                cost += costs;
+            }
+            is_within
+        };
+        'chunks: for chunk in text.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                let mut buffer = [0; 4];
+                let bytes = character.encode_utf8(&mut buffer).as_bytes();
+                if !is_taken(bytes.len(), escapes_of(bytes)) {
+                    break 'chunks;
+                }
+            }
+            let invalid = chunk.invalid().len();
+            if invalid > 0 && !is_taken(invalid, REPLACEMENT_BYTES.saturating_sub(invalid)) {
+                break;
+            }
+        }
+        length
     }
 
     /// Returns how many bytes at the start of a text fit; its last character may be cut.
@@ -162,8 +197,8 @@ impl AnswerRoom {
         let invalid = text.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty());
         let is_utf8 = invalid.take(PARTS_MAX + 1).count() <= PARTS_MAX;
         let cost = |byte: u8| match byte {
-            0x80.. if !is_utf8 => REPLACEMENT_BYTES,
-            byte => 1 + usize::from(escape_of(byte)),
+            0x80.. if !is_utf8 => 1 + (REPLACEMENT_BYTES - 1) * self.weight,
+            byte => 1 + usize::from(escape_of(byte)) * self.weight,
         };
         let mut in_answer = 0_usize;
         let has_room = |byte: &&u8| {
@@ -177,29 +212,7 @@ impl AnswerRoom {
 /// Returns the length of the longest start of a text that has at most `length_max` bytes, and at most `cost_max` in an
 /// answer: whole characters, at least one.
 pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
-    let (mut length, mut cost) = (0, 0);
-    let mut is_taken = |bytes: usize, growth: usize| {
-        let is_within = length + bytes <= length_max && cost + bytes + growth <= cost_max;
-        if is_within || length == 0 {
-            length += bytes;
-            cost += bytes + growth;
-        }
-        is_within
-    };
-    'chunks: for chunk in text.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            let mut buffer = [0; 4];
-            let bytes = character.encode_utf8(&mut buffer).as_bytes();
-            if !is_taken(bytes.len(), escapes_of(bytes)) {
-                break 'chunks;
-            }
-        }
-        let invalid = chunk.invalid().len();
-        if invalid > 0 && !is_taken(invalid, REPLACEMENT_BYTES.saturating_sub(invalid)) {
-            break;
-        }
-    }
-    length
+    AnswerRoom { bytes: length_max, in_answer: cost_max, weight: 1 }.prefix_of(text)
 }
 
 /// Returns the bytes that an answer adds to a text: JSON escapes, and replacements for invalid UTF-8.

@@ -127,7 +127,7 @@ pub struct LoggedSnapshot {
     /// `warn` or `off`: the policy allowed the change although its caller had not read the current bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// Files with their line counts, if asked for
+    /// Files with their line counts, if asked for; fewer than `files` if not all fit
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stat: Option<Vec<FileLines>>,
 }
@@ -206,9 +206,11 @@ impl Tool for Log {
         let bytes_max = engine.bytes_max(request.max_bytes);
         let found = log.snapshots.len();
         let entries = log.snapshots.iter().map(|snapshot| LoggedSnapshot::of(snapshot, request.stat));
-        let snapshots = fitting(bytes_max, entries, LoggedSnapshot::size_bytes);
-        let truncated = log.truncated || snapshots.len() < found;
-        let next_offset = truncated.then(|| request.offset + snapshots.len());
+        let mut snapshots = fitting(bytes_max, entries, LoggedSnapshot::size_bytes);
+        let is_cut = snapshots.first_mut().is_some_and(|first| first.cut_to(bytes_max));
+        let has_more = log.truncated || snapshots.len() < found;
+        let next_offset = has_more.then(|| request.offset + snapshots.len());
+        let truncated = has_more || is_cut;
         Ok(Response { snapshots, turns: None, truncated, next_offset, graph: request.graph })
     }
 
@@ -227,6 +229,10 @@ impl Tool for Log {
             for file in entry.stat.iter().flatten() {
                 let line = format!("{beside}  {}", file.line());
                 text.entry(&line);
+            }
+            let shown = entry.stat.as_ref().map_or(entry.files, Vec::len);
+            if shown < entry.files {
+                text.entry(&format!("{beside}  and {} more", entry.files - shown));
             }
         }
         response.turns.iter().flatten().for_each(|turn| turn.as_text(text));
@@ -292,8 +298,20 @@ impl LoggedSnapshot {
     /// Returns its approximate size in a response, in bytes.
     fn size_bytes(&self) -> usize {
         let texts = self.paths.iter().chain(&self.subject).chain(&self.why);
-        let files = self.stat.iter().flatten().map(|file| file.path.len() + FILE_BYTES).sum::<usize>();
+        let files = self.stat.iter().flatten().map(FileLines::size_bytes).sum::<usize>();
         ENTRY_BYTES + texts.map(|text| text.len() + 3).sum::<usize>() + files
+    }
+
+    /// Cuts the list of files to a number of bytes in the response, 0 for no limit; returns true if some were cut.
+    fn cut_to(&mut self, bytes_max: usize) -> bool {
+        if bytes_max == 0 || self.size_bytes() <= bytes_max {
+            return false;
+        }
+        let stat = self.stat.take();
+        let left = bytes_max.saturating_sub(self.size_bytes()).max(1);
+        let all = stat.as_ref().map_or(0, Vec::len);
+        self.stat = stat.map(|files| fitting(left, files.into_iter(), FileLines::size_bytes));
+        self.stat.as_ref().map_or(0, Vec::len) < all
     }
 
     /// Returns one line for a person at a terminal.
@@ -338,6 +356,11 @@ impl LoggedSnapshot {
 }
 
 impl FileLines {
+    /// Returns its approximate size in a response, in bytes.
+    fn size_bytes(&self) -> usize {
+        self.path.len() + FILE_BYTES
+    }
+
     /// Converts one file to the form of the response.
     fn of(file: &FileStat) -> Self {
         let path = String::from_utf8_lossy(&file.path).into_owned();

@@ -108,3 +108,51 @@ fn line_longer_than_the_diff_limit_is_cut() {
     let whole = ws.lbx(&["diff", "--max-bytes", "0"]).ok();
     assert!(whole["diff"].as_str().unwrap().len() > 100_000);
 }
+
+#[test]
+fn change_of_many_files_is_listed_as_far_as_it_fits() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let mut patch = "*** Begin Patch\n".to_owned();
+    for number in 0..400 {
+        write!(patch, "*** Add File: added/{}{number}\n+x\n", "p".repeat(150)).unwrap();
+    }
+    ws.lbx_stdin(&["patch"], patch + "*** End Patch\n").success();
+    let log = shown_whole(&ws.lbx(&["log", "--stat"]));
+    let listed = log["snapshots"][0]["stat"].as_array().unwrap().len();
+    assert!(log["truncated"] == true && (50..400).contains(&listed), "{listed}");
+    assert_eq!((&log["snapshots"][0]["files"], log.get("next_offset")), (&json!(400), None));
+    let text = ws.lbx(&["log", "--stat", "--text"]).stdout_text();
+    assert!(text.ends_with(&format!("\n  and {} more\n", 400 - listed)), "{text:.300}");
+    for args in [&["review"][..], &["review", "--stat"]] {
+        let review = shown_whole(&ws.lbx(args));
+        let change = &review["changes"][0];
+        let listed = change["files"].as_array().unwrap().len();
+        assert!(review["truncated"] == true && (30..400).contains(&listed), "{args:?} {listed}");
+        assert_eq!((&change["files_total"], review.get("next_offset")), (&json!(400), None));
+    }
+    let text = ws.lbx(&["review", "--stat", "--text"]).stdout_text();
+    assert!(text.len() < SHOWN_MAX && text.contains(" more\n"), "{text:.300}");
+    // With no bound, everything is there.
+    let whole = ws.lbx(&["review", "--stat", "--max-bytes", "0"]).ok();
+    assert_eq!(whole["changes"][0]["files"].as_array().unwrap().len(), 400);
+    assert_eq!(ws.lbx(&["log", "--stat", "--max-bytes", "0"]).ok()["truncated"], false);
+}
+
+#[test]
+fn refused_calls_and_read_files_of_a_review_are_bounded() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["write", "b.txt", "--content", "b\n"]).ok();
+    let name = |number: usize| format!("read/{}{number:03}", "n".repeat(150));
+    (0..200).for_each(|number| ws.write(&name(number), "x\n"));
+    let names: Vec<String> = (0..200).map(name).collect();
+    ws.json("read", &json!({"paths": names, "max_bytes": 0})).ok();
+    for _ in 0..60 {
+        ws.lbx(&["write", "a.txt", "--content", "y"]).error("not_read");
+    }
+    let review = shown_whole(&ws.lbx(&["review"]));
+    assert_eq!((&review["truncated"], &review["totals"]["refused"]), (&json!(true), &json!(60)));
+    assert!(review["read"].as_array().unwrap().len() < 200, "{review:.300}");
+    let whole = ws.lbx(&["review", "--max-bytes", "0"]).ok();
+    let counts = ["read", "refused"].map(|list| whole[list].as_array().unwrap().len());
+    assert_eq!((counts, &whole["truncated"]), ([200, 60], &json!(false)));
+}

@@ -51,7 +51,7 @@ pub use steps::{
 const SUFFIX: &str = ".lbx";
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
-/// Value for the newest snapshot of a [`MissedSnapshot`] if there is none.
+/// Value for the newest snapshot of a [`MissedSnapshot`] before the first one.
 pub const NO_SNAPSHOT: &str = "none";
 /// Suffix of the files among the open entries that name a finished change without its snapshot.
 const MISSED_MARK: &str = ".missed";

@@ -79,14 +79,14 @@ pub struct Response {
     /// Turns of these changes that a client began, oldest first
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<ReviewedTurn>,
-    /// Calls that were refused, oldest first
+    /// Calls that were refused, oldest first; the newest ones if not all fit
     pub refused: Vec<Refused>,
     /// Files that it read and never changed
     pub read: Vec<String>,
     /// HTML page that was written
     #[serde(skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
-    /// True if there are more changes, or a diff was cut
+    /// True if there are more changes, or some files, diffs or other entries do not fit
     pub truncated: bool,
     /// Offset to continue at
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,6 +149,9 @@ pub struct ReviewedChange {
     pub undo: Option<String>,
     /// The files that it changed
     pub files: Vec<File>,
+    /// Number of files, if not all fit
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_total: Option<usize>,
 }
 
 /// A turn of the session.
@@ -350,6 +353,9 @@ fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
         text.styled(&undo);
     }
     change.files.iter().for_each(|file| tell_file(file, text));
+    if let Some(total) = change.files_total {
+        text.line(&format!("  and {} more", total.saturating_sub(change.files.len())));
+    }
 }
 
 /// Adds one file of a change.

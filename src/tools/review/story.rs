@@ -103,6 +103,17 @@ impl<'a> Story<'a> {
             told.push(change);
         }
         let next = offset + told.len();
+        let turns = self.turns_of(&told);
+        let said =
+            |texts: &[&str]| texts.iter().fold(TextSize::plain(REFUSED_BYTES), |size, text| size.with(text));
+        room = turns.iter().fold(room, |room, turn| room.beside(said(&[&turn.undo])));
+        // The newest ones, since the count of all is among the totals.
+        let mut refused = fitting_in(&mut room, self.refused.iter().rev(), |refused| {
+            said(&[&refused.message, refused.path.as_deref().unwrap_or_default()])
+        });
+        refused.reverse();
+        let read = fitting_in(&mut room, self.read.iter(), |path| TextSize::of(path.as_bytes()));
+        truncated |= refused.len() < self.refused.len() || read.len() < self.read.len();
         let own = self.account.story.iter().filter(|line| line.by != StoryBy::Developer);
         let seconds = |line: &StoryLine| u64::try_from(line.seconds).unwrap_or(0);
         let times = own.map(seconds).chain(self.unseen.iter().map(|entry| entry.time));
@@ -112,10 +123,10 @@ impl<'a> Story<'a> {
             began: times.iter().min().map(|time| time_text(*time)),
             ended: times.iter().max().map(|time| time_text(*time)),
             totals: self.totals()?,
-            turns: self.turns_of(&told),
+            turns,
             changes: told,
-            refused: self.refused.clone(),
-            read: self.read.clone(),
+            refused,
+            read,
             html: None,
             truncated,
             next_offset: (next < order.len()).then_some(next),
@@ -296,6 +307,8 @@ fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
 const CHANGE_BYTES: usize = 200;
 /// Bytes of a file in a response, without its texts.
 const FILE_BYTES: usize = 160;
+/// Bytes of a refused call, or of a turn, in a response, without its texts.
+const REFUSED_BYTES: usize = 120;
 /// Modes in git's form.
 const MODES: [&str; 3] = ["100644", "100755", "120000"];
 /// Placeholder for the id of a content that no snapshot has.
@@ -498,27 +511,56 @@ impl Bytes<'_> {
     }
 }
 
-/// Returns the approximate size of a change without its diffs.
-fn size_without_diffs(change: &ReviewedChange) -> TextSize {
+/// Returns the approximate size of a change without its files.
+fn size_without_files(change: &ReviewedChange) -> TextSize {
     let texts = [Some(&change.subject), change.why.as_ref(), change.undo.as_ref()];
-    let of_file = |file: &File| {
-        let texts = [Some(&file.stat.path), file.stat.from.as_ref(), file.undo.as_ref()];
-        texts.into_iter().flatten().fold(TextSize::plain(FILE_BYTES), |size, text| size.with(text))
-    };
-    let said = texts.into_iter().flatten().fold(TextSize::plain(CHANGE_BYTES), |size, text| size.with(text));
-    change.files.iter().map(of_file).fold(said, TextSize::and)
+    texts.into_iter().flatten().fold(TextSize::plain(CHANGE_BYTES), |size, text| size.with(text))
+}
+
+/// Returns the approximate size of a file of a change without its diff.
+fn size_of_file(file: &File) -> TextSize {
+    let texts = [Some(&file.stat.path), file.stat.from.as_ref(), file.undo.as_ref()];
+    texts.into_iter().flatten().fold(TextSize::plain(FILE_BYTES), |size, text| size.with(text))
 }
 
 /// Returns the approximate size of a change in a response.
 fn size(change: &ReviewedChange) -> TextSize {
-    let diffs = change.files.iter().filter_map(|file| file.diff.as_ref());
-    diffs.fold(size_without_diffs(change), |size, diff| size.with(diff))
+    let of_file = |file: &File| {
+        let size = size_of_file(file);
+        file.diff.iter().fold(size, |size, diff| size.with(diff))
+    };
+    change.files.iter().map(of_file).fold(size_without_files(change), TextSize::and)
 }
 
-/// Cuts the diffs of a change to the room; returns true if any was cut.
+/// Returns the first items that fit into the room, and takes it from there.
+fn fitting_in<'a, T: Clone + 'a>(
+    room: &mut AnswerRoom,
+    items: impl Iterator<Item = &'a T>,
+    size: impl Fn(&T) -> TextSize,
+) -> Vec<T> {
+    let fits = |item: &&T| {
+        let size = size(item);
+        let fits = room.holds(size);
+        *room = room.beside(size);
+        fits
+    };
+    items.take_while(fits).cloned().collect()
+}
+
+/// Cuts the files of a change, and then their diffs, to the room; returns true if any was cut.
 fn cut(change: &mut ReviewedChange, room: AnswerRoom) -> bool {
-    let mut size = size_without_diffs(change);
-    let mut is_cut = false;
+    let mut size = size_without_files(change);
+    let fits = |file: &&File| {
+        size = size.and(size_of_file(file));
+        room.holds(size)
+    };
+    let kept = change.files.iter().take_while(fits).count().max(1);
+    let mut is_cut = kept < change.files.len();
+    if is_cut {
+        change.files_total = Some(change.files.len());
+        change.files.truncate(kept);
+    }
+    let mut size = change.files.iter().map(size_of_file).fold(size_without_files(change), TextSize::and);
     for diff in change.files.iter_mut().filter_map(|file| file.diff.as_mut()) {
         is_cut |= cut_text(diff, room.beside(size));
         size = size.with(diff);
