@@ -465,4 +465,11 @@ fn layer_of_a_newer_version_is_left_alone() {
         ws.lbx(&["bash", "true"]).ok();
         assert!(layer.join("upper/n/.git/precious").exists());
     }
+    std::fs::write(&record, text.replace("\"version\":1", "\"version\":99")).unwrap();
+    let name = data["layer"].as_str().unwrap();
+    for way in ["--apply", "--drop"] {
+        let error = ws.lbx(&["bash", "--layer", name, way]).error("io_error");
+        assert_eq!(error["message"], format!("the layer {name} was written by a newer lbx"));
+    }
+    assert!(layer.join("upper/n/.git/precious").exists());
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, change_state_file, state};
-use crate::created::{forked, within};
+use crate::created::{forked, shell, within};
 
 /// Makes a fork one that was created in 1970.
 fn age(ws: &Workspace, name: &str) {
@@ -125,4 +125,29 @@ fn number_of_forks_is_bounded() {
     let said = text(&findings(&ws, &[]));
     assert!(said.contains("there are 64 forks, and there can be no more"), "{said}");
     assert!(said.contains("Merge or drop some: lbx fork list shows them."), "{said}");
+}
+
+#[test]
+fn fork_of_a_newer_version_is_named_and_left_alone() {
+    let Some(ws) = forked(&["one", "two"]) else { return };
+    within(&ws, "one", &["write", "x.txt", "--content", "x\n"]).ok();
+    ws.lbx(&["append", "src/b.txt", "--content", "changed\n"]).ok();
+    let record = ws.path(&state("forks/one/fork.lbx"));
+    let text = std::fs::read_to_string(&record).unwrap();
+    let lowers = ws.outside.join("home/.local/state/lbx/forks");
+    let kept = std::fs::read_dir(&lowers).unwrap().count();
+    std::fs::write(&record, text.replace("\"version\":1", "\"version\":99")).unwrap();
+    for call in [&["fork", "diff", "one"][..], &["merge", "one"], &["fork", "drop", "one"]] {
+        let error = ws.lbx(call).error("io_error");
+        assert_eq!(error["message"], "the fork one was written by a newer lbx", "{call:?}");
+        assert!(error["suggested_action"].as_str().unwrap().contains("this one leaves it as it is"));
+    }
+    // Other calls work, and remove nothing that it may need.
+    ws.lbx(&["fork", "drop", "two"]).ok();
+    ws.lbx(&["gc"]).envelope();
+    assert_eq!(std::fs::read_dir(&lowers).unwrap().count(), kept);
+    std::fs::write(&record, text).unwrap();
+    assert_eq!(shell(&ws, "one", "cat x.txt src/b.txt"), "x\nb\n");
+    ws.lbx(&["fork", "drop", "one"]).ok();
+    assert_eq!(std::fs::read_dir(&lowers).unwrap().count(), 0);
 }

@@ -29,13 +29,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bundle::Packed;
 use entry::{SEALED_SINCE, VERSION, change_in, history_folder, history_name, is_given, numbers_in};
-use serde::Deserialize;
 use steps::ENTRY_BYTES_MAX;
 
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::{State, names_in};
+use crate::engine::store::{version_of, written_by_newer};
 use crate::engine::workspace::fs;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::limits::MISSED_SNAPSHOTS_MAX;
 use crate::sha256::{seal_of, split_seal};
 pub use entry::{
@@ -97,11 +97,7 @@ impl JournalFile {
     fn entry(self, name: &str) -> Result<Option<JournalEntry>, Error> {
         match self {
             Self::Entry(entry) => Ok(Some(*entry)),
-            Self::Newer => Err(Error::new(
-                ErrorKind::IoError,
-                format!("the journal entry {name} was written by a newer lbx: use that one here"),
-            )
-            .suggest("Call the newer lbx: this one leaves the entry as it is.")),
+            Self::Newer => Err(written_by_newer(&format!("the journal entry {name}"))),
             Self::Damaged => Ok(None),
         }
     }
@@ -127,14 +123,8 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
 
 /// Reads the content of a file of the journal.
 fn parse(state: &State, bytes: &[u8]) -> JournalFile {
-    /// The only field that all versions share.
-    #[derive(Deserialize)]
-    struct Versioned {
-        /// Version of the format.
-        version: u32,
-    }
     let (json, seal) = split_seal(bytes);
-    let version = serde_json::from_slice(json).map_or(0, |Versioned { version }| version);
+    let version = version_of(json);
     if version > VERSION {
         return JournalFile::Newer;
     }

@@ -37,7 +37,7 @@ use crate::engine::store::sandboxes::{FORKS, ForkPlace, MARK_DIGITS, is_label};
 use crate::engine::store::state::{
     IGNORE_FILE, IGNORE_NAME, STATE_FOLDER, State, make_folder, replace_by_way_of,
 };
-use crate::engine::store::{id, sandboxes};
+use crate::engine::store::{id, sandboxes, version_of, written_by_newer};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::git_files;
@@ -251,7 +251,7 @@ impl<'s> Forks<'s> {
     /// # Errors
     /// Fails with `sandbox_not_found` if there is no such fork, and with `lock_timeout` if a program still runs in it.
     pub fn drop(&self, name: &str) -> Result<ForkRecord, Error> {
-        let record = self.open_record(name).ok_or_else(|| not_found(name))?;
+        let record = self.open_record(name)?;
         let io = |errno: Errno| Error::io("drop", self.state.shown(&format!("{FORKS}/{name}")), errno);
         // From here no call finds it.
         let passing = unique_name(PASSING);
@@ -287,9 +287,9 @@ impl<'s> Forks<'s> {
     }
 
     /// Returns the record of a fork.
-    pub(super) fn open_record(&self, name: &str) -> Option<ForkRecord> {
-        let folder = fs::open_at(self.folder.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
-        read_record(folder.as_fd())
+    pub(super) fn open_record(&self, name: &str) -> Result<ForkRecord, Error> {
+        let folder = fs::open_at(self.folder.as_fd(), OsStr::new(name), fs::FOLDER);
+        read_record(folder.map_err(|_| not_found(name))?.as_fd(), name)
     }
 
     /// Returns true for the folder of a fork whose record did not reach the disk.
@@ -309,7 +309,7 @@ impl ForkFolder {
         let io = |errno: Errno| Error::io("open", state.shown(&format!("{FORKS}/{name}")), errno);
         let forks = state.find_folder(FORKS)?.filter(|_| is_name(name)).ok_or_else(|| not_found(name))?;
         let folder = fs::open_at(forks.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| not_found(name))?;
-        let record = read_record(folder.as_fd()).ok_or_else(|| not_found(name))?;
+        let record = read_record(folder.as_fd(), name)?;
         let [upper, base] =
             [UPPER, BASE].map(|part| fs::open_at(folder.as_fd(), OsStr::new(part), fs::FOLDER).map_err(io));
         let own = open_lower(&record.lower, false)?;
@@ -777,7 +777,7 @@ fn names(state: &State, forks: &OwnedFd) -> Result<Vec<String>, Error> {
 }
 
 /// Returns true for a name that a fork can have.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     name != LOCK && sandboxes::slug(name).is_ok_and(|slug| slug == name)
 }
 
@@ -788,10 +788,17 @@ pub fn not_found(name: &str) -> Error {
 }
 
 /// Reads the record in the folder of a fork.
-fn read_record(folder: BorrowedFd<'_>) -> Option<ForkRecord> {
-    let bytes = fs::read_at(folder, OsStr::new(RECORD), FORK_RECORD_BYTES_MAX).ok()??;
-    let record: ForkRecord = serde_json::from_slice(&bytes).ok()?;
-    (record.version <= VERSION && is_label(&record.lower)).then_some(record)
+///
+/// # Errors
+/// Fails for a fork of a newer lbx, and with `sandbox_not_found` for a damaged record.
+fn read_record(folder: BorrowedFd<'_>, name: &str) -> Result<ForkRecord, Error> {
+    let bytes = fs::read_at(folder, OsStr::new(RECORD), FORK_RECORD_BYTES_MAX).ok().flatten();
+    let bytes = bytes.unwrap_or_default();
+    if version_of(&bytes) > VERSION {
+        return Err(written_by_newer(&format!("the fork {name}")));
+    }
+    let record = serde_json::from_slice(&bytes).ok();
+    record.filter(|record: &ForkRecord| is_label(&record.lower)).ok_or_else(|| not_found(name))
 }
 
 /// Writes the record to the folder of a fork.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fork::{ForkFolder, ForkRecord, Forks, GIT, PASSING, remove_copy};
+use super::fork::{ForkFolder, ForkRecord, Forks, GIT, PASSING, is_name, remove_copy};
 use super::layer_folders::remove_all;
 use crate::engine::store::id;
 use crate::engine::store::sandboxes::{self, FORKS, is_label};
@@ -37,18 +37,23 @@ impl Forks<'_> {
 
     /// Returns what dead calls left: half a fork, and folders of the user that no fork needs.
     pub fn leftovers(&self) -> Vec<Leftover> {
-        let (mut found, mut needed) = (Vec::new(), Vec::new());
+        let (mut found, mut needed, mut has_unknown) = (Vec::new(), Vec::new(), false);
         for name in fs::names_in(&self.folder).unwrap_or_default() {
             let Some(text) = name.to_str() else { continue };
             let is_passing = text.starts_with(PASSING);
-            let record = self.open_record(text);
+            let record = self.open_record(text).ok();
             if is_passing || (record.is_none() && self.has_no_record(text)) {
                 let known = Some(text.to_owned()).filter(|_| !is_passing);
                 let fork = record.map(|record| record.name).or(known);
                 found.push(Leftover { parent: Arc::clone(&self.folder), name, fork });
             } else {
+                has_unknown |= record.is_none() && is_name(text);
                 needed.extend(record.map(|record| record.lower));
             }
+        }
+        // A fork of a newer lbx needs folders too, but which is unknown.
+        if has_unknown {
+            return found;
         }
         let Some(folder) = id::user_folder().and_then(|it| id::open_path(&it.join(FORKS)).ok()) else {
             return found;
@@ -67,7 +72,7 @@ impl Forks<'_> {
     pub fn sweep(&self) -> usize {
         let left = self.leftovers();
         for Leftover { parent, name, .. } in &left {
-            if let Some(record) = name.to_str().and_then(|name| self.open_record(name)) {
+            if let Some(record) = name.to_str().and_then(|name| self.open_record(name).ok()) {
                 forget_copy(&record);
             }
             // One that stays is found again.

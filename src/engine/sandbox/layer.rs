@@ -38,7 +38,7 @@ use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
 use crate::engine::store::lock::Lock;
 use crate::engine::store::lock::{is_unique, unique_name};
 use crate::engine::store::state::{State, replace_by_way_of};
-use crate::engine::store::trash;
+use crate::engine::store::{trash, version_of, written_by_newer};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::metadata::make_alike;
@@ -198,8 +198,8 @@ impl LayerFolder {
                 format!("the command of {name} is still running"),
             ));
         };
+        let record = read_record(folder.as_fd(), name)?.ok_or_else(missing)?;
         let (upper, outside) = open_upper(layers.as_fd(), folder.as_fd(), name).ok_or_else(missing)?;
-        let record = read_record(folder.as_fd()).ok_or_else(missing)?;
         let folders = Folders { folder, upper, outside };
         let mut layer = Self::held((state, lock), layers, name.to_owned(), folders, record);
         layer.is_kept = true;
@@ -387,10 +387,17 @@ impl Drop for LayerFolder {
     }
 }
 
-/// Returns the record of a layer's folder, if it has one of a known version.
-fn read_record(folder: BorrowedFd<'_>) -> Option<LayerRecord> {
-    let bytes = fs::read_at(folder, OsStr::new(RECORD), RECORD_BYTES_MAX).ok()??;
-    serde_json::from_slice(&bytes).ok().filter(|record: &LayerRecord| record.version <= VERSION)
+/// Returns the record of a layer's folder, if it has one.
+///
+/// # Errors
+/// Fails for a layer of a newer lbx.
+fn read_record(folder: BorrowedFd<'_>, name: &str) -> Result<Option<LayerRecord>, Error> {
+    let bytes = fs::read_at(folder, OsStr::new(RECORD), RECORD_BYTES_MAX).ok().flatten();
+    let bytes = bytes.unwrap_or_default();
+    if version_of(&bytes) > VERSION {
+        return Err(written_by_newer(&format!("the layer {name}")));
+    }
+    Ok(serde_json::from_slice(&bytes).ok())
 }
 
 /// Returns true for a name that a layer can have.
@@ -470,7 +477,7 @@ pub fn kept(state: &State) -> Result<Vec<KeptLayer>, Error> {
 /// Returns a layer that no call holds, or removes it if it is done.
 fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptLayer> {
     let folder = fs::open_at(layers, OsStr::new(name), fs::FOLDER).ok();
-    let record = folder.as_ref().and_then(|folder| read_record(folder.as_fd()));
+    let record = folder.as_ref().and_then(|folder| read_record(folder.as_fd(), name).ok()?);
     let is_applied = |record: &LayerRecord| {
         record.change.as_ref().is_some_and(|change| {
             let entry = journal::done_entry(state, &change.session, change.seq).ok().flatten();

@@ -12,6 +12,7 @@ use super::lock::{is_unique, unique_name};
 use super::session::SessionId;
 use super::state::{State, path_in};
 use crate::engine::store::state::names_in;
+use crate::engine::store::version_of;
 use crate::engine::workspace::digest::Digest;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -226,14 +227,8 @@ fn description(folder: &OwnedFd, id: &str) -> Description {
 
 /// Parses the description of the entry `id`.
 pub fn described_by(bytes: &[u8], id: &str) -> Description {
-    /// The only field that all versions share.
-    #[derive(Deserialize)]
-    struct Versioned {
-        /// Version of the format.
-        version: u32,
-    }
     let (json, seal) = split_seal(bytes);
-    let version = serde_json::from_slice(json).map_or(0, |Versioned { version }| version);
+    let version = version_of(json);
     if version > VERSION {
         return Description::Newer;
     }

@@ -14,8 +14,9 @@ use serde_json::Value;
 
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{Lock, State, names_in};
+use crate::engine::store::{version_of, written_by_newer};
 use crate::engine::workspace::fs;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::limits::AUDIT_FILE_BYTES_MAX;
 use crate::platform;
 use crate::sha256::{Hasher, Sha256};
@@ -204,8 +205,7 @@ impl Head {
     /// Returns true if it was written by a newer lbx.
     fn is_newer(folder: &OwnedFd) -> bool {
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(HEAD), AUDIT_FILE_BYTES_MAX).ok().flatten();
-        let head = serde_json::from_slice::<Value>(&bytes.unwrap_or_default()).unwrap_or_default();
-        head.get("version").and_then(Value::as_u64).is_some_and(|version| version > u64::from(HEAD_VERSION))
+        version_of(&bytes.unwrap_or_default()) > HEAD_VERSION
     }
 
     /// Writes it over the previous one.
@@ -336,8 +336,7 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
     let (head_file, _) = open(&folder, HEAD, OFlags::empty()).map_err(io)?;
     let head = Head::read_from(&head_file);
     if head.is_none() && Head::is_newer(&folder) {
-        return Err(Error::new(ErrorKind::IoError, "the audit log was written by a newer lbx")
-            .suggest("Call the newer lbx: this one leaves the log as it is."));
+        return Err(written_by_newer("the audit log"));
     }
     let (mut file, size) = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
     let mut end = End::of(&file, size, head.as_ref()).map_err(io)?;

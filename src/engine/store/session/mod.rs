@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::control::seconds_now;
+use crate::engine::store::{version_of, written_by_newer};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::limits::STATE_RECORDS_MAX;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
@@ -471,21 +472,8 @@ fn last_line(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
 
 /// Returns the state in `bytes`, a line of the file `shown`; `None` if it is damaged.
 fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
-    /// The only field that all versions share.
-    #[derive(Deserialize)]
-    struct Versioned {
-        /// Version of the format.
-        version: u32,
-    }
-    let Ok(Versioned { version }) = serde_json::from_slice(bytes) else {
-        return Ok(None);
-    };
-    if version > VERSION {
-        return Err(Error::new(
-            ErrorKind::IoError,
-            format!("{shown} was written by a newer lbx (version {version})"),
-        )
-        .suggest("Use the newer lbx, or another session."));
+    if version_of(bytes) > VERSION {
+        return Err(written_by_newer(shown));
     }
     let Ok(mut session) = serde_json::from_slice::<SessionState>(bytes) else {
         return Ok(None);
