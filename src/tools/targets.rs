@@ -239,24 +239,39 @@ pub fn session_named(engine: &Engine, session: &SessionId) -> Result<ChosenSessi
 pub fn current_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
     let chosen = session_named(engine, engine.session())?;
     let has_changed = store.newest_change_of(&chosen.session)? > chosen.after;
-    if has_changed { Ok(chosen) } else { Err(has_changed_nothing(store, &chosen.session)?) }
+    if has_changed { Ok(chosen) } else { Err(has_changed_nothing(all_sessions(store)?, &chosen.session)) }
 }
 
-/// Returns the session of the call, else the one with the latest change: for calls that only read.
+/// Returns the session of the call, else the one with the latest change: for calls that only read. A change counts
+/// without a snapshot too.
 ///
 /// # Errors
 /// Returns `not_found` if no session has changed anything.
-pub fn current_or_newest_session(engine: &Engine, store: &Store) -> Result<ChosenSession, Error> {
-    match current_session(engine, store) {
-        Err(error) if engine.named_session().is_some() => Err(error),
-        Err(error) => {
-            match all_sessions(store)?.first().and_then(|newest| newest.parse::<SessionId>().ok()) {
-                Some(newest) => session_named(engine, &newest),
-                None => Err(error),
+pub fn current_or_newest_session(
+    engine: &Engine,
+    store: Option<&Store>,
+    state: &State,
+) -> Result<ChosenSession, Error> {
+    let has_changed = |session: &SessionId| -> Result<bool, Error> {
+        let chosen = session_named(engine, session)?;
+        let newest = Numbers::of(state, &chosen.session)?.newest()?;
+        let recorded = store.map_or(Ok(0), |store| store.newest_change_of(&chosen.session))?;
+        Ok(newest.unwrap_or(0).max(recorded) > chosen.after)
+    };
+    let own = engine.session();
+    if has_changed(own)? {
+        return session_named(engine, own);
+    }
+    let recorded = store.map_or(Ok(Vec::new()), all_sessions)?;
+    if engine.named_session().is_none() {
+        let recorded = recorded.iter().filter_map(|session| session.parse::<SessionId>().ok());
+        for session in recorded.chain(session::list(state)?.into_iter().map(|known| known.id)) {
+            if has_changed(&session)? {
+                return session_named(engine, &session);
             }
         }
-        Ok(chosen) => Ok(chosen),
     }
+    Err(has_changed_nothing(recorded, own.as_str()))
 }
 
 /// Returns the sessions that changed something, latest first.
@@ -306,15 +321,14 @@ pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(),
         .detail("near", near))
 }
 
-/// Returns the error for a session that changed nothing.
-fn has_changed_nothing(store: &Store, session: &str) -> Result<Error, Error> {
-    let mut others = all_sessions(store)?;
+/// Returns the error for a session that changed nothing; `others` are all that did.
+fn has_changed_nothing(mut others: Vec<String>, session: &str) -> Error {
     others.retain(|other| other != session);
     others.truncate(NAMED_SESSIONS_MAX);
     let error = Error::new(ErrorKind::NotFound, format!("session {session} has changed nothing"));
     if others.is_empty() {
-        return Ok(error.suggest("No session has a snapshot here."));
+        return error.suggest("No session has a snapshot here.");
     }
     let suggestion = format!("Name one of those that have: {}.", others.join(", "));
-    Ok(error.suggest(suggestion).detail("sessions", others))
+    error.suggest(suggestion).detail("sessions", others)
 }

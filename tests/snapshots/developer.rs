@@ -274,7 +274,7 @@ fn review_lists_changes_errors_and_undo_commands() {
     let totals = &data["totals"];
     assert_eq!(
         (&totals["changes"], &totals["undone"], &totals["developer"], &totals["files"]),
-        (&json!(6), &json!(1), &json!(1), &json!(1))
+        (&json!(6), &json!(1), &json!(1), &json!(2))
     );
     // Each command that it names works as described.
     let undo = data["changes"][3]["undo"].as_str().unwrap();

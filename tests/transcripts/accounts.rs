@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{Workspace, state};
 
@@ -178,4 +178,39 @@ fn review_shows_no_path_of_the_trash() {
     assert!(!data.to_string().contains(".lbx"), "{data}");
     assert_eq!(data["changes"][0]["files"][0]["path"], "u.ig", "{data}");
     assert_eq!(data["changes"][0]["files"][0]["action"], "delete", "{data}");
+}
+
+#[test]
+fn review_counts_changes_without_a_snapshot() {
+    let ws = Workspace::with(&[(".gitignore", "out/\n"), ("a.txt", "a\n")]);
+    let call = |session: &str, args: &[&str]| ws.lbx(&[args, &["--session", session]].concat());
+    let totals = |session: &str| call(session, &["review"]).ok()["totals"].clone();
+    let of =
+        |totals: &Value| ["changes", "files", "insertions", "deletions"].map(|name| totals[name].clone());
+    // Nothing but an ignored file.
+    call("s", &["write", "out/log.txt", "--content", "1\n2\n3\n"]).success();
+    assert_eq!(of(&totals("s")), [1, 1, 3, 0].map(Value::from));
+    call("s", &["append", "a.txt", "--content", "b\n"]).ok();
+    call("s", &["edit", "out/log.txt", "--old-string", "2\n", "--new-string", "two\n"]).success();
+    assert_eq!(of(&totals("s")), [3, 2, 4, 0].map(Value::from));
+    call("s", &["undo"]).success();
+    call("s", &["delete", "out/log.txt"]).success();
+    assert_eq!(of(&totals("s")), [5, 1, 1, 0].map(Value::from));
+    // A session without any snapshot.
+    for args in [&["write", "b.txt", "--content", "b\n"], &["append", "a.txt", "--content", "c\n"]] {
+        call("off", &[&args[..], &["--set", "snapshot.enabled=false"]].concat()).ok();
+    }
+    let review = call("off", &["review"]).ok();
+    assert_eq!(of(&review["totals"]), [2, 2, 2, 0].map(Value::from));
+    assert!(review["changes"][1]["files"][0]["diff"].as_str().unwrap().ends_with("+c\n"), "{review}");
+}
+
+#[test]
+fn review_without_a_repository_or_snapshots_shows_the_journal() {
+    let ws = Workspace::bare(&[]);
+    let settings = ["--set", "snapshot.enabled=false"];
+    ws.lbx(&[&["write", "a.txt", "--content", "a\n"][..], &settings].concat()).ok();
+    let review = ws.lbx(&[&["review"][..], &settings].concat()).ok();
+    assert_eq!((&review["session"], &review["totals"]["files"]), (&json!("default"), &json!(1)));
+    ws.lbx(&["review", "--session", "other"]).error("not_found");
 }

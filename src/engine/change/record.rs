@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::ClientCall;
 use crate::engine::journal::repack::{self, Amount};
-use crate::engine::journal::{JournalEntry, MissedSnapshot, NO_SNAPSHOT, backup};
+use crate::engine::journal::{JournalEntry, MissedSnapshot, NO_SNAPSHOT, Version, backup};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
@@ -446,6 +446,21 @@ fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
 }
 
 impl Engine {
+    /// Returns the bytes of that version of `path`, for a symlink its target: from disk if they are still there, else as
+    /// [`Self::find_version`] does.
+    pub fn version_at(&self, state: &State, path: &WorkspacePath, version: &Version) -> Option<Vec<u8>> {
+        let on_disk = if fs::is_symlink_mode(version.mode) {
+            fs::link_beneath(self.workspace.root_fd(), path).ok()
+        } else {
+            let opened = self.workspace.open_regular(path, "").ok();
+            let same = opened.filter(|(_, stat)| fs::size_of(stat) == version.size);
+            same.and_then(|(file, _)| fs::read_to_end(file, version.size, version.size).ok())
+        };
+        on_disk
+            .filter(|bytes| Sha256::of(bytes) == version.sha256)
+            .or_else(|| self.find_version(state, path, version.sha256))
+    }
+
     /// Returns the bytes of `path` with that SHA-256, from a backup or the snapshots.
     pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);

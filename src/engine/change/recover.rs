@@ -24,13 +24,11 @@ use crate::engine::sandbox::layer::{self, KeptLayer};
 use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
-use crate::engine::workspace::fs::{self, rename_new};
-use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::fs::rename_new;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
-use crate::limits::{AUDIT_PATHS_MAX, CHANGED_FILE_BYTES_MAX};
-use crate::sha256::Sha256;
+use crate::limits::AUDIT_PATHS_MAX;
 use crate::text::escaped::short_path;
 
 /// Settles every open entry, oldest first, and removes staged files that belong to none. The caller holds both locks, so
@@ -359,8 +357,7 @@ fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
 
 /// Commits a completed change to the snapshots, without files of which a side is lost; returns the commit.
 fn snapshot_late(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<Option<String>, Error> {
-    let find = |file| both_sides(&engine.workspace, state, file);
-    let sides: Vec<Option<Sides>> = entry.files.iter().map(find).collect::<Result<_, Error>>()?;
+    let sides: Vec<Option<Sides>> = entry.files.iter().map(|file| both_sides(engine, state, file)).collect();
     let moved = ForSnapshot::of(&engine.workspace, state, entry)?;
     let known = entry.files.iter().zip(&sides).filter(|(file, _)| !is_state(&file.path));
     let files = known.filter_map(|(file, sides)| {
@@ -410,30 +407,12 @@ fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u3
 }
 
 /// Returns the bytes of both sides of a completed file; `None` if those of a side are lost.
-fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<Option<Sides>, Error> {
-    let is_lost = |version: &Option<Version>, bytes: &Option<Vec<u8>>| version.is_some() && bytes.is_none();
-    let backed_up = |version: &Version| backup::find(state, version.sha256);
-    let before = file.before.as_ref().map_or(Ok(None), backed_up)?;
-    let after = match &file.after {
-        Some(version) => match on_disk(workspace, &file.path, version) {
-            Some(bytes) => Some(bytes),
-            None => backed_up(version)?,
-        },
-        None => None,
+fn both_sides(engine: &Engine, state: &State, file: &FileEntry) -> Option<Sides> {
+    let bytes = |version: &Option<Version>| match version {
+        Some(version) => engine.version_at(state, &file.path, version).map(Some),
+        None => Some(None),
     };
-    let is_known = !is_lost(&file.before, &before) && !is_lost(&file.after, &after);
-    Ok(is_known.then_some((before, after)))
-}
-
-/// Returns the bytes of a regular file, or the target of a symlink, if it still has that version.
-fn on_disk(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Option<Vec<u8>> {
-    let bytes = if fs::is_symlink_mode(version.mode) {
-        fs::link_beneath(workspace.root_fd(), path).ok()?
-    } else {
-        let (file, stat) = workspace.open_regular(path, "").ok()?;
-        fs::read_to_end(file, fs::size_of(&stat), CHANGED_FILE_BYTES_MAX).ok()?
-    };
-    (Sha256::of(&bytes) == version.sha256).then_some(bytes)
+    Some((bytes(&file.before)?, bytes(&file.after)?))
 }
 
 /// A change that can be neither completed nor taken back.

@@ -239,15 +239,13 @@ fn compared(engine: &mut Engine, request: &Request) -> Result<forks::ForkReview,
 
 /// Returns the story of a session.
 fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
-    let nothing = || {
-        let session = engine.session();
-        Error::new(ErrorKind::NotFound, format!("session {session} has changed nothing"))
-            .suggest("No session has a snapshot here.")
+    let Some(state) = State::find(&engine.workspace)? else {
+        let message = format!("session {} has changed nothing", engine.session());
+        return Err(Error::new(ErrorKind::NotFound, message).suggest("No session has a snapshot here."));
     };
-    let Some(store) = record::find(engine)? else { return Err(nothing()) };
-    let chosen = targets::current_or_newest_session(engine, &store)?;
-    let Some(state) = State::find(&engine.workspace)? else { return Err(nothing()) };
-    let story = story::Story::load(engine, &store, &state, &chosen)?;
+    let store = record::find(engine)?;
+    let chosen = targets::current_or_newest_session(engine, store.as_ref(), &state)?;
+    let story = story::Story::load(engine, store.as_ref(), &state, &chosen)?;
     if let Some(path) = &request.html {
         let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
         let shown = forks::write(path, &page(&response, &workspace_name(engine))?)?;

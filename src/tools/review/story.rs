@@ -24,6 +24,7 @@ use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::diff::{self, Amount, FileDiff, Side};
 use crate::tools::common::time_text;
 use crate::tools::diff::{Action, FileStat, with_bytes};
+use crate::tools::session::net_size;
 use crate::tools::targets::ChosenSession;
 
 /// Number of refused calls that are shown, the newest ones.
@@ -35,6 +36,8 @@ pub type TakenBack = BTreeMap<u64, (Option<u64>, Vec<u64>)>;
 pub struct Story<'a> {
     /// Sources of the bytes.
     bytes: Bytes<'a>,
+    /// Snapshots, if there are any.
+    store: Option<&'a Store>,
     /// Session.
     chosen: &'a ChosenSession,
     /// Its snapshots and the developer's.
@@ -58,11 +61,12 @@ impl<'a> Story<'a> {
     /// Returns the OS error.
     pub fn load(
         engine: &'a Engine,
-        store: &'a Store,
+        store: Option<&'a Store>,
         state: &'a State,
         chosen: &'a ChosenSession,
     ) -> Result<Self, Error> {
-        let account = store.account_of(&chosen.session, chosen.after)?;
+        let account = store.map(|store| store.account_of(&chosen.session, chosen.after)).transpose()?;
+        let account = account.unwrap_or_default();
         let own = account.story.iter().filter(|line| line.by != StoryBy::Developer);
         let seen: BTreeMap<u64, StoryBy> = own.map(|line| (line.seq, line.by)).collect();
         // The others take back nothing, and their snapshots say what they changed.
@@ -80,8 +84,8 @@ impl<'a> Story<'a> {
         let read = only_read(state, chosen, &account, &changes);
         let refused = refused(state, &chosen.session)?;
         let turns = Turns::load(state, &chosen.session)?;
-        let bytes = Bytes { engine, store, state };
-        Ok(Self { bytes, chosen, account, unseen, taken_back, turns, refused, read })
+        let bytes = Bytes { engine, state };
+        Ok(Self { bytes, store, chosen, account, unseen, taken_back, turns, refused, read })
     }
 
     /// Returns the story from the change `offset` on, as much as fits, and at least one change.
@@ -135,7 +139,11 @@ impl<'a> Story<'a> {
 
     /// Returns the changes in the order of the story.
     fn order(&self) -> Vec<StoryItem<'_>> {
-        let mut items: Vec<StoryItem<'_>> = self.account.story.iter().map(StoryItem::Step).collect();
+        let steps = self
+            .store
+            .iter()
+            .flat_map(|store| self.account.story.iter().map(|line| StoryItem::Step(line, store)));
+        let mut items: Vec<StoryItem<'_>> = steps.collect();
         for entry in &self.unseen {
             // After its predecessor in the session.
             let before = items.iter().rposition(|item| (1..entry.seq).contains(&item.seq()));
@@ -147,12 +155,16 @@ impl<'a> Story<'a> {
     /// Returns one change.
     fn change(&self, item: &StoryItem<'_>, diffs: bool) -> Result<ReviewedChange, Error> {
         let mut change = match item {
-            StoryItem::Step(line) => {
-                let (Bytes { store, state, .. }, session) = (&self.bytes, &self.chosen.session);
-                let entry = if line.seq > 0 { journal::done_entry(state, session, line.seq)? } else { None };
-                of_step(&self.bytes, &store.step_at(line)?, entry.as_ref(), diffs)?
+            StoryItem::Step(line, store) => {
+                let session = &self.chosen.session;
+                let entry = if line.seq > 0 {
+                    journal::done_entry(self.bytes.state, session, line.seq)?
+                } else {
+                    None
+                };
+                of_step((self.bytes, store), &store.step_at(line)?, entry.as_ref(), diffs)?
             }
-            StoryItem::Unseen(entry) => of_entry(&self.bytes, entry, diffs),
+            StoryItem::Unseen(entry) => of_entry(self.bytes, entry, diffs),
         };
         if let Some((whole, parts)) = change.seq.and_then(|seq| self.taken_back.get(&seq)) {
             change.undone_by = *whole;
@@ -187,21 +199,38 @@ impl<'a> Story<'a> {
             developer: story.len() - own,
             ..Totals::default()
         };
-        let store = self.bytes.store;
-        for delta in store.deltas(&store.net_of(&self.account)?)? {
-            let amount = crate::tools::diff::write(store, &delta, false, &mut Vec::new())?;
-            totals.files += 1;
-            totals.insertions += amount.insertions.unwrap_or(0);
-            totals.deletions += amount.deletions.unwrap_or(0);
+        if let Some(store) = self.store {
+            for delta in store.deltas(&store.net_of(&self.account)?)? {
+                let amount = crate::tools::diff::write(store, &delta, false, &mut Vec::new())?;
+                totals.files += 1;
+                totals.insertions += amount.insertions.unwrap_or(0);
+                totals.deletions += amount.deletions.unwrap_or(0);
+            }
         }
+        let Bytes { engine, state } = self.bytes;
+        let (files, lines) = net_size(engine, state, &self.of_no_snapshot(), usize::MAX)?;
+        totals.files += files;
+        totals.insertions += usize::try_from(lines.added).unwrap_or(usize::MAX);
+        totals.deletions += usize::try_from(lines.removed).unwrap_or(usize::MAX);
         Ok(totals)
+    }
+
+    /// Returns the changes without a snapshot, reduced to the paths that no other one has.
+    fn of_no_snapshot(&self) -> Vec<JournalEntry> {
+        let mut entries = self.unseen.clone();
+        let is_alone = |path: &WorkspacePath| !self.account.has_touched(path.as_bytes());
+        for entry in &mut entries {
+            entry.files.retain(|file| is_alone(&file.path));
+            entry.moves.retain(|moved| is_alone(&moved.from) && is_alone(&moved.to));
+        }
+        entries
     }
 }
 
 /// A change in the story.
 enum StoryItem<'a> {
     /// Change in a snapshot.
-    Step(&'a StoryLine),
+    Step(&'a StoryLine, &'a Store),
     /// Change that only the journal has.
     Unseen(&'a JournalEntry),
 }
@@ -210,7 +239,7 @@ impl StoryItem<'_> {
     /// Returns its number in the session; 0 if it has none.
     fn seq(&self) -> u64 {
         match self {
-            Self::Step(line) => line.seq,
+            Self::Step(line, _) => line.seq,
             Self::Unseen(entry) => entry.seq,
         }
     }
@@ -315,11 +344,10 @@ const MODES: [&str; 3] = ["100644", "100755", "120000"];
 const NO_ID: &str = "0000000000";
 
 /// Sources of the bytes in a review.
+#[derive(Clone, Copy)]
 struct Bytes<'a> {
     /// The engine.
     engine: &'a Engine,
-    /// Snapshots.
-    store: &'a Store,
     /// State, which has the backups.
     state: &'a State,
 }
@@ -329,7 +357,7 @@ struct Bytes<'a> {
 /// # Errors
 /// Fails if a version cannot be read.
 fn of_step(
-    bytes: &Bytes<'_>,
+    (bytes, store): (Bytes<'_>, &Store),
     step: &SessionStep,
     entry: Option<&JournalEntry>,
     diffs: bool,
@@ -337,11 +365,11 @@ fn of_step(
     let snapshot = &step.snapshot;
     let is_own = !snapshot.session.is_empty();
     let undo = entry.filter(|_| is_own).map(|entry| command(&snapshot.session, entry.seq));
-    let deltas = bytes.store.deltas(&step.paths)?;
+    let deltas = store.deltas(&step.paths)?;
     let mut files = Vec::new();
     for delta in &deltas {
         bytes.engine.control.check()?;
-        files.push(of_delta(bytes, delta, entry, undo.as_deref(), diffs)?);
+        files.push(of_delta((bytes, store), delta, entry, undo.as_deref(), diffs)?);
     }
     Ok(ReviewedChange {
         by: if is_own { "session" } else { "developer" },
@@ -370,7 +398,7 @@ fn whole_subject(snapshot: &Snapshot, files: &[File]) -> String {
 }
 
 /// Returns a change that only the journal has, such as one of ignored files.
-fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
+fn of_entry(bytes: Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
     let undo = command(&entry.session, entry.seq);
     let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
     let moves = entry.moves.iter().map(|moved| {
@@ -404,7 +432,7 @@ fn command(session: &str, seq: u64) -> String {
 
 /// Returns one file from the snapshots.
 fn of_delta(
-    bytes: &Bytes<'_>,
+    (bytes, store): (Bytes<'_>, &Store),
     delta: &Delta,
     entry: Option<&JournalEntry>,
     undo: Option<&str>,
@@ -413,7 +441,7 @@ fn of_delta(
     let path = delta.path();
     let known = entry.and_then(|entry| entry.files.iter().find(|file| file.path.as_bytes() == path));
     let read = |version, is_later: bool| {
-        let stored = bytes.store.content_to_compare(version)?;
+        let stored = store.content_to_compare(version)?;
         let on_disk =
             known.and_then(|file| if is_later { file.after.as_ref() } else { file.before.as_ref() });
         Ok(bytes.on_disk(known, on_disk, stored))
@@ -436,10 +464,10 @@ fn of_delta(
 }
 
 /// Returns one file from the journal.
-fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File {
+fn of_file(bytes: Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File {
     let read = |version: Option<&Version>| {
         version.map(|version| {
-            let found = bytes.engine.find_version(bytes.state, &file.path, version.sha256);
+            let found = bytes.engine.version_at(bytes.state, &file.path, version);
             let [plain, executable, link] = MODES;
             let mode = match version.mode {
                 mode if crate::engine::workspace::fs::is_symlink_mode(mode) => link,

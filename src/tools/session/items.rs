@@ -376,8 +376,7 @@ impl Look<'_> {
         if version.size > COUNTED_BYTES_MAX {
             return None;
         }
-        let on_disk = self.read(path).filter(|bytes| Sha256::of(bytes) == version.sha256);
-        on_disk.or_else(|| self.engine.find_version(self.state?, path, version.sha256))
+        self.engine.version_at(self.state?, path, version)
     }
 
     /// Returns the bytes of a regular file that is not too large.
