@@ -330,6 +330,22 @@ fn failing_hook_never_blocks_unless_the_policy_says_so() {
     let said = agent.event("PreToolUse", &open);
     assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
     drop(lock);
+    let said: Value =
+        serde_json::from_str(&ws.lbx_stdin(&["hook", "claude-code"], "no JSON").stdout_text()).unwrap();
+    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
+}
+
+#[test]
+fn half_of_a_character_does_not_let_a_call_through() {
+    let ws = Workspace::with(&FILES);
+    for content in [r"\ud83d", r"\udc00 x", r"\ud83d\ud83d\ude00", r"\\ud83d \ud83d\n"] {
+        let event = json!({ "hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "c",
+            "tool_input": { "file_path": ws.path("a.txt"), "content": "CONTENT" }, "session_id": "x" });
+        let event = event.to_string().replace("CONTENT", content);
+        let said = ws.lbx_stdin(&["hook", "claude-code"], &event).stdout_text();
+        let said: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{content}: {said}");
+    }
 }
 
 #[test]

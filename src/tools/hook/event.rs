@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::checked::str_or_empty;
 
+/// Bytes of an escaped UTF-16 code unit in JSON, such as `\ud83d`.
+const ESCAPE_BYTES: usize = 6;
 /// Digits of a hash that stand for an id of the client in the name of a session or note.
 const ID_DIGITS: usize = 8;
 /// Names of the field with the event.
@@ -83,6 +85,28 @@ pub struct Event {
     folder: PathBuf,
 }
 
+/// Returns JSON with U+FFFD in place of each escaped surrogate that is half of a pair.
+fn whole_characters(json: &str) -> String {
+    let code = |escape: &str| u16::from_str_radix(escape.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    let (mut whole, mut rest) = (String::with_capacity(json.len()), json);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        let next = escape.get(ESCAPE_BYTES..).unwrap_or_default();
+        let (kept, length) = match (code(escape), code(next)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => {
+                (escape.get(..2 * ESCAPE_BYTES), 2 * ESCAPE_BYTES)
+            }
+            (Some(0xd800..0xe000), _) => (Some("\u{fffd}"), ESCAPE_BYTES),
+            // The character after the backslash, which may be one too.
+            _ => (None, 1 + escape.get(1..).and_then(|it| it.chars().next()).map_or(0, char::len_utf8)),
+        };
+        let (own, after) = escape.split_at_checked(length).unwrap_or((escape, ""));
+        whole.extend([before, kept.unwrap_or(own)]);
+        rest = after;
+    }
+    whole + rest
+}
+
 impl Event {
     /// Reads the event of a client; `named` is its name, if the client does not say it.
     ///
@@ -91,7 +115,9 @@ impl Event {
     pub fn parse(client: &HookClient, named: Option<&str>, text: &str) -> Result<Self, Error> {
         // Some clients begin with a byte order mark.
         let text = text.trim_start_matches('\u{feff}');
-        let mut fields: Value = serde_json::from_str(text)
+        // JavaScript writes half of a character as an escape that is no character.
+        let parsed = serde_json::from_str(text).or_else(|_| serde_json::from_str(&whole_characters(text)));
+        let mut fields: Value = parsed
             .map_err(|error| Error::invalid(format!("the event of {} is not JSON: {error}", client.name)))?;
         let name = named.map(str::to_owned).or_else(|| word(&fields, EVENT));
         let name = name.filter(|_| fields.is_object()).ok_or_else(|| {

@@ -91,7 +91,14 @@ impl Tool for Hook {
             // The client must not wait for what it cannot say.
             Err(error) => {
                 engine.warn(error.message().to_owned());
-                return Ok(Response::default());
+                let before = client.events.iter().find(|(_, moment)| *moment == Moment::Before);
+                let event = before.and_then(|(name, _)| Event::parse(client, Some(name), "{}").ok());
+                let denied = event.filter(|_| denies_on_failure(engine));
+                let reply = denied.and_then(|event| {
+                    let verdict = failed(engine, &event, &error);
+                    client.form.reply(&event, &verdict)
+                });
+                return Ok(Response { reply });
             }
         };
         if let Some(Moment::WorktreeCreate | Moment::WorktreeRemove) = event.moment {
@@ -253,11 +260,16 @@ fn note(engine: &mut Engine, client: &HookClient, event: &Event, (outcome, begun
     }
 }
 
+/// Returns true if the policy denies a call that lbx cannot check.
+fn denies_on_failure(engine: &Engine) -> bool {
+    engine.policy().word(Key::GuardOnFailure) == "closed"
+}
+
 /// Returns the answer of a hook that failed: the policy decides whether the client's call is made. Only the first
 /// failure of a session is reported.
 fn failed(engine: &mut Engine, event: &Event, error: &Error) -> Verdict {
     let what = format!("lbx could not check or record this: {}", error.message());
-    if engine.policy().word(Key::GuardOnFailure) == "closed" && event.moment == Some(Moment::Before) {
+    if denies_on_failure(engine) && event.moment == Some(Moment::Before) {
         return Verdict::Deny(format!(
             "{what} (guard.on_failure = \"closed\"). {}",
             error.suggested_action()
