@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{ChangeOptions, ListEnd, subject};
 use super::targets::{commit_named, no_snapshot};
 use super::undo::{self, Conflict, Conflicts, Interleaved, Manner, Undone};
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::change::record;
@@ -82,6 +82,7 @@ pub struct Rewind;
 impl Tool for Rewind {
     const NAME: &'static str = "rewind";
     const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Request;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::time_now;
 use super::targets::{self, ChosenSession};
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
@@ -214,6 +214,7 @@ pub struct Squash;
 impl Tool for Squash {
     const NAME: &'static str = "squash";
     const EFFECT: Effect = Effect::Adds;
+    const STDIN: Stdin = Stdin::Request;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = SquashRequest;

@@ -145,6 +145,26 @@ fn empty_stdin_is_an_empty_request() {
 }
 
 #[test]
+fn every_tool_that_needs_input_reads_a_request_from_stdin() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let tools = ws.lbx(&["schema"]).ok()["tools"].clone();
+    let required = |tool: &Value| {
+        let schema = ws.lbx(&["schema", tool["name"].as_str().unwrap()]).ok()["tools"][0].clone();
+        schema["request"]["required"].as_array().is_some_and(|fields| !fields.is_empty())
+    };
+    let needing = tools.as_array().unwrap().iter().filter(|tool| required(tool));
+    let mut needing: Vec<&str> = needing.map(|tool| tool["name"].as_str().unwrap()).collect();
+    // These need one of several fields, which no schema says.
+    needing.extend(["read", "delete", "rewind", "merge"]);
+    assert!(needing.contains(&"squash") && needing.contains(&"grep"), "{needing:?}");
+    for tool in needing.into_iter().filter(|tool| !["hook", "apply_patch", "watch"].contains(tool)) {
+        let error = ws.lbx_stdin(&[tool], r#"{"bogus": 1}"#).error("invalid_request");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.starts_with("unknown field `bogus`"), "{tool}: {message}");
+    }
+}
+
+#[test]
 fn tool_without_a_required_field_never_waits_for_stdin() {
     let ws = Workspace::with(&[]);
     ws.call(&["schema"]).stdin_never_closes().run().ok();

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, PLACES_LISTED};
-use super::{Effect, Text, Tool};
+use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
 use crate::engine::sandbox::fork_base::ForkMerge;
@@ -183,6 +183,7 @@ impl Tool for Merge {
     const NAME: &'static str = "merge";
     const LISTED: &'static str = "name check paths";
     const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Request;
     const SERVED: bool = false;
     const FOR_PEOPLE: bool = true;
     type Request = Request;
