@@ -253,15 +253,16 @@ fn undo_and_restore_reject_newly_protected_paths() {
 fn protect_lists_of_all_sources_are_combined() {
     let ws = with_policy("protect = ['w.txt']");
     user_policy(&ws, "# mine\nprotect = ['u.txt']");
-    let write = |path: &str| {
-        ws.call(&["write", path, "--content", "x", "--set", "protect=f.txt:g.txt"])
-            .env("LBX_PROTECT", "e.txt")
-            .run()
+    let write = |path: &str, list: &str| {
+        let call = ["write", path, "--content", "x", "--set", list];
+        ws.call(&call).env("LBX_PROTECT", "e.txt").run()
     };
-    for path in ["u.txt", "w.txt", "e.txt", "f.txt", "g.txt"] {
-        write(path).error("protected_path");
+    for list in ["protect=f.txt:g.txt", r#"protect=["f.txt", "g.txt"]"#] {
+        for path in ["u.txt", "w.txt", "e.txt", "f.txt", "g.txt"] {
+            write(path, list).error("protected_path");
+        }
     }
-    write("x.txt").ok();
+    write("x.txt", "protect=f.txt").ok();
     ws.write(".lbx/config.toml", "protect = []");
     let error = ws.lbx(&["write", "u.txt", "--content", "x"]).error("protected_path");
     assert!(error["message"].as_str().unwrap().contains("/home/.config/lbx/config.toml:2"), "{error}");

@@ -69,12 +69,18 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
     Ok(reader.found.into_iter().map(|(_, given)| given).collect())
 }
 
-/// Parses the value of a setting from an environment variable or a flag: a list is separated by colons.
+/// Parses the value of a setting from an environment variable or a flag: a list is separated by colons, or written as in
+/// a policy file with double quotes.
 ///
 /// # Errors
 /// Returns the expected form.
 pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
     let wrong = || wrong_form(setting, &format!("{:?}", clipped(text)));
+    let is_list =
+        matches!(setting.form, Form::Globs | Form::Folders | Form::Settings | Form::Items(_) | Form::Network);
+    if is_list && let Ok(list) = serde_json::from_str(text) {
+        return checked(setting, Value::List(list));
+    }
     match setting.form {
         Form::Number { .. } => {
             let number = text.trim().parse().map_err(|_| wrong())?;
