@@ -1,18 +1,20 @@
 //! `audit` and `stats`: the log of calls, as records and as sums.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::common::{PLACES_LISTED, entry_at, fitting};
-use super::{Effect, Paint, Text, Tool, targets};
+use super::targets::{self, Revisions, takes_no_range};
+use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
+use crate::engine::snapshot::Query;
 use crate::engine::store::audit::{self, AuditRecord, Broken, RecordSum, SessionSums};
 use crate::engine::store::calls::{self, CallKey, CallSum};
 use crate::engine::store::state::{STATE_FOLDER, State};
@@ -33,7 +35,7 @@ const ID_DIGITS: usize = 10;
 /// verify names the first record that was altered or removed. Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// Only calls that concern this file or folder
+    /// Only calls that concern this file or folder; or a snapshot, branch or commit: calls up to it
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
     /// Maximum number of records; 0 for all
@@ -79,7 +81,9 @@ impl Tool for Audit {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let path = entry_at(engine, request.path.as_deref())?;
+        let until = request.path.as_deref().map_or(Ok(None), |path| until(engine, path))?;
+        let path = request.path.as_deref().filter(|_| until.is_none());
+        let (path, is_any) = (entry_at(engine, path)?, request.path.is_none());
         let is_of_path = |record: &AuditRecord| {
             path.as_ref().is_none_or(|path| {
                 record.files.iter().any(|file| {
@@ -91,19 +95,22 @@ impl Tool for Audit {
         let is_of_session =
             |record: &AuditRecord| named.as_ref().is_none_or(|session| session.as_str() == record.session);
         let state = State::find(&engine.workspace)?;
-        if let Some(state) = state.as_ref().filter(|_| path.is_none() && named.is_none() && !request.verify)
+        if let Some(state) = state.as_ref().filter(|_| is_any && named.is_none() && !request.verify)
             && let Some(response) = newest(engine.policy(), state, &request)?
         {
             return Ok(response);
         }
-        let (records, broken) = match state {
+        let (mut records, broken) = match state {
             Some(state) => audit::read(&state, &mut |record| is_of_path(record) && is_of_session(record))?,
             None => (Vec::new(), None),
         };
         if let Some(broken) = broken.filter(|_| request.verify) {
             return Err(not_whole(&broken));
         }
-        if let Some(written) = request.path.as_ref().filter(|_| records.is_empty()) {
+        if let Some(until) = &until {
+            records.truncate(until.count_in(&records));
+        }
+        if let Some(written) = request.path.as_ref().filter(|_| records.is_empty() && until.is_none()) {
             let store = record::find(engine)?;
             targets::path_must_be_known(engine, store.as_ref(), written)?;
         }
@@ -132,6 +139,47 @@ impl Tool for Audit {
             text.note(format!("{shown} of {}; continue with {go_on}", plural(response.total, "record")));
         }
     }
+}
+
+/// A commit up to which records are shown.
+struct Until {
+    /// Commit, in hex.
+    id: String,
+    /// Its time, in seconds since 1970.
+    seconds: i64,
+}
+
+impl Until {
+    /// Returns the number of records up to the commit, of all, the oldest first: up to its own record, if it has one.
+    fn count_in(&self, records: &[AuditRecord]) -> usize {
+        let own = records.iter().rposition(|record| record.snapshot.as_ref() == Some(&self.id));
+        let is_older = |record: &AuditRecord| {
+            let time: Option<jiff::Timestamp> = record.time.parse().ok();
+            time.is_some_and(|time| time.as_second() <= self.seconds)
+        };
+        let last = own.or_else(|| records.iter().rposition(is_older));
+        last.map_or(0, |last| last + 1)
+    }
+}
+
+/// Returns the commit that `path` names; `None` if it is a path.
+///
+/// # Errors
+/// Returns `invalid_request` for a range of commits.
+fn until(engine: &Engine, path: &Path) -> Result<Option<Until>, Error> {
+    let is_there = engine.workspace.resolve(path).is_ok_and(|place| place.stat().is_some());
+    let Some(store) = record::find(engine)?.filter(|_| !is_there) else { return Ok(None) };
+    let id = match path.to_str().map_or(Ok(None), |text| Revisions::of(&store, text))? {
+        None => return Ok(None),
+        Some(Revisions::Snapshot(id) | Revisions::Since(id)) => id,
+        Some(Revisions::Between(from, to)) => return Err(takes_no_range("audit", &from, &to)),
+    };
+    let newest = Query { from: Some(&id), limit: 1, ..Query::default() };
+    let seconds = match store.time_of_foreign(&id)? {
+        Some(seconds) => seconds,
+        None => store.log(&newest)?.snapshots.first().map_or(i64::MAX, |snapshot| snapshot.seconds),
+    };
+    Ok(Some(Until { id, seconds }))
 }
 
 /// Returns a record in one line, for a person.

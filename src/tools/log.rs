@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{amount_text, fitting};
 use super::snapshot::Stat;
-use super::targets::{self, PathOrRevisions, Revisions, no_snapshot};
+use super::targets::{self, PathOrRevisions, Revisions, no_snapshot, takes_no_range};
 use super::turns::{LoggedTurn, list};
 use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
@@ -176,8 +176,7 @@ impl Tool for Log {
                 (None, Some(id))
             }
             Some(PathOrRevisions::Revisions(Revisions::Between(from, to))) => {
-                return Err(Error::invalid(format!("{from}..{to} is for diff: log takes one snapshot"))
-                    .detail("field", "path"));
+                return Err(takes_no_range("log", &from, &to));
             }
         };
         let grep = request.grep.as_deref().map(pattern).transpose()?;

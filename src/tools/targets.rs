@@ -145,7 +145,10 @@ impl Revisions {
     }
 
     /// Returns the revisions that `text` names; `None` if it names none.
-    fn of(store: &Store, text: &str) -> Result<Option<Self>, Error> {
+    ///
+    /// # Errors
+    /// Returns `not_found` for a range of unknown commits, or fails if the repository cannot be read.
+    pub fn of(store: &Store, text: &str) -> Result<Option<Self>, Error> {
         if let Some((from, to)) = text.split_once("..")
             && !from.is_empty()
             && !from.contains('/')
@@ -163,6 +166,11 @@ impl Revisions {
         let is_snapshot = store.time_of_foreign(&id)?.is_none();
         Ok(Some(if is_snapshot { Self::Snapshot(id) } else { Self::Since(id) }))
     }
+}
+
+/// Returns the error for a range of commits as the path of a tool that takes one.
+pub fn takes_no_range(tool: &str, from: &str, to: &str) -> Error {
+    Error::invalid(format!("{from}..{to} is for diff: {tool} takes one snapshot")).detail("field", "path")
 }
 
 /// Returns the commit that a request names.

@@ -197,3 +197,28 @@ fn audit_log_of_a_newer_version_is_left_alone() {
     ws.holds(&state("audit/current.jsonl"), log);
     ws.holds("a.txt", "a\nb\nc\n");
 }
+
+#[test]
+fn audit_takes_a_revision_in_place_of_a_path() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let append = |text: &str| {
+        let data = ws.lbx(&["append", "a.txt", "--content", text]).success();
+        data["snapshot"].as_str().unwrap().to_owned()
+    };
+    let (first, second) = (append("b\n"), append("c\n"));
+    append("d\n");
+    let shown = |revision: &str| {
+        let records = ws.lbx(&["audit", revision]).ok()["records"].clone();
+        let records = records.as_array().unwrap().iter();
+        records.map(|record| record["snapshot"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&second), [second.clone(), first.clone()]);
+    assert_eq!(shown(&first[..10]), [first.clone()]);
+    assert_eq!(shown("lbx-snapshots").len(), 3);
+    // A commit of the developer has no record: its time counts.
+    ws.git(&["commit", "-q", "--allow-empty", "--date=2100-01-01", "-m", "later"]);
+    assert_eq!(shown("HEAD").len(), 3);
+    let error = ws.lbx(&["audit", &format!("{first}..{second}")]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().ends_with("is for diff: audit takes one snapshot"), "{error}");
+    ws.lbx(&["audit", "0123456789"]).error("not_found");
+}
