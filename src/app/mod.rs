@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
+use crate::engine::store::session::ReadRecord;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind, without_panic};
 use crate::limits::QUESTION_BYTES_MAX;
@@ -85,6 +86,21 @@ impl Call {
     pub fn controlled_by(mut self, control: Control) -> Self {
         self.engine.control = control;
         self
+    }
+
+    /// Leaves the read marks of the call in its notes, for [`Self::save_marks`].
+    #[must_use]
+    pub const fn deferring_marks(mut self) -> Self {
+        self.engine.defer_marks();
+        self
+    }
+
+    /// Saves the read marks of calls that deferred them, instead of making a call; returns a warning, if there is one.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn save_marks(self, seen: Vec<ReadRecord>) -> Result<Option<String>, Error> {
+        self.engine.save_deferred(seen)
     }
 
     /// Makes the call with its JSON request.

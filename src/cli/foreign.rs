@@ -34,6 +34,11 @@ pub fn run(
         let open = || options.open_workspace();
         let mut lbx = LbxClient::new(&open, &options, Control::default());
         let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
+        // Images and other files are shown over MCP only.
+        if said.as_ref().is_ok_and(|said| said.images.is_empty() && said.media.is_empty()) {
+            let warning = lbx.count_as_read();
+            lbx.outcome.warnings.extend(warning);
+        }
         tallies = lbx.tallies;
         Ok((said?, lbx.outcome))
     });

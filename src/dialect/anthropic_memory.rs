@@ -252,7 +252,7 @@ fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<
 /// Inserts text after a line, as whole lines.
 fn insert(lbx: &mut LbxClient<'_>, path: &str, line: i64, content: &str) -> Result<ToolOutput, Error> {
     let real = below_root(lbx, path)?;
-    let shown = lbx.call::<read::Read>(json!({ "path": real, "limit": 1 }))?;
+    let shown = lbx.call_unshown::<read::Read>(json!({ "path": real, "limit": 1 }))?;
     let total = number(&shown, "total_lines");
     let Some(line) = u64::try_from(line).ok().filter(|line| *line <= total) else {
         return Err(invalid(

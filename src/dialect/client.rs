@@ -14,6 +14,7 @@ use crate::engine::CallNotes;
 use crate::engine::change::record;
 use crate::engine::policy::Policy;
 use crate::engine::store::calls::CallTally;
+use crate::engine::store::session::ReadRecord;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform;
@@ -59,6 +60,8 @@ pub struct LbxClient<'a> {
     pub tallies: Vec<CallTally>,
     /// Images of the native calls so far.
     images: Vec<Image>,
+    /// What the native calls so far have read: it counts only once the foreign call has shown it.
+    seen: Vec<ReadRecord>,
     /// Function that asks a person before each change.
     ask: Option<&'a Ask<'a>>,
 }
@@ -67,7 +70,7 @@ impl<'a> LbxClient<'a> {
     /// Returns a client for the session of the options.
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
         let (outcome, tallies, images) = (CallNotes::default(), Vec::new(), Vec::new());
-        Self { open, options, control, outcome, tallies, images, ask: None }
+        Self { open, options, control, outcome, tallies, images, seen: Vec::new(), ask: None }
     }
 
     /// Asks a person before each change.
@@ -112,14 +115,47 @@ impl<'a> LbxClient<'a> {
             consent(ask, &Proposal { open: &open, tool: entry, request: &request, options, control })?;
         }
         let call = Call::within(open()?, entry, self.options)?.controlled_by(self.control.clone());
-        let called = call.run_with(|engine| (entry.run_json)(engine, request));
+        let called = call.deferring_marks().run_with(|engine| (entry.run_json)(engine, request));
         self.tallies.extend(called.tally);
         self.outcome.warnings.extend(called.outcome.warnings);
         self.outcome.changed |= called.outcome.changed;
         self.outcome.snapshot = called.outcome.snapshot.or(self.outcome.snapshot.take());
         let mut reply = called.answered?;
+        self.seen.extend(called.outcome.seen);
         self.images.extend(reply.take_images());
         reply.value()
+    }
+
+    /// Counts as read what the native calls have read, since the foreign call shows it all; returns a warning, if there
+    /// is one.
+    pub fn count_as_read(&mut self) -> Option<String> {
+        let seen = std::mem::take(&mut self.seen);
+        if seen.is_empty() {
+            return None;
+        }
+        let call = (self.open)().and_then(|open| Call::within(open, entry_of::<read::Read>(), self.options));
+        let saved = call.and_then(|call| call.save_marks(seen));
+        saved.unwrap_or_else(|error| {
+            Some(format!("what was read could not be noted for this session: {}", error.message()))
+        })
+    }
+
+    /// Notes that the foreign call shows only these lines, from 1, of what the last native call has read.
+    pub fn shows_only(&mut self, first: u64, last: u64) {
+        if let Some(seen) = self.seen.last_mut() {
+            seen.lines = std::mem::take(&mut seen.lines).within(first, last);
+        }
+    }
+
+    /// Calls a native tool for facts that the foreign call does not show, so that nothing counts as read.
+    ///
+    /// # Errors
+    /// Returns the error of the tool.
+    pub fn call_unshown<T: Tool + 'static>(&mut self, request: Value) -> Result<Value, Error> {
+        let before = self.seen.len();
+        let data = self.call::<T>(request);
+        self.seen.truncate(before);
+        data
     }
 
     /// Returns the image in a file; empty if the file is something else.
@@ -127,7 +163,11 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Returns the error of `read`.
     pub fn image(&mut self, path: &str) -> Result<Vec<Image>, Error> {
+        let before = self.seen.len();
         self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+        if self.images.is_empty() {
+            self.seen.truncate(before);
+        }
         Ok(std::mem::take(&mut self.images))
     }
 

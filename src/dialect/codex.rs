@@ -129,8 +129,10 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     }
     let said = numbered(&data, |number, line| format!("L{number}: {line}"));
     let most = block.max_lines.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX);
-    let mut said = said.lines().take(most).collect::<Vec<_>>().join("\n");
+    let lines: Vec<&str> = said.lines().take(most).collect();
     let shown = LinesShown::of(&data);
+    lbx.shows_only(shown.first, shown.first + lines.len() as u64 - 1);
+    let mut said = lines.join("\n");
     let asked_last = match mode {
         ReadMode::Slice => last_asked(offset, request.limit),
         // A block has its own end.

@@ -89,6 +89,8 @@ pub struct Engine {
     bundles: Mutex<Bundles>,
     /// Read marks of this call that are not in the state file yet.
     seen: Vec<ReadRecord>,
+    /// True if the caller saves the read marks, once it has shown them.
+    are_marks_deferred: bool,
     /// Warnings for the response.
     warnings: Vec<String>,
     /// Commit that holds this call's changes.
@@ -106,6 +108,8 @@ pub struct CallNotes {
     pub dry_run: bool,
     /// True if the call has changed anything.
     pub changed: bool,
+    /// What a call that [defers](Engine::defer_marks) its read marks has shown.
+    pub seen: Vec<ReadRecord>,
 }
 
 impl Engine {
@@ -143,6 +147,7 @@ impl Engine {
             early_store: RefCell::default(),
             bundles: Mutex::default(),
             seen: Vec::new(),
+            are_marks_deferred: false,
             warnings: Vec::new(),
             snapshot: None,
         }
@@ -364,11 +369,26 @@ impl Engine {
         self.seen.push(ReadRecord { lines: shown, ..mark });
     }
 
+    /// Leaves the read marks to the caller of [`Self::finish`]: what it shows of the response decides.
+    pub const fn defer_marks(&mut self) {
+        self.are_marks_deferred = true;
+    }
+
+    /// Saves deferred read marks; returns a warning, if there is one.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn save_deferred(mut self, seen: Vec<ReadRecord>) -> Result<Option<String>, Error> {
+        self.seen = seen;
+        self.save_marks()
+    }
+
     /// Ends the call of `tool`: saves the read marks, and returns the warnings, the snapshot and, if there is a state,
     /// the tally to count once the response is out.
     ///
     /// A workspace that cannot be written can still be read; the marks are then lost, with a warning.
     pub fn finish(mut self, tool: &str) -> (CallNotes, Option<CallTally>) {
+        let seen = if self.are_marks_deferred { std::mem::take(&mut self.seen) } else { Vec::new() };
         match self.save_marks() {
             Ok(warning) => self.warn_if(warning),
             Err(error) => {
@@ -386,7 +406,7 @@ impl Engine {
         let counted_in = self.counted_in.filter(|_| !self.dry_run);
         let tally = counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
         let Self { warnings, snapshot, dry_run, has_made_changes: changed, .. } = self;
-        (CallNotes { warnings, snapshot, dry_run, changed }, tally)
+        (CallNotes { warnings, snapshot, dry_run, changed, seen }, tally)
     }
 
     /// Saves new read marks in the state file.

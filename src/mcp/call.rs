@@ -100,25 +100,27 @@ impl ToolCall<'_> {
         let Self { arguments, root, options, results, control, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
-        let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
         let options = with_forks(options, &root, &fields);
-        let said = options.with_call_fields_of(&mut fields).and_then(|options| {
-            let options = options.in_words_of(dialect.vocabulary(tool));
-            let open = || workspace_of(&options, &root);
-            let mut lbx = LbxClient::new(&open, &options, control).asking(ask);
-            let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
-            (outcome, tallies) = (lbx.outcome, lbx.tallies);
-            said
-        });
-        outcome.warnings.extend(root.warning);
-        let result = match said {
-            Ok(said) => ToolResult::said(said, &outcome, results),
+        let options = match options.with_call_fields_of(&mut fields) {
+            Ok(options) => options.in_words_of(dialect.vocabulary(tool)),
             Err(error) => {
-                let text = dialect.words_of(&error, &request);
-                ToolResult::said_error(text, &outcome)
+                return ToolResult::said_error(dialect.words_of(&error, &request), &CallNotes::default());
             }
         };
-        calls::close_all(tallies, result.payload_bytes());
+        let open = || workspace_of(&options, &root);
+        let mut lbx = LbxClient::new(&open, &options, control).asking(ask);
+        let said = without_panic(|| dialect.call(tool, &mut lbx, fields));
+        lbx.outcome.warnings.extend(root.warning.clone());
+        let mut result = match said {
+            Ok(said) => ToolResult::said(said, &lbx.outcome, results),
+            Err(error) => ToolResult::said_error(dialect.words_of(&error, &request), &lbx.outcome),
+        };
+        if !result.is_error {
+            result
+                .content
+                .extend(lbx.count_as_read().map(|warning| text_block(format!("warning: {warning}"))));
+        }
+        calls::close_all(lbx.tallies, result.payload_bytes());
         result
     }
 
@@ -344,8 +346,11 @@ impl ToolResult {
         notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
         let mut blocks = Vec::new();
         // An image has its own block.
-        if !text.out.is_empty() || notes.is_empty() {
+        if !text.out.is_empty() || (notes.is_empty() && text.err.is_empty()) {
             blocks.push(text_block(String::from_utf8_lossy(&text.out)));
+        }
+        if !text.err.is_empty() {
+            blocks.push(text_block(format!("stderr:\n{}", String::from_utf8_lossy(&text.err))));
         }
         if !notes.is_empty() {
             blocks.push(text_block(notes.join("\n")));

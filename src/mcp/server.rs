@@ -329,7 +329,9 @@ impl Server {
                     parameters(method, params)?;
                 // The person is still typing: an unknown argument gets no completions, and no error.
                 let completion = if library::takes(&reference, &name) {
-                    self.with_native(client, |lbx| library::completions(lbx, &name, &value))
+                    self.with_native(client, |lbx| {
+                        Ok::<_, RpcError>(library::completions(lbx, &name, &value))
+                    })?
                 } else {
                     json!({ "values": [] })
                 };
@@ -349,11 +351,21 @@ impl Server {
         Options { harness: client.caller.name.clone(), ..self.options.clone() }
     }
 
-    /// Runs a function with native calls.
-    fn with_native<T>(&self, client: &Client<'_>, work: impl FnOnce(&mut LbxClient<'_>) -> T) -> T {
+    /// Runs a function with native calls, whose result the client gets.
+    fn with_native<T, E>(
+        &self,
+        client: &Client<'_>,
+        work: impl FnOnce(&mut LbxClient<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let (root, options) = (self.root.of(client), self.options_of(client));
         let open = || Ok(root.open()?.keeping(&options.kept));
-        work(&mut LbxClient::new(&open, &options, client.control.clone()))
+        let mut lbx = LbxClient::new(&open, &options, client.control.clone());
+        let result = work(&mut lbx);
+        if result.is_ok() {
+            // A result of the protocol has no place for a warning; without the marks, the next change is refused.
+            let _ = lbx.count_as_read();
+        }
+        result
     }
 
     /// Calls a tool.

@@ -158,3 +158,91 @@ fn oversized_dialect_response_is_an_error() {
     assert_eq!(result["isError"], true);
     assert!(said.starts_with("the answer takes ") && said.ends_with(". Ask for less at once."), "{said}");
 }
+
+#[test]
+fn what_a_dialect_does_not_show_does_not_count_as_read() {
+    let ws = Workspace::with(FILES);
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+    ws.write("odd.bin", b"\0\x01\x02\xff\0");
+    ws.write("huge.png", [&png[..], &vec![7; 4_000_000]].concat());
+    ws.write("large.txt", "\"\n".repeat(1_500_000));
+    ws.write("four.txt", "1\n2\n3\n4\n");
+    ws.write("memories/a.txt", "one\ntwo\n");
+    let bin = ws.path("odd.bin");
+    let q_image = json!({ "operations": [{ "mode": "Image", "image_paths": ["four.txt"] }] });
+    let q_two = json!({ "operations": [
+        { "mode": "Line", "path": "four.txt" }, { "mode": "Line", "path": "none.txt" }
+    ] });
+    let block = json!({
+        "file_path": "four.txt", "mode": "indentation", "indentation": { "anchor_line": 1, "max_lines": 1 }
+    });
+    let deletion = json!({ "input": "*** Begin Patch\n*** Delete File: four.txt\n*** End Patch\n" });
+    let create = |path: &str| json!({ "command": "create", "path": path, "file_text": "x" });
+    for (dialect, (tool, request), (change, changed)) in [
+        (
+            "claude",
+            ("Read", json!({ "file_path": bin })),
+            ("Write", json!({ "file_path": bin, "content": "x" })),
+        ),
+        (
+            "claude",
+            ("Read", json!({ "file_path": ws.path("huge.png") })),
+            ("Write", json!({ "file_path": ws.path("huge.png"), "content": "x" })),
+        ),
+        (
+            "opencode",
+            ("read", json!({ "filePath": bin })),
+            ("write", json!({ "filePath": bin, "content": "x" })),
+        ),
+        (
+            "gemini",
+            ("read_file", json!({ "file_path": bin })),
+            ("write_file", json!({ "file_path": bin, "content": "x" })),
+        ),
+        ("q", ("fs_read", q_image), ("fs_write", create("four.txt"))),
+        ("q", ("fs_read", q_two), ("fs_write", create("four.txt"))),
+        ("codex", ("view_image", json!({ "path": "four.txt" })), ("apply_patch", deletion.clone())),
+        ("codex", ("read_file", block), ("apply_patch", deletion)),
+        (
+            "mcp-filesystem",
+            ("read_text_file", json!({ "path": "four.txt", "tail": 4 })),
+            ("write_file", json!({ "path": "four.txt", "content": "x" })),
+        ),
+        (
+            "mcp-filesystem",
+            ("read_text_file", json!({ "path": "large.txt" })),
+            ("write_file", json!({ "path": "large.txt", "content": "x" })),
+        ),
+        (
+            "anthropic-memory",
+            (
+                "memory",
+                json!({ "command": "insert", "path": "/memories/a.txt", "insert_line": 9, "insert_text": "x" }),
+            ),
+            (
+                "memory",
+                json!({ "command": "str_replace", "path": "/memories/a.txt", "old_str": "two", "new_str": "x" }),
+            ),
+        ),
+        (
+            "anthropic-memory",
+            ("memory", json!({ "command": "view", "path": "/memories" })),
+            (
+                "memory",
+                json!({ "command": "insert", "path": "/memories/a.txt", "insert_line": 1, "insert_text": "x" }),
+            ),
+        ),
+    ] {
+        let before = ws.tree();
+        let mut client = Client::serve(&ws, dialect);
+        let read = client.ask("tools/call", &json!({ "name": tool, "arguments": request }));
+        let refused = client.ask("tools/call", &json!({ "name": change, "arguments": changed }));
+        assert_eq!(refused["isError"], true, "{dialect} {tool} {read:.200} {change}: {refused:.300}");
+        assert_eq!(ws.tree(), before, "{dialect} {tool} {change}");
+    }
+    // Nor does an image that the command line does not show.
+    ws.write("dot.png", png);
+    ws.lbx(&["--dialect", "claude", "Read", "--file_path", ws.path("dot.png").to_str().unwrap()])
+        .stdout_text();
+    ws.lbx(&["write", "dot.png", "--content", "x"]).error("not_read");
+}

@@ -406,6 +406,23 @@ fn text_results_contain_only_the_payload() {
 }
 
 #[test]
+fn text_results_have_the_stderr_of_a_command() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&["--results", "text"]);
+    let mut run = |command: &str| {
+        let result = client.call("bash", &json!({ "command": command }));
+        let blocks = result["content"].as_array().unwrap().iter();
+        blocks.map(|block| block["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        run("echo out; echo err >&2; exit 3"),
+        ["out\n", "stderr:\nerr\n", "the command exited with status 3"]
+    );
+    assert_eq!(run("echo err >&2"), ["stderr:\nerr\n"]);
+    assert_eq!(run("true"), [""]);
+}
+
+#[test]
 fn unbounded_read_stays_below_four_megabytes() {
     let source = "    let line = of(some, code);\n".repeat(200_000);
     let workspace = Workspace::with(&[("big.txt", &source)]);

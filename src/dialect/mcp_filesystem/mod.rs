@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::tool::{Dialect, tool};
-use crate::dialect::client::{LbxClient, list, relative_globs, shown_path, text};
+use crate::dialect::client::{LbxClient, list, number, relative_globs, shown_path, text};
 use crate::dialect::tool::{Media, ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
+use crate::text::lines;
 use crate::tools::{edit, ls, mkdir, r#move, read, write};
 use texts::{
     Listed, Node, PathRequest, collated, edit_diff, file_facts, file_uri, first_lines, last_lines, mime_of,
@@ -122,10 +123,12 @@ pub fn read_text(lbx: &mut LbxClient<'_>, request: ReadTextRequest) -> Result<To
     };
     let data = lbx.call::<read::Read>(asked).map_err(|error| worded(lbx, path, "open", error))?;
     let content = text(&data, "content");
-    Ok(said(match tail {
-        Some(lines) => last_lines(content, lines),
-        None => first_lines(content),
-    }))
+    let Some(lines) = tail else { return Ok(said(first_lines(content))) };
+    let last = last_lines(content, lines);
+    // The family counts the end of the file after a final line ending as a line.
+    let left_out = lines::count(content.as_bytes()) - lines::count(last.as_bytes());
+    lbx.shows_only(number(&data, "start_line") + left_out, u64::MAX);
+    Ok(said(last))
 }
 
 /// Runs `read_media_file`.

@@ -105,6 +105,13 @@ impl Lines {
         *self = Self::from_ranges(ranges, usize::MAX);
     }
 
+    /// Returns those of the lines that lie from `first` to `last`.
+    #[must_use]
+    pub fn within(self, first: u64, last: u64) -> Self {
+        let cut = |(from, to): (u64, u64)| (from.max(first), to.min(last));
+        Self::from_ranges(self.0.into_iter().map(cut).collect(), usize::MAX)
+    }
+
     /// Returns the lines of unsorted ranges, without empty ones; keeps the first `ranges_max` after joining.
     pub fn from_ranges(mut ranges: Vec<(u64, u64)>, ranges_max: usize) -> Self {
         ranges.retain(|(first, last)| first <= last);
