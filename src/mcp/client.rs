@@ -154,6 +154,10 @@ impl Root {
             Ok(None) => implied,
             Err(why) => ChosenRoot { warning: Some(self.warning(&why)), ..implied },
         };
+        // A call that was cancelled while it asked tells nothing: the next one asks again.
+        if client.control.check().is_err() {
+            return root;
+        }
         chosen.insert(root).clone()
     }
 

@@ -232,14 +232,36 @@ pub fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
             Ok(Parsed::Batch(list.into_iter().map(|value| message_of(value, None)).collect()))
         }
         Ok(value) => message_of(value, None).map(Parsed::One),
-        Err(error) => match serde_json::from_slice(line) {
-            Ok(Value::Array(_)) => Err(Refusal::new(None, error.message())),
-            Ok(value) => message_of(value, Some(error)).map(Parsed::One),
+        Err(error) => match flawed(line, error) {
+            Ok((Value::Array(list), flaw)) => {
+                let id = |value: Value| Id::try_from(value.get("id")?.clone()).ok();
+                let refused = |id| Err(Refusal::new(Some(id), flaw.message()));
+                let refused: Vec<_> = list.into_iter().filter_map(id).map(refused).collect();
+                if refused.is_empty() {
+                    return Err(Refusal::new(None, flaw.message()));
+                }
+                Ok(Parsed::Batch(refused))
+            }
+            Ok((value, flaw)) => message_of(value, Some(flaw)).map(Parsed::One),
             Err(error) => {
                 let error = RpcError::new(PARSE_ERROR, format!("not valid JSON: {error}"));
-                Err(Refusal { id: None, error })
+                Err(Refusal { id: id_in(line), error })
             }
         },
+    }
+}
+
+/// Returns JSON with a duplicate field, or with half of a character, and the error for that.
+fn flawed(line: &[u8], error: Error) -> Result<(Value, Error), serde_json::Error> {
+    match serde_json::from_slice(line) {
+        Ok(value) => Ok((value, error.suggest("Give each field once."))),
+        Err(wrong) => {
+            let value = std::str::from_utf8(line).ok();
+            let value = value.and_then(|text| serde_json::from_str(&request::whole_characters(text)).ok());
+            let flaw = Error::invalid("an escaped surrogate such as \\ud83d is half of a character")
+                .suggest("Write whole characters, or U+FFFD for a broken one.");
+            value.map(|value| (value, flaw)).ok_or(wrong)
+        }
     }
 }
 
@@ -289,7 +311,6 @@ fn request_of(
     if let Some(flaw) = flaw.as_ref().filter(|_| !is_call) {
         return Err(Refusal::new(Some(id), flaw.message()));
     }
-    let flaw = flaw.map(|flaw| flaw.suggest("Give each field once."));
     // Models sometimes encode the arguments twice.
     if is_call
         && let Some(arguments) = params.get_mut("arguments")

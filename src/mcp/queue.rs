@@ -14,12 +14,14 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::message::{Id, Request};
 use crate::control::Control;
 use crate::limits::QUEUED_CALLS_MAX;
 
+/// Tool that can shorten what counts as read.
+const SESSION: &str = "session";
 /// Total bytes of the running calls' messages. A single call may have more.
 const RUNNING_BYTES_MAX: usize = 32 << 20;
 /// Total bytes of their messages.
@@ -33,7 +35,7 @@ const LIST_BYTES_MAX: usize = 4_000_000;
 /// Ordering rule: the calls that a call waits for, and that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Waits for nothing: not a tool call in this workspace.
+    /// Waits for nothing: does not look at the workspace.
     Any,
     /// Reads files that the call names.
     Read,
@@ -44,19 +46,25 @@ pub enum Turn {
 }
 
 impl Turn {
-    /// Returns the ordering rule for a tool call with these parameters; `of_tool` has the rule for each tool.
-    pub fn of_call(params: &Map<String, Value>, of_tool: impl Fn(&str) -> Self) -> Self {
-        // Files in a container are changed there, which may take long.
-        let sandbox = params.get("arguments").and_then(|fields| fields.get("sandbox"));
-        if sandbox.is_some_and(|name| name.as_str() != Some("")) {
-            return Self::Any;
+    /// Returns the ordering rule of a request; `of_tool` has that of each tool.
+    ///
+    /// A sandbox may be a folder of this workspace under another name, and a merge needs what its fork has: calls in one
+    /// are ordered with all others.
+    pub fn of(request: &Request, of_tool: impl Fn(&str) -> Self) -> Self {
+        match request.method.as_str() {
+            "resources/read" => return Self::Read,
+            "prompts/get" => return Self::Search,
+            "tools/call" => {}
+            _ => return Self::Any,
         }
-        Self::of_call_anywhere(params, of_tool)
-    }
-
-    /// Returns the ordering rule if calls in a sandbox are ordered with all others: a merge waits for the changes in a fork.
-    pub fn of_call_anywhere(params: &Map<String, Value>, of_tool: impl Fn(&str) -> Self) -> Self {
-        params.get("name").and_then(Value::as_str).map_or(Self::Any, of_tool)
+        let name = request.params.get("name").and_then(Value::as_str).unwrap_or_default();
+        let argument = |name: &str| request.params.get("arguments")?.get(name);
+        // They change what counts as read.
+        let marks = argument("mark").is_some_and(|mark| *mark != false) || name == SESSION;
+        match of_tool(name) {
+            Self::Search if marks => Self::Read,
+            turn => turn,
+        }
     }
 
     /// Returns true if this call must wait for the end of an earlier one.
@@ -264,16 +272,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::mcp::message::{Message, Parsed, parse};
 
     /// Returns the ordering rule of a call; the tool's name is its effect.
     fn turn(tool: &str, arguments: &Value) -> Turn {
         let of_tool = |name: &str| match name {
             "read" => Turn::Read,
-            "bash" => Turn::Search,
+            "bash" | "grep" | "session" => Turn::Search,
             _ => Turn::Change,
         };
         let params = json!({ "name": tool, "arguments": arguments });
-        Turn::of_call(params.as_object().unwrap(), of_tool)
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let parsed = parse(call.to_string().as_bytes());
+        let Ok(Parsed::One(Message::Request(request))) = parsed else { panic!("{call}") };
+        Turn::of(&request, of_tool)
     }
 
     #[test]
@@ -282,6 +294,8 @@ mod tests {
         let edit = turn("edit", &json!({ "path": "src/a.rs", "old_string": "x", "new_string": "y" }));
         let undo = turn("undo", &json!({ "sandbox": "" }));
         let elsewhere = turn("edit", &json!({ "path": "src/a.rs", "sandbox": "box" }));
+        let grep = turn("grep", &json!({ "pattern": "x", "mark": true }));
+        let compaction = turn("session", &json!({ "action": "compact" }));
         let bash = turn("bash", &json!({ "command": "cat src/a.rs" }));
         for (later, earlier, waits) in [
             (edit, read, true),
@@ -294,8 +308,9 @@ mod tests {
             (bash, read, false),
             (bash, bash, false),
             (edit, bash, false),
-            (elsewhere, edit, false),
-            (edit, elsewhere, false),
+            (elsewhere, edit, true),
+            (edit, grep, true),
+            (edit, compaction, true),
         ] {
             assert_eq!(later.waits_for(earlier), waits, "{later:?} after {earlier:?}");
         }

@@ -437,16 +437,8 @@ impl Service for Server {
     }
 
     fn turn(&self, request: &Request) -> Turn {
-        if request.method != "tools/call" {
-            return Turn::Any;
-        }
         // A person who is asked before each change may take long: no other call waits for that.
-        let of_tool =
-            |name: &str| if self.settings.confirm { Turn::Search } else { self.tools.turn_of(name) };
-        if self.tools.serves_forks {
-            return Turn::of_call_anywhere(&request.params, of_tool);
-        }
-        Turn::of_call(&request.params, of_tool)
+        Turn::of(request, |name| if self.settings.confirm { Turn::Search } else { self.tools.turn_of(name) })
     }
 
     fn answer(&self, connection: &Arc<Connection>, call: Call) -> Answer {

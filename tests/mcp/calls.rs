@@ -406,6 +406,34 @@ fn text_results_contain_only_the_payload() {
 }
 
 #[test]
+fn resources_sandboxes_and_marks_keep_the_order_of_the_requests() {
+    let workspace = Workspace::with(&[]);
+    for number in 0..100 {
+        workspace.write(&format!("many/{number}.txt"), "needle\n");
+    }
+    assert!(workspace.lbx("", &["sandbox", "create", "box", "--root", "."]).status().unwrap().success());
+    let mut client = workspace.serve(&[]);
+    for round in 0..8 {
+        let path = format!("f{round}.txt");
+        client.begin_call("write", &json!({ "path": path, "content": "x\n" }));
+        let read = client.begin("resources/read", &json!({ "uri": format!("lbx://file/{path}") }));
+        let answer = client.answer_to(read);
+        assert_eq!(answer["result"]["contents"][0]["text"], "x\n", "{answer}");
+        client.begin_call("write", &json!({ "path": path, "content": "y\n", "sandbox": "box" }));
+        let read = client.begin_call("read", &json!({ "path": path, "sandbox": "box" }));
+        let answer = client.answer_to(read);
+        assert_eq!(answer["result"]["structuredContent"]["content"], "y\n", "{answer}");
+        // What a search shows counts for a change that was sent after it.
+        client.begin_call("grep", &json!({ "pattern": "needle", "mark": true, "limit": 0, "session": "s" }));
+        let many = format!("many/{round}.txt");
+        let edit = json!({ "path": many, "old_string": "needle", "new_string": "thread", "session": "s" });
+        let edit = client.begin_call("edit", &edit);
+        let answer = client.answer_to(edit);
+        assert_ne!(answer["result"]["isError"], true, "{answer}");
+    }
+}
+
+#[test]
 fn text_results_have_the_stderr_of_a_command() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&["--results", "text"]);

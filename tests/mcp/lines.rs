@@ -9,20 +9,35 @@ fn invalid_json_gets_a_parse_error() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     let deep = "[".repeat(100_000);
-    for line in [
-        &b"hello"[..],
-        b"{\"jsonrpc\":\"2.0\",",
-        b"\xff\xfe",
-        b"{\"a\":\"\\ud800\"}",
-        b"{} {}",
-        deep.as_bytes(),
-    ] {
+    for line in [&b"hello"[..], b"{\"jsonrpc\":\"2.0\",", b"\xff\xfe", b"{} {}", deep.as_bytes()] {
         client.send(line);
         let answer = client.next();
         assert_eq!(answer["error"]["code"], -32700, "{answer}");
         assert!(answer.get("id").is_none());
     }
     assert!(!client.tools().is_empty());
+}
+
+#[test]
+fn request_that_no_parser_takes_gets_a_response_with_its_id() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    let call = |content: &str| {
+        let arguments = format!(r#"{{"path":"a.txt","content":{content}}}"#);
+        let params = format!(r#"{{"name":"write","arguments":{arguments}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#)
+    };
+    // A model reads the error of a call.
+    client.send(call(r#""\ud83d""#));
+    let result = client.answer_to(7)["result"].clone();
+    assert_eq!(result["isError"], true, "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("half of a character") && text.contains("Write whole characters"), "{text}");
+    for content in ["1e400".to_owned(), "[".repeat(200) + &"]".repeat(200)] {
+        client.send(call(&content));
+        assert_eq!(client.answer_to(7)["error"]["code"], -32700, "{content:.20}");
+    }
+    assert!(!workspace.path("a.txt").exists());
 }
 
 #[test]

@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 
 use super::client::{HookClient, Moment, ReplyForm, ToolKind};
 use crate::error::Error;
+use crate::request::whole_characters;
 use crate::sha256::Sha256;
 use crate::text::checked::str_or_empty;
 
-/// Bytes of an escaped UTF-16 code unit in JSON, such as `\ud83d`.
-const ESCAPE_BYTES: usize = 6;
 /// Digits of a hash that stand for an id of the client in the name of a session or note.
 const ID_DIGITS: usize = 8;
 /// Names of the field with the event.
@@ -83,28 +82,6 @@ pub struct Event {
     pub prompt: Option<String>,
     /// Folder from which the client's relative paths count.
     folder: PathBuf,
-}
-
-/// Returns JSON with U+FFFD in place of each escaped surrogate that is half of a pair.
-fn whole_characters(json: &str) -> String {
-    let code = |escape: &str| u16::from_str_radix(escape.strip_prefix("\\u")?.get(..4)?, 16).ok();
-    let (mut whole, mut rest) = (String::with_capacity(json.len()), json);
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
-        let next = escape.get(ESCAPE_BYTES..).unwrap_or_default();
-        let (kept, length) = match (code(escape), code(next)) {
-            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => {
-                (escape.get(..2 * ESCAPE_BYTES), 2 * ESCAPE_BYTES)
-            }
-            (Some(0xd800..0xe000), _) => (Some("\u{fffd}"), ESCAPE_BYTES),
-            // The character after the backslash, which may be one too.
-            _ => (None, 1 + escape.get(1..).and_then(|it| it.chars().next()).map_or(0, char::len_utf8)),
-        };
-        let (own, after) = escape.split_at_checked(length).unwrap_or((escape, ""));
-        whole.extend([before, kept.unwrap_or(own)]);
-        rest = after;
-    }
-    whole + rest
 }
 
 impl Event {
