@@ -112,6 +112,9 @@ impl Call {
     /// Makes the call.
     pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
         let answered = without_panic(|| run(&mut self.engine));
+        // A command that was cancelled, or an error after the change.
+        let has_changed = self.engine.has_changed();
+        let answered = answered.map_err(|error| if has_changed { error.applied() } else { error });
         if self.tool.effect != Effect::Reads || self.engine.has_changed() {
             self.engine.audit(self.tool.name, answered.as_ref().err());
         }

@@ -262,8 +262,10 @@ impl Options {
 
     /// Rejects a sandbox that a call over MCP may not name.
     fn must_serve(&self, named: Option<&str>) -> Result<(), Error> {
+        let is_it =
+            |known: &String| sandboxes::slug(known).ok() == named.and_then(|it| sandboxes::slug(it).ok());
         match (&self.sandboxes, named) {
-            (Some(served), Some(named)) if !served.iter().any(|known| known == named) => {
+            (Some(served), Some(named)) if !served.iter().any(is_it) => {
                 let message = format!("this server serves one workspace, and not the sandbox {named}");
                 Err(Error::new(ErrorKind::SandboxNotFound, message)
                     .suggest("Leave `sandbox` out. The user may serve it: `lbx mcp --sandboxes NAMES`.")

@@ -203,7 +203,8 @@ fn directory(lbx: &mut LbxClient<'_>, path: &str, real: &str) -> Result<ToolOutp
         let full = base.join(text(entry, "path"));
         let below = shown_path(full.strip_prefix(&root).unwrap_or(&full));
         let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-        let size = size_text(lbx.size_of(&full.display().to_string())?);
+        // A link may lead outside, or nowhere.
+        let size = size_text(lbx.size_of(&full.display().to_string()).unwrap_or_default());
         lines.push(format!("{size}\t{path}/{below}{slash}"));
     }
     Ok(lines.join("\n").into())

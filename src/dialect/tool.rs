@@ -105,7 +105,10 @@ fn part_of(error: &Error, request: &Value, part: &str) -> String {
                 detail("edit").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
             let edits = request.get("edits").and_then(Value::as_array);
             let edit = edits.and_then(|edits| edits.get(number.unwrap_or(1).saturating_sub(1))?.get(field));
-            edit.or_else(|| request.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned()
+            let given = edit.or_else(|| request.get(field)).and_then(Value::as_str);
+            // A tool with several files names none in its request.
+            let path = error.path().filter(|_| field.to_ascii_lowercase().ends_with("path"));
+            given.or(path).unwrap_or_default().to_owned()
         }
     }
 }

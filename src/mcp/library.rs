@@ -2,6 +2,8 @@
 //!
 //! All of them use native calls, so that the gate, the policy and the session are those of the tools.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -233,8 +235,13 @@ fn snapshots(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     ids.filter(|id| id.starts_with(begun)).collect()
 }
 
-/// Decodes a part of a URI.
+/// Decodes a part of a URI as text.
 fn decoded(text: &str) -> String {
+    String::from_utf8_lossy(&decoded_bytes(text)).into_owned()
+}
+
+/// Decodes a part of a URI.
+fn decoded_bytes(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -244,14 +251,15 @@ fn decoded(text: &str) -> String {
         plain.push(code.unwrap_or(byte));
         at += if code.is_some() { 3 } else { 1 };
     }
-    String::from_utf8_lossy(&plain).into_owned()
+    plain
 }
 
 /// Returns the path of a `file:` URI on this machine.
 pub fn file_path(uri: &str) -> Option<PathBuf> {
-    let rest = uri.strip_prefix("file://")?;
+    // The case of a scheme does not count (RFC 3986, 3.1).
+    let (_, rest) = uri.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    path.starts_with('/').then(|| PathBuf::from(decoded(path)))
+    path.starts_with('/').then(|| PathBuf::from(OsString::from_vec(decoded_bytes(path))))
 }
 
 #[cfg(test)]
@@ -263,6 +271,10 @@ mod tests {
         assert_eq!(decoded("a%20b%2Fc"), "a b/c");
         assert_eq!(decoded("100%"), "100%");
         assert_eq!(file_path("file:///a%20b"), Some(PathBuf::from("/a b")));
+        assert_eq!(
+            file_path("FILE://localhost/%FF"),
+            Some(PathBuf::from(OsString::from_vec(b"/\xff".to_vec())))
+        );
         assert_eq!(file_path("file://host/a"), None);
         assert_eq!(file_path("http://a"), None);
     }

@@ -220,10 +220,10 @@ fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8], charset: Optio
     if let Ok(old) = Content::of(current.bytes(), None) {
         let (before, after) = (old.line_ending(), LineEnding::of(bytes));
         if before == LineEnding::Crlf && after == LineEnding::Lf {
-            warnings.push(
-                format!("{shown} had CRLF line endings and now has LF; line_ending \"keep\" would keep them")
-                    .into(),
-            );
+            warnings.push(text!(
+                "{} had CRLF line endings and now has LF. With \"keep\", `line_ending` keeps them.",
+                shown
+            ));
         }
         let has_bom = bytes.starts_with(crate::text::content::UTF8_BOM);
         let named = charset.filter(|charset| !charset.is_utf8());

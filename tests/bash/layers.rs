@@ -102,7 +102,7 @@ fn conflicts_stay_in_the_layer_and_other_changes_apply() {
     ws.holds("new.txt", "n\n");
     let layer = answer["data"]["layer"].as_str().unwrap();
     let told = format!(
-        "not applied, see `conflicts`: 2 paths. `layer` {layer} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them"
+        "not applied: a.txt, gone.txt. The reasons are in `conflicts`. `layer` {layer} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them"
     );
     assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
     let shown = ws.lbx(&["bash", "--layer", layer]).ok();

@@ -246,3 +246,25 @@ fn what_a_dialect_does_not_show_does_not_count_as_read() {
         .stdout_text();
     ws.lbx(&["write", "dot.png", "--content", "x"]).error("not_read");
 }
+
+#[test]
+fn dialect_errors_name_the_file_that_the_request_does_not() {
+    let ws = Workspace::with(FILES);
+    let patch =
+        "*** Begin Patch\n*** Update File: src/main.rs\n@@\n-    two();\n+    three();\n*** End Patch\n";
+    for (dialect, tool, request, named) in [
+        ("opencode", "apply_patch", json!({ "patchText": patch }), "src/main.rs"),
+        ("opencode", "grep", json!({ "pattern": "x", "path": "none" }), "none"),
+    ] {
+        let call = json!({ "name": tool, "arguments": request });
+        let said = Client::serve(&ws, dialect).ask("tools/call", &call)["content"][0]["text"].to_string();
+        assert!(said.contains(named), "{tool}: {said}");
+    }
+    // A link that leads outside does not spoil the list of the memory.
+    ws.write("memories/a.txt", "one\n");
+    ws.link("/etc", "memories/outside");
+    let view = json!({ "name": "memory", "arguments": { "command": "view", "path": "/memories" } });
+    let said = Client::serve(&ws, "anthropic-memory").ask("tools/call", &view);
+    let text = said["content"][0]["text"].as_str().unwrap();
+    assert!(said["isError"] != true && text.contains("/memories/a.txt"), "{text}");
+}

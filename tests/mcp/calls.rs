@@ -411,7 +411,9 @@ fn resources_sandboxes_and_marks_keep_the_order_of_the_requests() {
     for number in 0..100 {
         workspace.write(&format!("many/{number}.txt"), "needle\n");
     }
-    assert!(workspace.lbx("", &["sandbox", "create", "box", "--root", "."]).status().unwrap().success());
+    assert!(
+        workspace.lbx("", &["sandbox", "create", "box", "--root", "."]).output().unwrap().status.success()
+    );
     let mut client = workspace.serve(&[]);
     for round in 0..8 {
         let path = format!("f{round}.txt");
@@ -431,6 +433,37 @@ fn resources_sandboxes_and_marks_keep_the_order_of_the_requests() {
         let answer = client.answer_to(edit);
         assert_ne!(answer["result"]["isError"], true, "{answer}");
     }
+}
+
+#[test]
+fn sandboxes_are_served_under_any_spelling_of_their_names() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    assert!(
+        workspace
+            .lbx("", &["sandbox", "create", "box-one", "--root", "."])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    for (served, named) in [("box-one", "Box One"), ("Box One", "box-one")] {
+        let mut client = workspace.serve(&["--workspace", ".", "--sandboxes", served]);
+        client.ok("read", &json!({ "path": "a.txt", "sandbox": named }));
+        client.refused("read", &json!({ "path": "a.txt", "sandbox": "box-two" }), "sandbox_not_found");
+    }
+}
+
+#[test]
+fn command_that_is_ended_with_the_server_says_that_it_changed_something() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    let id = client.begin_call("bash", &json!({ "command": "echo hi > early; sleep 20" }));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    client.hang_up();
+    let result = client.answer_to(id)["result"].clone();
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("cancelled") && text.contains(r#""applied":true"#), "{text}");
+    assert!(workspace.path("early").exists());
 }
 
 #[test]

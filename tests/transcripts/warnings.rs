@@ -36,7 +36,7 @@ fn change_warns_about_lost_encoding_endings_and_links() {
         ws.lbx(&["write", path, "--content", "one\ntwo\n"])
     };
     write("crlf.txt")
-        .warned("crlf.txt had CRLF line endings and now has LF; line_ending \"keep\" would keep them");
+        .warned("crlf.txt had CRLF line endings and now has LF. With \"keep\", `line_ending` keeps them.");
     write("wide.txt").warned("wide.txt was utf-16le and is UTF-8 now");
     ws.write("latin.txt", b"caf\xe9\n");
     ws.lbx(&["read", "latin.txt"])

@@ -6,6 +6,7 @@
 //!                                            +--- kept aside <--+  (a transaction fails instead)
 //! ```
 
+use std::borrow::Cow;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -34,11 +35,13 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
 use crate::limits::APPLY_TRIES_MAX;
 use crate::text::diff::unified;
-use crate::text::escaped::plural;
+use crate::text::escaped::short_path;
 use crate::tools::Tool as _;
 
 /// Largest file whose diff is shown, in bytes.
 const LAYER_DIFF_BYTES_MAX: u64 = 8 << 20;
+/// Most paths of a conflict that a warning names.
+const CONFLICTS_NAMED: usize = 3;
 
 /// A command whose changes are in a layer.
 pub struct LayeredCommand(LayerFolder);
@@ -374,12 +377,21 @@ impl LayeredCommand {
         let conflicts = conflicts(&engine.workspace, self.record());
         let name = self.0.name.clone();
         engine.warn(text!(
-            "not applied, see `conflicts`: {}. `layer` {} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
-            plural(excluded.len(), "path"),
+            "not applied: {}. The reasons are in `conflicts`. `layer` {} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",
+            named(&conflicts),
             name
         ));
         Ok(CommandDiff { conflicts, layer: Some(name), ..difference })
     }
+}
+
+/// Returns the first paths that were not applied, and the number of the others.
+fn named(conflicts: &[Conflict]) -> String {
+    let first: Vec<Cow<'_, str>> =
+        conflicts.iter().take(CONFLICTS_NAMED).map(|conflict| short_path(&conflict.path)).collect();
+    let more = conflicts.len().saturating_sub(CONFLICTS_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
 }
 
 /// Returns the paths of a layer that were not applied.
