@@ -60,7 +60,7 @@ pub struct LbxClient<'a> {
     pub tallies: Vec<CallTally>,
     /// Images of the native calls so far.
     images: Vec<Image>,
-    /// What the native calls so far have read: it counts only once the foreign call has shown it.
+    /// Read marks of the native calls so far: they count only once the foreign call has shown the lines.
     seen: Vec<ReadRecord>,
     /// Function that asks a person before each change.
     ask: Option<&'a Ask<'a>>,

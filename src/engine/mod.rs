@@ -108,7 +108,7 @@ pub struct CallNotes {
     pub dry_run: bool,
     /// True if the call has changed anything.
     pub changed: bool,
-    /// What a call that [defers](Engine::defer_marks) its read marks has shown.
+    /// Read marks of a call that [defers](Engine::defer_marks) them.
     pub seen: Vec<ReadRecord>,
 }
 

@@ -10,7 +10,9 @@
 //! whole entry under the name with the dot means that the call did not begin, unless some steps are done: a power
 //! failure may undo the rename.
 //!
-//! The file is one line of JSON and its SHA-256: an entry that a formatter or a recursive `sed` changed is damaged.
+//! An empty file `journal/open/SESSION.SEQ.TIME.TIP.missed` means that the snapshot of a finished change failed.
+//!
+//! The file of an entry is one line of JSON and its SHA-256: an entry that a formatter or a recursive `sed` changed is damaged.
 
 pub mod backup;
 pub mod bundle;
