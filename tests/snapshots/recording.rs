@@ -165,6 +165,7 @@ fn missed_snapshots_are_made_by_the_next_change() {
         let warned = call(session, &["edit", "a.txt", "--old-string", old, "--new-string", new]).success();
         assert!(warned["snapshot"].is_null(), "{warned}");
     }
+    call("t", &["append", "b.txt", "--content", "t\n"]).success();
     call("t", &["move", "b.txt", "c.txt"]).success();
     call("s", &["delete", "first.txt"]).success();
     ws.git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
@@ -178,6 +179,7 @@ fn missed_snapshots_are_made_by_the_next_change() {
         "write: last.txt|u",
         "delete: first.txt|s",
         "move: b.txt -> c.txt|t",
+        "append: b.txt|t",
         "edit: a.txt|s",
         "edit: a.txt|t",
         "edit: a.txt|s",

@@ -14,6 +14,7 @@ use super::record::{self, StandingChange};
 use super::trash::must_be_as_described;
 use crate::engine::Engine;
 use crate::engine::history::replay::{Direction, Kind};
+use crate::engine::history::stacks::moved_to;
 use crate::engine::journal::progress::{self, Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::{
@@ -25,6 +26,7 @@ use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
 use crate::engine::workspace::fs::rename_new;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
@@ -316,7 +318,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
         )),
         Ok(warning) => engine.warn_if(warning),
     }
-    let snapshot = snapshot_late(engine, state, entry).unwrap_or_else(|error| {
+    let snapshot = snapshot_late(engine, state, entry, &[]).unwrap_or_else(|error| {
         record::note_missed(engine, state, entry);
         engine.warn(format!("no snapshot of an earlier change ({}): {}", entry.subject, error.message()));
         None
@@ -342,10 +344,14 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
 fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
     let Some(first) = missed.first() else { return };
     let is_newest = record::newest(engine).as_ref() == Some(&first.tip);
-    for missed in missed {
-        if is_newest
-            && let Ok(Some(entry)) = journal::done_entry(state, &missed.session, missed.seq)
-            && snapshot_late(engine, state, &entry).is_err()
+    let entry =
+        |missed: &MissedSnapshot| journal::done_entry(state, &missed.session, missed.seq).ok().flatten();
+    let entries: Vec<Option<JournalEntry>> =
+        missed.iter().map(|missed| entry(missed).filter(|_| is_newest)).collect();
+    for (number, (missed, entry)) in missed.iter().zip(&entries).enumerate() {
+        let later: Vec<&JournalEntry> = entries.iter().skip(number + 1).flatten().collect();
+        if let Some(entry) = entry
+            && snapshot_late(engine, state, entry, &later).is_err()
         {
             return;
         }
@@ -355,9 +361,16 @@ fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
     }
 }
 
-/// Commits a completed change to the snapshots, without files of which a side is lost; returns the commit.
-fn snapshot_late(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<Option<String>, Error> {
-    let sides: Vec<Option<Sides>> = entry.files.iter().map(|file| both_sides(engine, state, file)).collect();
+/// Commits a completed change to the snapshots, without files of which a side is lost; returns the commit. The changes
+/// `later` may have moved the files.
+fn snapshot_late(
+    engine: &Engine,
+    state: &State,
+    entry: &JournalEntry,
+    later: &[&JournalEntry],
+) -> Result<Option<String>, Error> {
+    let sides: Vec<Option<Sides>> =
+        entry.files.iter().map(|file| both_sides(engine, state, file, later)).collect();
     let moved = ForSnapshot::of(&engine.workspace, state, entry)?;
     let known = entry.files.iter().zip(&sides).filter(|(file, _)| !is_state(&file.path));
     let files = known.filter_map(|(file, sides)| {
@@ -407,12 +420,14 @@ fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u3
 }
 
 /// Returns the bytes of both sides of a completed file; `None` if those of a side are lost.
-fn both_sides(engine: &Engine, state: &State, file: &FileEntry) -> Option<Sides> {
-    let bytes = |version: &Option<Version>| match version {
-        Some(version) => engine.version_at(state, &file.path, version).map(Some),
+fn both_sides(engine: &Engine, state: &State, file: &FileEntry, later: &[&JournalEntry]) -> Option<Sides> {
+    let bytes = |version: &Option<Version>, path| match version {
+        Some(version) => engine.version_at(state, path, version).map(Some),
         None => Some(None),
     };
-    Some((bytes(&file.before)?, bytes(&file.after)?))
+    let now = |path: WorkspacePath, entry: &&JournalEntry| moved_to(&path, &entry.moves).unwrap_or(path);
+    let now = later.iter().fold(file.path.clone(), now);
+    Some((bytes(&file.before, &file.path)?, bytes(&file.after, &now)?))
 }
 
 /// A change that can be neither completed nor taken back.

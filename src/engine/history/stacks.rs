@@ -521,7 +521,7 @@ fn renamed(path: &WorkspacePath, files: &[FileEntry]) -> Option<WorkspacePath> {
 }
 
 /// Returns the path to which the moves of one change take a path; `None` if it stays.
-fn moved_to(path: &WorkspacePath, moves: &[MoveEntry]) -> Option<WorkspacePath> {
+pub fn moved_to(path: &WorkspacePath, moves: &[MoveEntry]) -> Option<WorkspacePath> {
     let moved =
         |now: WorkspacePath, (from, to)| if now.is_within(from) { now.rebased(from, to) } else { now };
     let now = renames(moves).fold(path.clone(), moved);
