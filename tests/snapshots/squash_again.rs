@@ -104,6 +104,35 @@ fn moved_new_file_is_squashed_without_the_lines_of_others() {
 }
 
 #[test]
+fn commit_of_a_part_of_the_changes_leaves_the_others_to_their_sessions() {
+    let ws = workspace(&[("a.txt", TEN), ("gone.txt", TEN)]);
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    edit(&ws, "s", "gone.txt", "two", "TWO");
+    edit(&ws, "t", "a.txt", "nine", "NINE");
+    ws.lbx(&["delete", "gone.txt", "--session", "t"]).ok();
+    ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--checked-out"]).ok();
+    ws.lbx(&["write", "other.txt", "--content", "x\n", "--session", "u"]).ok();
+    // The snapshots have the files as they are on disk, and each line its session.
+    assert_eq!(
+        ws.git(&["show", "lbx-snapshots:a.txt"]),
+        TEN.replace("two", "TWO").replace("nine", "NINE").trim_end()
+    );
+    assert_eq!(ws.git(&["ls-tree", "--name-only", "lbx-snapshots", "gone.txt"]), "");
+    edit(&ws, "u", "a.txt", "ten", "TEN");
+    let blame = ws.lbx(&["blame", "a.txt"]).ok();
+    let of = |line: u64| {
+        let ranges = blame["ranges"].as_array().unwrap().iter();
+        let mut ranges = ranges.filter(|range| range["start_line"].as_u64() <= Some(line));
+        ranges.rfind(|range| range["end_line"].as_u64() >= Some(line)).unwrap()["session"].clone()
+    };
+    assert_eq!((of(9), of(10)), (json!("t"), json!("u")), "{blame}");
+    // A hard reset changes the files, and so the snapshots.
+    ws.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    ws.lbx(&["write", "other.txt", "--content", "y\n", "--session", "u"]).ok();
+    assert_eq!(ws.git(&["show", "lbx-snapshots:a.txt"]), TEN.trim_end());
+}
+
+#[test]
 fn second_squash_reverts_undone_changes() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     edit(&ws, "s", "a.txt", "two", "TWO");

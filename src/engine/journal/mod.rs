@@ -12,7 +12,8 @@
 //!
 //! An empty file `journal/open/SESSION.SEQ.TIME.TIP.missed` means that the snapshot of a finished change failed.
 //!
-//! The file of an entry is one line of JSON and its SHA-256: an entry that a formatter or a recursive `sed` changed is damaged.
+//! The file of an entry is one line of JSON and its SHA-256: one that a formatter or a recursive `sed` changed is
+//! damaged.
 
 pub mod backup;
 pub mod bundle;

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
@@ -14,7 +16,7 @@ use gix::validate::path::component;
 use super::repo::Repo;
 use super::{Context as _, SnapshotError};
 use crate::engine::workspace::protect::is_held;
-use crate::limits::{CACHED_ENTRIES_MAX, TREE_DEPTH_MAX, TREE_FOLDERS_MAX};
+use crate::limits::{CACHED_ENTRIES_MAX, SNAPSHOT_FILE_BYTES_MAX, TREE_DEPTH_MAX, TREE_FOLDERS_MAX};
 
 /// Entry of a tree, or a version of a file: without its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +205,8 @@ fn write(repo: &Repo, tree: &Tree) -> Result<ObjectId, SnapshotError> {
     repo.write_object(tree).context(|| "cannot write a tree".into())
 }
 
-/// Returns the tree `ours`, with every path that differs between `old` and `new` as in `new`.
+/// Returns the tree `ours`, with every path that differs between `old` and `new` as in `new`; a file that is neither is
+/// kept if it still is on disk, since a commit of a part of the changes leaves it there.
 ///
 /// Equal trees are never opened, so the cost depends on the folders that both sides changed, and not on the size of the
 /// repository.
@@ -214,7 +217,21 @@ pub fn carry_over(
     new: ObjectId,
 ) -> Result<ObjectId, SnapshotError> {
     let mut folders_left = TREE_FOLDERS_MAX;
-    carry(repo, Three { ours, old, new }, 0, &mut folders_left)
+    carry(repo, Three { ours, old, new }, &mut Vec::new(), &mut folders_left)
+}
+
+/// Returns true if the work tree has this file in the folder `at`, with these very bytes; `None` for no file.
+fn is_on_disk(repo: &Repo, at: &[BString], name: &BString, entry: Option<&Entry>) -> bool {
+    let mut path: Vec<u8> = at.iter().flat_map(|folder| [folder.as_slice(), b"/"].concat()).collect();
+    path.extend_from_slice(name);
+    let found = repo.work_tree().read(OsStr::from_bytes(&path), SNAPSHOT_FILE_BYTES_MAX);
+    match (found, entry) {
+        (Ok(None), None) => true,
+        (Ok(Some(bytes)), Some(entry)) if entry.mode.is_blob() => {
+            gix::objs::compute_hash(repo.object_hash(), Kind::Blob, &bytes).is_ok_and(|id| id == entry.oid)
+        }
+        _ => false,
+    }
 }
 
 /// Three versions of one tree.
@@ -228,13 +245,18 @@ struct Three {
     new: ObjectId,
 }
 
-/// Runs [`carry_over`] on trees that are `depth` folders deep; opens at most `left` folders.
-fn carry(repo: &Repo, trees: Three, depth: usize, left: &mut usize) -> Result<ObjectId, SnapshotError> {
+/// Runs [`carry_over`] on the trees of the folder `at`; opens at most `left` folders.
+fn carry(
+    repo: &Repo,
+    trees: Three,
+    at: &mut Vec<BString>,
+    left: &mut usize,
+) -> Result<ObjectId, SnapshotError> {
     let Three { ours, old, new } = trees;
     if old == new || ours == new {
         return Ok(ours);
     }
-    if ours == old || depth >= TREE_DEPTH_MAX {
+    if ours == old || at.len() >= TREE_DEPTH_MAX {
         return Ok(new);
     }
     *left = left.checked_sub(1).ok_or_else(|| SnapshotError::new("HEAD differs in too many folders"))?;
@@ -246,13 +268,19 @@ fn carry(repo: &Repo, trees: Three, depth: usize, left: &mut usize) -> Result<Ob
     };
     let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
     for (name, before, after) in differing(&old, &new) {
-        let ours = mine.get(name).filter(|ours| ours.mode.is_tree());
-        let entry = match ours {
+        let ours = mine.get(name);
+        let is_file = ![ours, before, after].into_iter().any(is_tree);
+        let entry = match ours.filter(|ours| ours.mode.is_tree()) {
             Some(_) if is_tree(after) || (after.is_none() && is_tree(before)) => {
                 let trees = Three { ours: below(ours), old: below(before), new: below(after) };
-                let id = carry(repo, trees, depth + 1, left)?;
+                at.push(name.clone());
+                let id = carry(repo, trees, at, left)?;
+                at.pop();
                 let mode = EntryMode::from(EntryKind::Tree);
                 (!id.is_empty_tree()).then(|| Entry { mode, filename: name.clone(), oid: id })
+            }
+            _ if is_file && ours != before && ours != after && is_on_disk(repo, at, name, ours) => {
+                ours.cloned()
             }
             _ => after.cloned(),
         };
