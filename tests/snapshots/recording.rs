@@ -155,6 +155,26 @@ fn changes_by_others_are_external_in_the_next_scan() {
 }
 
 #[test]
+fn attributes_of_each_folder_apply_to_its_files_alone() {
+    let ws = Workspace::with(&[("f", "x\r\n")]);
+    for (path, bytes) in [
+        ("b/.gitattributes", "* eol=lf\n"),
+        ("b/g", "x\r\n"),
+        ("c/.gitattributes", "* crlf\n"),
+        ("c/h", "x\r\n"),
+        ("d/i", "x\r\n"),
+    ] {
+        ws.write(path, bytes);
+    }
+    ws.lbx(&["snapshot"]).ok();
+    ws.git(&["add", "-A"]);
+    let tree = ws.git(&["write-tree"]);
+    assert_eq!(ws.git(&["diff", "--name-only", &tree, "lbx-snapshots", "--", "b", "c", "d", "f"]), "");
+    ws.lbx(&["append", "b/g", "--content", "y\n"]).success();
+    assert_eq!(ws.git_command(&["show", "lbx-snapshots:b/g"]).output().unwrap().stdout, b"x\ny\n");
+}
+
+#[test]
 fn missed_snapshots_are_made_by_the_next_change() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "b\n")]);
     let call = |session: &str, args: &[&str]| ws.lbx(&[args, &["--session", session]].concat());

@@ -52,8 +52,6 @@ pub struct Rules<'repo> {
     objects: RuleObjects<'repo>,
     /// Rules of the folders above the last paths.
     stacks: Stacks,
-    /// Converts line endings, encodings and `$Id$`.
-    pipeline: Pipeline,
     /// Names of the configured filter programs.
     programs: BTreeSet<BString>,
 }
@@ -64,15 +62,11 @@ impl<'repo> Rules<'repo> {
     /// A `.gitattributes` in the tree `root` counts if the work tree does not have it, as in git, which reads it from the
     /// index: a sparse checkout needs it, and there the same is true of `.gitignore`.
     pub fn new(repo: &'repo Repo, root: ObjectId) -> Result<Self, SnapshotError> {
-        let settings = repo.settings();
-        let options =
-            settings.conversions().context(|| "the settings for line endings cannot be read".into())?;
-        let programs = settings.filter_programs();
-        let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
+        let programs = repo.settings().filter_programs();
         let objects = RuleObjects { repo, read: BTreeMap::new() };
         let (trees, index) = (Trees::of(root), State::new(repo.object_hash()));
         let (seen, stacks) = (HashMap::new(), Stacks::default());
-        Ok(Self { repo, trees, index, seen, has_files: false, objects, stacks, pipeline, programs })
+        Ok(Self { repo, trees, index, seen, has_files: false, objects, stacks, programs })
     }
 
     /// Adds a rule file that was or will be in the work tree: `path` from the root.
@@ -191,9 +185,8 @@ impl<'repo> Rules<'repo> {
         if matches!(self.obstacle(path)?, Some(Reason::Rules(_))) {
             return Ok(true);
         }
-        let platform = self
-            .stacks
-            .on_the_way(self.repo, &self.index, self.has_files, path)?
+        let (stack, _) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let platform = stack
             .at_path(BStr::new(path), Some(mode), &self.objects)
             .context(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
         Ok(platform.is_excluded())
@@ -205,7 +198,7 @@ impl<'repo> Rules<'repo> {
             return Ok(None);
         }
         self.obstacle(path)?;
-        let stack = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let (stack, _) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let mut found = stack.selected_attribute_matches(["filter"]);
         let platform = stack
             .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
@@ -230,10 +223,10 @@ impl<'repo> Rules<'repo> {
         self.obstacle(path)?;
         let objects = &self.objects;
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let stack = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let (stack, pipeline) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).context(context)?;
         let name = gix::path::from_byte_slice(path).context(context)?;
-        let converted = self.pipeline.convert_to_git(
+        let converted = pipeline.convert_to_git(
             bytes,
             name,
             &mut |_, found| {
@@ -259,9 +252,9 @@ impl<'repo> Rules<'repo> {
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         self.obstacle(path)?;
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let stack = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
+        let (stack, pipeline) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(context)?;
-        let converted = self.pipeline.convert_to_worktree(
+        let converted = pipeline.convert_to_worktree(
             stored,
             BStr::new(path),
             &mut |_, found| {
@@ -282,8 +275,9 @@ impl<'repo> Rules<'repo> {
 /// stacks: a single one would read all rule files again for each file.
 #[derive(Default)]
 struct Stacks {
-    /// The stacks, each with the folder of its last path.
-    stacks: [Option<(Vec<u8>, Stack)>; 2],
+    /// The stacks, each with the folder of its last path, and with what converts line endings, encodings and `$Id$`:
+    /// that knows an attribute by its number in this stack.
+    stacks: [Option<(Vec<u8>, Stack, Pipeline)>; 2],
     /// Index of the stack used last.
     last: usize,
 }
@@ -296,20 +290,29 @@ impl Stacks {
         index: &State,
         has_files: bool,
         path: &[u8],
-    ) -> Result<&mut Stack, SnapshotError> {
+    ) -> Result<(&mut Stack, &mut Pipeline), SnapshotError> {
         let folder = folders(path).last().unwrap_or_default();
         let is_below = |above: &[u8]| {
             above.is_empty() || folder.strip_prefix(above).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
         };
-        let fits = |it: &Option<(Vec<u8>, Stack)>| it.as_ref().is_some_and(|(above, _)| is_below(above));
+        let fits =
+            |it: &Option<(Vec<u8>, Stack, Pipeline)>| it.as_ref().is_some_and(|(above, ..)| is_below(above));
         self.last = self.stacks.iter().position(fits).unwrap_or(1 - self.last);
         let slot = self.stacks.get_mut(self.last).ok_or_else(|| SnapshotError::new("no such stack"))?;
-        let known = match slot.take() {
-            Some((_, stack)) => stack,
-            None => stack_of(repo, index, has_files)?,
+        let (stack, pipeline) = match slot.take() {
+            Some((_, stack, pipeline)) => (stack, pipeline),
+            None => (stack_of(repo, index, has_files)?, pipeline_of(repo)?),
         };
-        Ok(&mut slot.insert((folder.to_vec(), known)).1)
+        let (_, stack, pipeline) = slot.insert((folder.to_vec(), stack, pipeline));
+        Ok((stack, pipeline))
     }
+}
+
+/// Returns what converts the bytes of files.
+fn pipeline_of(repo: &Repo) -> Result<Pipeline, SnapshotError> {
+    let options = repo.settings().conversions();
+    let options = options.context(|| "the settings for line endings cannot be read".into())?;
+    Ok(Pipeline::new(gix::command::Context::default(), repo.object_hash(), options))
 }
 
 /// Returns the rules of a repository; `index` replaces those that the work tree lacks, which are all unless `has_files`.
