@@ -124,7 +124,7 @@ fn prepared<'a>(
     change: &CommitInfo<'a>,
 ) -> Result<Prepared<'a>, SnapshotError> {
     let paths = change.files.iter().map(|file| file.path);
-    let mut preparer = Preparer::new(store, chain)?;
+    let mut preparer = Preparer::new(store, chain);
     preparer.paths = paths.collect();
     preparer.blobs = change.blobs;
     for folder in &change.folders {
@@ -312,7 +312,7 @@ impl Store {
     /// Fails if the repository or its rules cannot be read.
     pub fn ignored(&self, queries: &[IgnoreQuery<'_>]) -> Result<Vec<Option<Ignored>>, SnapshotError> {
         let (_, chain) = self.start(CommitMeta::default())?;
-        let mut preparer = Preparer::new(self, &chain)?;
+        let mut preparer = Preparer::new(self, &chain);
         for query in queries {
             if let Some(bytes) = query.rules {
                 preparer.rules.learn(query.path, bytes)?;

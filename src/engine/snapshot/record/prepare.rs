@@ -82,12 +82,12 @@ pub struct Preparer<'r, 'a> {
 
 impl<'r> Preparer<'r, '_> {
     /// Starts on top of `chain`.
-    pub fn new(store: &'r Store, chain: &CommitBuilder<'_>) -> Result<Self, SnapshotError> {
-        Ok(Self {
+    pub fn new(store: &'r Store, chain: &CommitBuilder<'_>) -> Self {
+        Self {
             repo: &store.repo,
             tip: Trees::of(chain.tree),
             head: chain.head_then.map(|commit| (commit, None)),
-            rules: Rules::new(&store.repo, chain.tree)?,
+            rules: Rules::new(&store.repo, chain.tree),
             modes: modes_count(&store.repo),
             paths: BTreeSet::new(),
             blobs: &[],
@@ -96,7 +96,7 @@ impl<'r> Preparer<'r, '_> {
             done: Prepared::default(),
             kept_bytes: 0,
             index: OnceCell::new(),
-        })
+        }
     }
 }
 

@@ -61,12 +61,12 @@ impl<'repo> Rules<'repo> {
     ///
     /// A `.gitattributes` in the tree `root` counts if the work tree does not have it, as in git, which reads it from the
     /// index: a sparse checkout needs it, and there the same is true of `.gitignore`.
-    pub fn new(repo: &'repo Repo, root: ObjectId) -> Result<Self, SnapshotError> {
+    pub fn new(repo: &'repo Repo, root: ObjectId) -> Self {
         let programs = repo.settings().filter_programs();
         let objects = RuleObjects { repo, read: BTreeMap::new() };
         let (trees, index) = (Trees::of(root), State::new(repo.object_hash()));
         let (seen, stacks) = (HashMap::new(), Stacks::default());
-        Ok(Self { repo, trees, index, seen, has_files: false, objects, stacks, programs })
+        Self { repo, trees, index, seen, has_files: false, objects, stacks, programs }
     }
 
     /// Adds a rule file that was or will be in the work tree: `path` from the root.

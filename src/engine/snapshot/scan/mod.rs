@@ -131,7 +131,7 @@ impl Store {
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
         let work = Work { root: &folder, scan, control, chain: &chain };
-        let mut preparer = Preparer::new(self, &chain)?;
+        let mut preparer = Preparer::new(self, &chain);
         let Looked { doubtful, untracked } = look(&work, &mut preparer.rules, &index, clock)?;
         let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files);
         let paths = paths.map(Vec::from).collect();
@@ -166,7 +166,7 @@ impl Store {
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
         let work = Work { root: &folder, scan, control, chain: &chain };
-        let mut preparer = Preparer::new(self, &chain)?;
+        let mut preparer = Preparer::new(self, &chain);
         let found = look(&work, &mut preparer.rules, &index, clock)?;
         let leaving = if moved_head.is_some() || self.has_new_rules(&work, &found, &index)? {
             self.leaving(&work, &mut preparer)?

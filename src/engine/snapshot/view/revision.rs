@@ -251,7 +251,7 @@ impl Store {
         if stored.len() as u64 == size_bytes {
             return Ok(Some(stored));
         }
-        let mut rules = Rules::new(&self.repo, files.root)?;
+        let mut rules = Rules::new(&self.repo, files.root);
         let on_disk = rules.checked_out_form(path, &stored)?;
         // A file with CRLF may be stored with LF, even if a checkout would write LF.
         let forms = [on_disk, with_crlf(&stored)];
@@ -267,7 +267,7 @@ impl Store {
             return Ok(None);
         };
         let stored = self.bytes_of(id, path)?;
-        Rules::new(&self.repo, files.root)?.checked_out_form(path, &stored).map(Some)
+        Rules::new(&self.repo, files.root).checked_out_form(path, &stored).map(Some)
     }
 
     /// Returns true if HEAD has a file or folder at `path`.
@@ -334,7 +334,7 @@ impl Store {
             if is_it(&stored) {
                 return Ok(Some(stored));
             }
-            let mut rules = Rules::new(&self.repo, tree)?;
+            let mut rules = Rules::new(&self.repo, tree);
             let on_disk = rules.checked_out_form(path, &stored)?;
             if on_disk != stored && is_it(&on_disk) {
                 return Ok(Some(on_disk));
