@@ -1,9 +1,11 @@
 //! Calls: answers, errors, sessions, text.
 
+use std::path::Path;
+
 use lbx::catalog::TOOLS;
 use serde_json::{Value, json};
 
-use crate::client::{STATE_ID, Workspace};
+use crate::client::{Client, STATE_ID, Workspace};
 
 #[test]
 fn every_tool_works_over_mcp() {
@@ -405,16 +407,25 @@ fn text_results_contain_only_the_payload() {
     assert!(places.is_sorted() && text.find("details").is_none_or(|at| at > places[2]), "{text}");
 }
 
+/// Starts a server for a user with that home folder, who has given the workspace this name.
+fn with_sandbox(workspace: &Workspace, home: &Path, name: &str, options: &[&str]) -> Client {
+    let lbx = |arguments: &[&str]| {
+        let mut command = workspace.lbx("", arguments);
+        command.env("HOME", home).env_remove("XDG_STATE_HOME");
+        command
+    };
+    lbx(&["sandbox", "create", name, "--root", "."]).output().unwrap();
+    Client::of(lbx(&[&["mcp"], options].concat())).greeted()
+}
+
 #[test]
 fn resources_sandboxes_and_marks_keep_the_order_of_the_requests() {
     let workspace = Workspace::with(&[]);
     for number in 0..100 {
         workspace.write(&format!("many/{number}.txt"), "needle\n");
     }
-    assert!(
-        workspace.lbx("", &["sandbox", "create", "box", "--root", "."]).output().unwrap().status.success()
-    );
-    let mut client = workspace.serve(&[]);
+    let home = tempfile::tempdir().unwrap();
+    let mut client = with_sandbox(&workspace, home.path(), "box", &[]);
     for round in 0..8 {
         let path = format!("f{round}.txt");
         client.begin_call("write", &json!({ "path": path, "content": "x\n" }));
@@ -438,16 +449,10 @@ fn resources_sandboxes_and_marks_keep_the_order_of_the_requests() {
 #[test]
 fn sandboxes_are_served_under_any_spelling_of_their_names() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
-    assert!(
-        workspace
-            .lbx("", &["sandbox", "create", "box-one", "--root", "."])
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
+    let home = tempfile::tempdir().unwrap();
     for (served, named) in [("box-one", "Box One"), ("Box One", "box-one")] {
-        let mut client = workspace.serve(&["--workspace", ".", "--sandboxes", served]);
+        let mut client =
+            with_sandbox(&workspace, home.path(), "box-one", &["--workspace", ".", "--sandboxes", served]);
         client.ok("read", &json!({ "path": "a.txt", "sandbox": named }));
         client.refused("read", &json!({ "path": "a.txt", "sandbox": "box-two" }), "sandbox_not_found");
     }
