@@ -462,8 +462,11 @@ fn sandboxes_are_served_under_any_spelling_of_their_names() {
 fn command_that_is_ended_with_the_server_says_that_it_changed_something() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
-    let id = client.begin_call("bash", &json!({ "command": "echo hi > early; sleep 20" }));
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let arguments = json!({ "command": "echo hi > early; while true; do echo ready; sleep 0.3; done" });
+    let params = json!({ "name": "bash", "arguments": arguments, "_meta": { "progressToken": 7 } });
+    let id = client.begin("tools/call", &params);
+    client
+        .wait_for(|message| message["params"]["message"].as_str().is_some_and(|line| line.contains("ready")));
     client.hang_up();
     let result = client.answer_to(id)["result"].clone();
     let text = result["content"][0]["text"].as_str().unwrap();
