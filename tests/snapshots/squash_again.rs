@@ -104,6 +104,22 @@ fn moved_new_file_is_squashed_without_the_lines_of_others() {
 }
 
 #[test]
+fn squash_after_an_undo_takes_no_lines_of_others() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    edit(&ws, "t", "a.txt", "five", "FIVE");
+    edit(&ws, "s", "a.txt", "nine", "NINE");
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("nine", "NINE"));
+    // Nor does a second one.
+    edit(&ws, "t", "a.txt", "seven", "SEVEN");
+    edit(&ws, "s", "a.txt", "one\n", "ONE\n");
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("nine", "NINE").replace("one\n", "ONE\n"));
+}
+
+#[test]
 fn commit_of_a_part_of_the_changes_leaves_the_others_to_their_sessions() {
     let ws = workspace(&[("a.txt", TEN), ("gone.txt", TEN)]);
     edit(&ws, "s", "a.txt", "two", "TWO");

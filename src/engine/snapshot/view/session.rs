@@ -226,12 +226,14 @@ impl Store {
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let (mut net, mut had) = (Vec::new(), BTreeMap::new());
         for (path, own) in by_path(&steps) {
-            let made = self.results_of(&path, &own.steps)?;
+            let apart = self.results_of(&path, &own.steps)?;
+            let made = apart.clone().unwrap_or_else(|| own.steps.iter().map(|(_, after)| *after).collect());
             let ours = now.map_or(Ok(None), |now| self.entry_at(now, &path))?;
             let count = self.count_had(&path, (&own.steps, &made), ours, &trees)?;
             if let Some(rest @ [_, ..]) = own.steps.get(count..) {
+                // The results hold lines of others, unless they were made without these.
                 let has_last = count > 0 && made.get(count - 1) == Some(&ours);
-                net.push(match made.last() {
+                net.push(match apart.as_ref().and_then(|apart| apart.last()) {
                     Some(after) if has_last => PathChange { path: path.clone(), before: ours, after: *after },
                     _ => self.change_of(path.clone(), rest)?,
                 });
@@ -320,19 +322,20 @@ impl Store {
         first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))
     }
 
-    /// Returns the version after each change of a path, as a squash commits it.
+    /// Returns the version after each change of a file that the session created, without the lines of others; `None` if
+    /// it did not create it, or nobody else changed it.
     fn results_of(
         &self,
         path: &[u8],
         steps: &[Sides<TreeItem>],
-    ) -> Result<Vec<Option<TreeItem>>, SnapshotError> {
+    ) -> Result<Option<Vec<Option<TreeItem>>>, SnapshotError> {
         let is_new = steps.first().is_some_and(|(before, _)| before.is_none());
         let is_alone = steps.is_sorted_by(|one, next| one.1 == next.0);
         if !is_new || is_alone {
-            return Ok(steps.iter().map(|(_, after)| *after).collect());
+            return Ok(None);
         }
         let net = |count| Ok(self.change_of(path.to_vec(), steps.get(..count).unwrap_or_default())?.after);
-        (1..=steps.len()).map(net).collect()
+        (1..=steps.len()).map(net).collect::<Result<_, _>>().map(Some)
     }
 
     /// Counts by the branch's texts: a text contains a change if applying it again changes nothing.
