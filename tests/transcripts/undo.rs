@@ -1200,3 +1200,16 @@ fn undo_of_several_changes_merges_what_others_changed_between_them() {
     ws.lbx(&["redo", "--steps", "2", "--merge"]).ok();
     assert!(text(&ws).starts_with("one\n") && text(&ws).contains("nine\n"));
 }
+
+#[test]
+fn undo_of_a_turn_leaves_out_what_an_undo_by_number_took_back() {
+    let ws = Workspace::with(&[("f.txt", "one\n")]);
+    ws.lbx(&["append", "f.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    ws.lbx(&["undo", "--turn", "1"]).error("not_found");
+    ws.holds("f.txt", "one\n");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("f.txt", "one\ntwo\n");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("f.txt", "one\n");
+}

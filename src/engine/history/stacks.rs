@@ -259,7 +259,12 @@ impl History {
             Ok::<_, Error>(history.older.next.is_empty() && next.is_none_or(|seq| seq < turn.first))
         };
         while !is_older(self)? && self.read_older(state)? {}
-        Ok(self.done.iter().rev().filter(wanted).cloned().collect())
+        // Another undo has taken these back by their numbers.
+        let later = self.done.iter().filter(|entry| entry.tool == Direction::Undo.name() && !wanted(entry));
+        let whole = later.filter_map(|entry| entry.takes_back.as_ref().filter(|it| it.is_whole()));
+        let taken: BTreeSet<u64> = whole.map(|taken| taken.seq).collect();
+        let is_left = |entry: &&JournalEntry| wanted(entry) && !taken.contains(&entry.seq);
+        Ok(self.done.iter().rev().filter(is_left).cloned().collect())
     }
 
     /// Returns a turn that many changes followed; `None` if one of these turned a change of the turn around. `later` are

@@ -61,6 +61,13 @@ pub struct TakenBack {
     pub hunk: Option<usize>,
 }
 
+impl TakenBack {
+    /// Returns true if all of the change is taken back.
+    pub const fn is_whole(&self) -> bool {
+        self.paths.is_empty() && self.hunk.is_none()
+    }
+}
+
 /// One change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
