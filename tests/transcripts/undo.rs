@@ -1213,3 +1213,34 @@ fn undo_of_a_turn_leaves_out_what_an_undo_by_number_took_back() {
     ws.lbx(&["undo"]).ok();
     ws.holds("f.txt", "one\n");
 }
+
+#[test]
+fn undo_of_an_early_turn_leaves_out_what_an_undo_by_number_took_back() {
+    let ws = Workspace::with(&[("f.txt", "one\n")]);
+    ws.lbx(&["append", "f.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    for number in 0..110 {
+        ws.lbx(&["write", &format!("other{number}.txt"), "--content", "x\n"]).ok();
+    }
+    ws.lbx(&["append", "f.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["undo", "--turn", "1"]).error("not_found");
+    ws.holds("f.txt", "one\ntwo\n");
+}
+
+#[test]
+fn undo_of_a_new_file_that_another_session_moved_names_its_path() {
+    let ws = Workspace::with(&[("f.txt", "one\n")]);
+    ws.lbx(&["write", "new.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["move", "new.txt", "there.txt", "--session", "other"]).ok();
+    let error = ws.lbx(&["undo"]).error("stale_file");
+    assert!(error["message"].as_str().unwrap().contains("session other moved it to there.txt"), "{error}");
+    assert_eq!(error["details"]["moved_to"], "there.txt");
+    ws.holds("there.txt", "two\n");
+    fs::remove_file(ws.path("there.txt")).unwrap();
+    let answer = ws.lbx(&["undo"]).ok();
+    assert_eq!(answer["undone"][0]["path"], "new.txt");
+    ws.lbx(&["append", "f.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["move", "f.txt", "there.txt", "--session", "other"]).ok();
+    let error = ws.lbx(&["undo"]).error("stale_file");
+    assert!(error["message"].as_str().unwrap().contains("session other moved it to there.txt"), "{error}");
+}

@@ -285,7 +285,10 @@ impl History {
         }
         let mut turned: BTreeSet<u64> =
             turning.iter().flat_map(|entry| entry.reverts.iter().copied()).collect();
-        if turned.iter().any(|seq| turn.holds(*seq) || *seq < turn.first) {
+        let mut taken = turning.iter().filter_map(|entry| entry.takes_back.as_ref());
+        if taken.any(|taken| turn.holds(taken.seq))
+            || turned.iter().any(|seq| turn.holds(*seq) || *seq < turn.first)
+        {
             return Ok(None);
         }
         // An undo tells the names of the changes that it took back.

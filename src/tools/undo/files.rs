@@ -5,14 +5,15 @@ use std::fmt;
 
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::engine::history::replay::{Gone, Live, Piece, Pieces, same};
-use crate::engine::history::stacks::History;
-use crate::engine::journal::Version;
+use crate::engine::history::stacks::{History, moved_from};
+use crate::engine::journal::{self, Version};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::merge::{self, Alike, Conflict, Labels};
+use crate::tools::targets::MOVED_TO;
 
 /// Bytes of the conflicts that an error shows.
 const CONFLICTS_BYTES: usize = 4_000;
@@ -130,9 +131,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     /// # Errors
     /// Fails with `stale_file` if it has other bytes than this session left.
     pub fn remove(&mut self, gone: &Gone) -> Result<(), Error> {
-        let Some(real) = &gone.real else {
-            return Ok(());
-        };
+        let Some(real) = &gone.real else { return self.must_not_be_moved(gone) };
         let current = self.look_at(real, gone.from.as_ref())?;
         if !same(version(&current).as_ref(), gone.from.as_ref()) {
             return Err(self.stale(&current, gone.from.as_ref(), false));
@@ -140,6 +139,44 @@ impl<'p, 'c> Planner<'p, 'c> {
         self.paths.push(real.clone());
         self.change.remove(current.without_proof());
         Ok(())
+    }
+
+    /// Plans nothing for a new file that someone else removed.
+    ///
+    /// # Errors
+    /// Fails with `stale_file` if another session moved it.
+    fn must_not_be_moved(&self, gone: &Gone) -> Result<(), Error> {
+        let (Some(from), false) = (&gone.from, is_state(&gone.at)) else { return Ok(()) };
+        let shown = self.change.workspace().shown(&gone.at);
+        if let Some((session, to)) = self.moved_by_others(&gone.at, from)? {
+            let to = self.change.workspace().shown(&to);
+            let message = format!(
+                "{shown} has changed since this session changed it: session {session} moved it to {to}"
+            );
+            let error = Error::new(ErrorKind::StaleFile, message).at(shown).detail(MOVED_TO, to.clone());
+            return Err(error.suggest(format!("Delete {to}, unless session {session} needs it.")));
+        }
+        Ok(())
+    }
+
+    /// Returns the session that moved a file which this session left, and its present path.
+    fn moved_by_others(
+        &self,
+        path: &WorkspacePath,
+        left: &Version,
+    ) -> Result<Option<(String, WorkspacePath)>, Error> {
+        let mut found = Vec::new();
+        if let Some(state) = self.change.state() {
+            let others = journal::sessions(state)?.into_iter().filter(|it| it != self.history.session());
+            for session in others {
+                found.extend(moved_from(state, &session, path)?.map(|moved| (session, moved.to)));
+            }
+        }
+        let is_there = |to: &WorkspacePath| {
+            let there = self.change.look_beneath_left(to, Some(left.mode));
+            there.is_ok_and(|there| same(version(&there).as_ref(), Some(left)))
+        };
+        Ok(found.into_iter().find(|(_, to)| is_there(to)))
     }
 
     /// Plans the bytes of a file, and perhaps a new name.
@@ -284,7 +321,12 @@ impl<'p, 'c> Planner<'p, 'c> {
                 format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
             }
             (None, Some(_)) => "it did not exist, and now it does".to_owned(),
-            (Some(_), None) => "it is gone".to_owned(),
+            (Some(from), None) => match self.moved_by_others(current.place().path(), from) {
+                Ok(Some((session, to))) => {
+                    format!("session {session} moved it to {}", self.change.workspace().shown(&to))
+                }
+                _ => "it is gone".to_owned(),
+            },
             _ => "its content is different".to_owned(),
         };
         let may_merge = can_merge && from.is_some() && current.exists();

@@ -461,7 +461,7 @@ pub struct Live {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
     /// Path that it would have by now.
-    pub(super) at: WorkspacePath,
+    pub at: WorkspacePath,
     /// Present path; `None` if there is no file.
     pub real: Option<WorkspacePath>,
     /// Required present content.
