@@ -60,9 +60,9 @@ impl<'t> Texts<'t> {
         Self { base: lines::all(base), sides: [lines::all(one), lines::all(other)] }
     }
 
-    /// Returns the regions that the sides change, in order; `joins` tells which changes belong together. The second
-    /// value is true if the texts have too many lines to be compared.
-    fn regions(&self, joins: fn(&Range<usize>, &Range<usize>) -> bool) -> (Vec<Region>, bool) {
+    /// Returns the regions that the sides change, in order. The second value is true if the texts have too many lines to
+    /// be compared.
+    fn regions(&self) -> (Vec<Region>, bool) {
         let diffs = self.sides.each_ref().map(|side| line_diff::diff(&self.base, side));
         let is_coarse = diffs.iter().any(|diff| diff.is_coarse);
         let mut rest = diffs.map(|diff| SideRest::of(&diff.ops));
@@ -76,7 +76,7 @@ impl<'t> Texts<'t> {
             let mut is_open = true;
             while std::mem::take(&mut is_open) {
                 for (side, is_changed) in rest.iter_mut().zip(&mut is_changed) {
-                    if side.next().is_some_and(|next| joins(&next.base, &base)) {
+                    if side.next().is_some_and(|next| touch(&next.base, &base)) {
                         base.end = base.end.max(side.pass());
                         (*is_changed, is_open) = (true, true);
                     }
@@ -94,7 +94,7 @@ impl<'t> Texts<'t> {
 
     /// Returns the regions that both sides change, each in its own way; none if there are too many lines to compare.
     fn overlaps(&self) -> Vec<Region> {
-        let (mut regions, is_coarse) = self.regions(touch);
+        let (mut regions, is_coarse) = self.regions();
         regions.retain(|region| !is_coarse && region.is_changed == [true; 2] && !self.is_alike(region));
         regions
     }
@@ -158,11 +158,6 @@ const fn touch(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start <= other.end && other.start <= one.end
 }
 
-/// Returns true if two changes share lines, or insert at the same place.
-fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
-    one == other || (one.start < other.end && other.start < one.end)
-}
-
 /// Returns `base` with the changes of both `one` and `other`.
 ///
 /// # Errors
@@ -172,7 +167,7 @@ pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<
         return Err(Conflict::TooMuch);
     }
     let texts = Texts::of(base, one, other);
-    let (regions, is_coarse) = texts.regions(touch);
+    let (regions, is_coarse) = texts.regions();
     if is_coarse {
         return Err(Conflict::TooMuch);
     }
@@ -181,15 +176,6 @@ pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<
         [true, _] => Ok(0),
         [false, _] => Ok(1),
     })
-}
-
-/// Undoes a change, from `base` to `mine`, in `theirs`: each hunk is reverted unless others changed its lines since. In
-/// that case their lines stay.
-pub fn revert_hunks(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
-    let texts = Texts::of(mine, base, theirs);
-    let (regions, _) = texts.regions(meet);
-    let reverted = texts.merged(&regions, |region| Ok(usize::from(region.is_changed[1])));
-    reverted.unwrap_or_else(|_| theirs.to_vec())
 }
 
 impl From<Fault> for Conflict {
@@ -366,23 +352,5 @@ mod tests {
             }
         }
         assert!(merged > 300 && conflicts > 300, "{merged} merged, {conflicts} conflicts");
-    }
-
-    #[test]
-    fn revert_undoes_own_lines_and_keeps_those_of_others() {
-        for (base, mine, theirs, wanted) in [
-            ("1\n2\n3\n4\n", "1\nB\n3\n4\n", "1\nB\n3\nD\n", "1\n2\n3\nD\n"),
-            ("1\n2\n3\n", "1\nB\n3\n", "1\nB\n3\n", "1\n2\n3\n"),
-            // Lines that others changed as well stay.
-            ("1\n2\n3\n", "1\nB\n3\n", "1\nC\n3\n", "1\nC\n3\n"),
-            ("1\n2\n3\n", "1\nB\n3\n", "1\n2\n3\n", "1\n2\n3\n"),
-            ("1\n3\n", "1\n2\n3\n", "0\n1\n2\n3\n4\n", "0\n1\n3\n4\n"),
-            ("1\n2\n3\n", "1\n3\n", "1\n3\n4\n", "1\n2\n3\n4\n"),
-            ("", "1\n2\n", "1\n2\n3\n", "3\n"),
-            ("1\n2\n", "", "", "1\n2\n"),
-        ] {
-            let found = revert_hunks(base.as_bytes(), mine.as_bytes(), theirs.as_bytes());
-            assert_eq!(String::from_utf8(found).unwrap(), wanted, "{base:?} {mine:?} {theirs:?}");
-        }
     }
 }

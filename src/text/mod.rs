@@ -16,6 +16,7 @@ pub mod markdown;
 pub mod merge;
 pub mod nearest;
 pub mod omission;
+pub mod own_lines;
 pub mod patch;
 pub mod renames;
 pub mod replace;

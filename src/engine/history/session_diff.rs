@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::engine::journal::{FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
-use crate::text::{content, merge};
+use crate::text::content;
+use crate::text::own_lines::{By, OwnLines};
 
 /// An end of several changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -299,51 +300,71 @@ impl<V: StoredVersion> PathChanges<V> {
         &self,
         mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<[AtEnd<V>; 2], E> {
-        let mut ends = [AtEnd::Known(None), AtEnd::Known(None)];
-        let mut mine: Option<&V> = None;
-        for (theirs, after) in &self.0 {
-            let [before, made] = ends;
-            let known = AtEnd::Known(after.clone());
-            let is_new = matches!(before, AtEnd::Known(None));
-            ends = match (mine, theirs, after) {
-                (Some(_), Some(theirs), Some(after)) if is_new => {
-                    [before, without(made, theirs, after, &mut read)?]
-                }
-                (Some(_), Some(_), None) if is_new => [before, known],
-                (Some(mine), Some(theirs), _) => [without(before, mine, theirs, &mut read)?, known],
-                _ => [AtEnd::Known(theirs.clone()), known],
-            };
-            mine = after.as_ref();
+        let changes = self.continued();
+        let (Some((first, _)), Some((theirs, after))) = (changes.first(), changes.last()) else {
+            return Ok([AtEnd::Known(None), AtEnd::Known(None)]);
+        };
+        let is_new = first.is_none();
+        let known = [AtEnd::Known(if is_new { None } else { theirs.clone() }), AtEnd::Known(after.clone())];
+        if changes.len() == 1 || (is_new && after.is_none()) {
+            return Ok(known);
         }
-        Ok(ends)
+        let (Some(own), Some(like)) = (own_lines(changes, &mut read)?, like(changes)) else {
+            return Ok(known);
+        };
+        let [before, after] = known;
+        Ok(if is_new {
+            [before, AtEnd::Text(like.clone(), own.added())]
+        } else {
+            [AtEnd::Text(like.clone(), own.before()), after]
+        })
+    }
+
+    /// Returns the changes since the path last had no file between two of them: these continue from nothing before.
+    fn continued(&self) -> &[Sides<V>] {
+        let is_gap = |(one, next): (&Sides<V>, &Sides<V>)| one.1.is_none() || next.0.is_none();
+        let gap =
+            self.0.iter().zip(self.0.iter().skip(1)).enumerate().filter(|(_, pair)| is_gap(*pair)).last();
+        self.0.get(gap.map_or(0, |(index, _)| index + 1)..).unwrap_or_default()
     }
 }
 
-/// Returns `later` without the changes from `base` to `changed`, as far as its lines are still those of `changed`.
-fn without<V: StoredVersion, E>(
-    base: AtEnd<V>,
-    changed: &V,
-    later: &V,
+/// Returns the lines of a file after its changes; `None` if some of its bytes are lost, or not a text.
+fn own_lines<V, E>(
+    changes: &[Sides<V>],
     read: &mut impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
-) -> Result<AtEnd<V>, E> {
-    let (like, text) = match base {
-        AtEnd::Known(None) => return Ok(AtEnd::Known(Some(later.clone()))),
-        AtEnd::Known(Some(version)) => {
-            let text = read(&version)?;
-            (version, text)
+) -> Result<Option<OwnLines>, E> {
+    let mut own: Option<OwnLines> = None;
+    for (theirs, after) in changes {
+        for (version, by) in [(theirs, By::Others), (after, By::Side)] {
+            let text = version.as_ref().map(&mut *read).transpose()?;
+            if text.as_ref().is_some_and(|text| text.as_ref().is_none_or(|text| content::looks_binary(text)))
+            {
+                return Ok(None);
+            }
+            match (&mut own, text.flatten()) {
+                (None, text) => own = Some(OwnLines::of(text.as_deref())),
+                (Some(own), Some(text)) => own.change(by, &text),
+                (Some(_), None) => {}
+            }
         }
-        AtEnd::Text(version, text) => (version, Some(text)),
-    };
-    let like = if changed.is_alike(later) { like } else { later.clone() };
-    let texts = (text, read(changed)?, read(later)?);
-    Ok(match texts {
-        (Some(base), Some(changed), Some(later))
-            if ![&base, &changed, &later].iter().any(|text| content::looks_binary(text)) =>
+    }
+    Ok(own)
+}
+
+/// Returns a version with the metadata that a file has without these changes; of a new file, with what they gave it.
+fn like<V: StoredVersion>(changes: &[Sides<V>]) -> Option<&V> {
+    let (first, made) = changes.first()?;
+    let mut like = first.as_ref().or(made.as_ref());
+    for (one, next) in changes.iter().zip(changes.iter().skip(1)) {
+        let (from, to) = if first.is_none() { (&next.0, &next.1) } else { (&one.1, &next.0) };
+        if let (Some(from), Some(to)) = (from, to)
+            && !from.is_alike(to)
         {
-            AtEnd::Text(like, merge::revert_hunks(&base, &changed, &later))
+            like = Some(to);
         }
-        _ => AtEnd::Known(Some(later.clone())),
-    })
+    }
+    like
 }
 
 /// Returns true if two sides are the same.

@@ -1,0 +1,253 @@
+//! Lines of a text that one side changed, while others changed it too.
+//!
+//! Each line is in the text now, in the text as it would be without the side's changes, or in both:
+//!
+//! ```text
+//!            without    now
+//!   one      yes        yes    nobody's, or of others
+//!   two      yes        no     the side removed it
+//!   TWO      no         yes    the side added it
+//! ```
+//!
+//! So a line of others inside a block that the side added is the only one of the block that is theirs.
+
+use similar::DiffOp;
+
+use crate::text::checked::slice_or_empty;
+use crate::text::{line_diff, lines};
+
+/// Side that changes a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The side whose lines are told apart.
+    Side,
+    /// Anyone else.
+    Others,
+}
+
+/// A line, and the texts that have it; neither has a line of the side that others removed.
+#[derive(Debug, Clone)]
+struct Line {
+    /// Its bytes, with the ending.
+    text: Vec<u8>,
+    /// True if it would be there without the changes of the side.
+    is_before: bool,
+    /// True if it is there now.
+    is_now: bool,
+}
+
+impl Line {
+    /// Returns a line that both texts have, or only one.
+    fn new(text: &[u8], is_before: bool, is_now: bool) -> Self {
+        Self { text: text.to_vec(), is_before, is_now }
+    }
+
+    /// Returns true if the side changed nothing about it.
+    const fn is_common(&self) -> bool {
+        self.is_before && self.is_now
+    }
+}
+
+/// Lines of a text, with what one side changed.
+#[derive(Debug)]
+pub struct OwnLines {
+    /// Lines of the text now, and those that the side removed.
+    lines: Vec<Line>,
+    /// True if the side created the text.
+    is_new: bool,
+}
+
+impl OwnLines {
+    /// Returns the lines before the first change; `None` if there was no text.
+    pub fn of(before: Option<&[u8]>) -> Self {
+        let lines = before.iter().flat_map(|text| lines::lines(text));
+        Self { lines: lines.map(|line| Line::new(line, true, true)).collect(), is_new: before.is_none() }
+    }
+
+    /// Adds a change, to the text `new`.
+    pub fn change(&mut self, by: By, new: &[u8]) {
+        // What is appended to a last line without an ending does not change whose line it is.
+        let is_ending_ignored = by == By::Others || self.is_new;
+        let key = |line| if is_ending_ignored { lines::without_ending(line) } else { line };
+        let new = lines::all(new);
+        let now = self.lines.iter().filter(|line| line.is_now).map(|line| key(&line.text));
+        let ops =
+            line_diff::diff(&now.collect::<Vec<_>>(), &new.iter().map(|line| key(line)).collect::<Vec<_>>())
+                .ops;
+        let mut rest = std::mem::take(&mut self.lines).into_iter().peekable();
+        for op in ops {
+            let added = slice_or_empty(&new, op.new_range());
+            if matches!(op, DiffOp::Equal { .. }) {
+                for text in added {
+                    while let Some(removed) = rest.next_if(|line| !line.is_now) {
+                        self.lines.push(removed);
+                    }
+                    self.lines.extend(rest.next().map(|line| Line::new(text, line.is_before, true)));
+                }
+                continue;
+            }
+            let (mut replaced, mut left) = (Vec::new(), op.old_range().len());
+            while let Some(line) = rest.next_if(|line| !line.is_now || left > 0) {
+                left -= usize::from(line.is_now);
+                replaced.push(line);
+            }
+            self.replace(by, replaced, added);
+        }
+        self.lines.extend(rest);
+        self.drop_replaced();
+    }
+
+    /// Adds lines in the place of others. A removed line that is added again is as before.
+    fn replace(&mut self, by: By, replaced: Vec<Line>, mut added: &[&[u8]]) {
+        let is_again = |line: &Line| !line.is_now && added.contains(&line.text.as_slice());
+        let place = match (replaced.iter().rposition(|line| line.is_now), by) {
+            _ if replaced.iter().any(is_again) => None,
+            (Some(last), _) => Some(last + 1),
+            (None, By::Others) => Some(0),
+            (None, By::Side) => None,
+        };
+        let new = |text: &&[u8]| Line::new(text, by == By::Others, true);
+        for (index, line) in replaced.into_iter().enumerate() {
+            if place == Some(index) {
+                self.lines.extend(std::mem::take(&mut added).iter().map(new));
+            }
+            let again = added.iter().position(|text| !line.is_now && *text == line.text.as_slice());
+            if let Some((first, [_, rest @ ..])) = again.and_then(|at| added.split_at_checked(at)) {
+                self.lines.extend(first.iter().map(new));
+                self.lines.push(Line { is_now: true, ..line });
+                added = rest;
+            } else if !line.is_now {
+                self.lines.push(line);
+            } else if by == By::Side || !line.is_before {
+                self.lines.push(Line { is_now: false, ..line });
+            }
+        }
+        self.lines.extend(added.iter().map(new));
+    }
+
+    /// Drops the lines of the side that others removed, and with the last of them those that it had put them in place of:
+    /// the place is theirs now.
+    fn drop_replaced(&mut self) {
+        let is_lost = |line: &Line| !line.is_before && !line.is_now;
+        let runs = self.lines.chunk_by(|one, next| one.is_common() == next.is_common());
+        let kept = runs.flat_map(|run| {
+            let is_theirs = run.iter().any(is_lost) && !run.iter().any(|line| line.is_now);
+            run.iter().map(move |line| !is_lost(line) && !is_theirs)
+        });
+        let mut kept = kept.collect::<Vec<_>>().into_iter();
+        self.lines.retain(|_| kept.next().unwrap_or(true));
+    }
+
+    /// Returns the text without the changes of the side.
+    pub fn before(&self) -> Vec<u8> {
+        joined(self.lines.iter().filter(|line| line.is_before))
+    }
+
+    /// Returns the lines that the side added.
+    pub fn added(&self) -> Vec<u8> {
+        joined(self.lines.iter().filter(|line| !line.is_before))
+    }
+}
+
+/// Returns a text of lines. Of these, any may have been the last one, without an ending.
+fn joined<'l>(lines: impl Iterator<Item = &'l Line>) -> Vec<u8> {
+    let mut text: Vec<u8> = Vec::new();
+    for line in lines {
+        if text.last().is_some_and(|last| *last != b'\n' && *last != b'\r') {
+            text.push(b'\n');
+        }
+        text.extend_from_slice(&line.text);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Returns the text without the changes of the side, and the lines that it added. Lines are one letter each; the first
+    /// change is the side's, and they take turns.
+    fn told(before: Option<&str>, changes: &[&str]) -> [String; 2] {
+        let text = |letters: &str| letters.chars().map(|letter| format!("{letter}\n")).collect::<String>();
+        let mut own = OwnLines::of(before.map(text).as_deref().map(str::as_bytes));
+        for (change, by) in changes.iter().zip([By::Side, By::Others].into_iter().cycle()) {
+            own.change(by, text(change).as_bytes());
+        }
+        [own.before(), own.added()].map(|text| String::from_utf8(text).unwrap().replace('\n', ""))
+    }
+
+    #[test]
+    fn lines_of_others_are_on_both_sides_or_on_none() {
+        for (before, changes, wanted) in [
+            (Some("123"), &["1B3"] as &[&str], ["123", "B"]),
+            (Some("1234"), &["1B34", "1B3D"], ["123D", "B"]),
+            // A line of others inside an added block, before and after it.
+            (Some("12"), &["1abc2", "1abXc2"], ["1X2", "abc"]),
+            (Some("12"), &["1ab2", "X1Yab2Z"], ["X1Y2Z", "ab"]),
+            (None, &["abc", "aXbc", "aXbcd"], ["X", "abcd"]),
+            (None, &["abc", "aXbYc", "aXbc"], ["XY", "abc"]),
+            // Lines that others removed, or changed as well.
+            (Some("12"), &["1abc2", "1ac2"], ["12", "ac"]),
+            (Some("123"), &["1B3", "1C3"], ["1C3", ""]),
+            (Some("123"), &["1B3", "13"], ["13", ""]),
+            (Some("1234"), &["1BC4", "1C4"], ["1234", "C"]),
+            (None, &["abc", "aXc"], ["X", "ac"]),
+            // Removed lines that come back, by others or by the side.
+            (Some("123"), &["13", "123"], ["123", ""]),
+            (Some("123"), &["13", "1X23"], ["1X23", ""]),
+            (Some("123"), &["13", "13X", "123X"], ["123X", ""]),
+            (Some("123"), &["1B3", "123"], ["123", ""]),
+            (Some("123"), &["", "4"], ["4123", ""]),
+        ] {
+            assert_eq!(told(before, changes), wanted, "{before:?} {changes:?}");
+        }
+    }
+
+    #[test]
+    fn last_line_without_an_ending_stays_whose_it_was() {
+        let mut own = OwnLines::of(None);
+        own.change(By::Side, b"a");
+        own.change(By::Others, b"a\nX");
+        own.change(By::Side, b"a\nX\nb");
+        assert_eq!([own.before(), own.added()], [b"X\n".to_vec(), b"a\nb".to_vec()]);
+        let mut own = OwnLines::of(Some(b"1"));
+        own.change(By::Side, b"1\na");
+        own.change(By::Others, b"1\na\nX");
+        assert_eq!(own.before(), b"1\nX");
+    }
+
+    #[test]
+    fn added_lines_are_those_that_the_side_added() {
+        let mut random = Random::new(7);
+        for _ in 0..300 {
+            // Each side uses letters of its own, so its lines show whose they are.
+            let mut now: Vec<String> = (0..4).map(|number| format!("{number}\n")).collect();
+            let mut own = OwnLines::of(Some(now.concat().as_bytes()));
+            for step in 0..8 {
+                let (by, side) = *random.of(&[(By::Side, 'a'), (By::Others, 'b')]);
+                for change in 0..random.below(3) {
+                    let at = random.below(now.len() + 1);
+                    if random.below(3) == 0 && at < now.len() {
+                        now.remove(at);
+                    } else {
+                        now.insert(at, format!("{side}{step}{change}\n"));
+                    }
+                }
+                own.change(by, now.concat().as_bytes());
+                let mine: Vec<&String> = now.iter().filter(|line| line.starts_with('a')).collect();
+                assert_eq!(
+                    String::from_utf8(own.added()).unwrap(),
+                    mine.into_iter().cloned().collect::<String>()
+                );
+                let before = String::from_utf8(own.before()).unwrap();
+                let theirs = |line: &&String| !line.starts_with('a');
+                assert!(
+                    now.iter().filter(theirs).all(|line| before.contains(line.as_str())),
+                    "{now:?} {before}"
+                );
+                assert!(!before.contains('a'), "{before}");
+            }
+        }
+    }
+}
