@@ -241,6 +241,29 @@ fn concurrent_change_makes_the_transaction_stale() {
 }
 
 #[test]
+fn rename_by_a_command_is_no_change_by_others() {
+    if !has_overlays() {
+        return;
+    }
+    // Without git, and while others make another file in the folder to which the file moves.
+    let plain = Workspace::with(&[("a.txt", "one\n")]);
+    std::fs::remove_dir_all(plain.path(".git")).unwrap();
+    for (ws, command) in
+        [(plain, "mv a.txt new.txt".to_owned()), (workspace(), "sleep 0.5; mv a.txt new.txt".to_owned())]
+    {
+        let call = ws.call(&["bash", "--transaction", &command]).spawn();
+        if ws.path(".git").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(250));
+            ws.write("other.txt", "theirs\n");
+        }
+        let ran = call.wait_with_output().unwrap();
+        let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(answer["data"].get("conflicts"), None, "{command}: {answer:#}");
+        assert_eq!((ws.path("a.txt").exists(), ws.path("new.txt").exists()), (false, true), "{answer:#}");
+    }
+}
+
+#[test]
 fn protected_paths_stay_protected_in_a_transaction() {
     if !has_overlays() {
         return;

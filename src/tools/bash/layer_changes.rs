@@ -223,6 +223,8 @@ pub struct LayerConflicts<'a> {
     layer: &'a LayerFolder,
     /// Inodes of the files below the layer that the command changed, renamed or removed.
     inodes: Vec<u64>,
+    /// True if it renamed or removed a regular file.
+    has_removed: bool,
 }
 
 /// A clean merge of two versions of a file.
@@ -238,7 +240,10 @@ impl<'a> LayerConflicts<'a> {
     /// Compares a layer with the workspace as it is now.
     pub fn new(workspace: &'a Workspace, layer: &'a LayerFolder, found: &[Differing]) -> Self {
         let inodes = found.iter().filter_map(|differing| Some(differing.lower.as_ref()?.st_ino)).collect();
-        Self { workspace, layer, inodes }
+        let is_removed = |differing: &Differing| {
+            differing.upper.is_none() && differing.lower.as_ref().is_some_and(fs::is_regular)
+        };
+        Self { workspace, layer, inodes, has_removed: found.iter().any(is_removed) }
     }
 
     /// Returns true if others changed the file or folder of a difference.
@@ -282,7 +287,8 @@ impl<'a> LayerConflicts<'a> {
     /// Returns true if others removed a file that the command changed.
     ///
     /// overlayfs notes the original file in each copy. If a copy has a name with no file below it, the command renamed
-    /// it, and the original is below another changed name. If it is not, others removed it.
+    /// it, and the original is below another changed name. If it is not, others removed it. In a user namespace overlayfs
+    /// notes only that it is a copy: then any name that the command removed may be that of the original.
     fn was_removed(&self, differing: &Differing) -> bool {
         let Differing { path, lower: None, upper: Some(upper), .. } = differing else { return false };
         let has_changed = || {
@@ -292,8 +298,10 @@ impl<'a> LayerConflicts<'a> {
         };
         fs::is_regular(upper)
             && has_changed()
-            && FileOrigin::of(&self.layer.upper, path)
-                .is_some_and(|origin| !self.inodes.iter().any(|inode| origin.is(*inode)))
+            && FileOrigin::of(&self.layer.upper, path).is_some_and(|origin| {
+                let is_renamed = self.inodes.iter().any(|inode| origin.is(*inode));
+                !is_renamed && !(origin.is_unknown() && self.has_removed)
+            })
     }
 
     /// Merges the command's version of a file with the current one; returns `None` if the merge is not clean, or the
