@@ -82,6 +82,11 @@ pub fn find<I: Eq + Hash + Copy, E>(
     Ok(search.found)
 }
 
+/// Returns the similarity of two texts that differ, in percent.
+pub fn similarity(one: &[u8], other: &[u8]) -> usize {
+    (Chunks::of(one).score(&Chunks::of(other)) / PARTS).min(SIMILARITY_ALL - 1)
+}
+
 /// A running search.
 struct Search<'a, I, E> {
     /// Removed files.

@@ -104,6 +104,52 @@ fn moved_new_file_is_squashed_without_the_lines_of_others() {
 }
 
 #[test]
+fn moved_file_is_squashed_from_its_last_path_on_the_branch() {
+    let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
+    ws.write("a.txt", format!("{TEN}by hand\n"));
+    ws.lbx(&["move", "a.txt", "first.txt", "--session", "s"]).ok();
+    edit(&ws, "s", "first.txt", "two", "TWO");
+    let diff = ws.lbx(&["diff", "--session", "s"]).ok()["diff"].as_str().unwrap().to_owned();
+    assert!(diff.contains("rename from a.txt\nrename to first.txt\n"), "{diff}");
+    assert!(!diff.contains("+by hand"), "{diff}");
+    squash(&ws).ok();
+    let names = || ws.git(&["ls-tree", "--name-only", "feature"]).replace('\n', " ");
+    assert_eq!(names(), "b.txt first.txt");
+    assert_eq!(on_feature(&ws, "first.txt"), TEN.replace("two", "TWO"));
+    // It moves on, comes back, and is committed again.
+    ws.lbx(&["move", "first.txt", "second.txt", "--session", "s"]).ok();
+    squash(&ws).ok();
+    assert_eq!(names(), "b.txt second.txt");
+    ws.lbx(&["move", "second.txt", "a.txt", "--session", "s"]).ok();
+    squash(&ws).ok();
+    assert_eq!(names(), "a.txt b.txt");
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "TWO"));
+    // Each change as a commit, on a branch that has none of them.
+    ws.git(&["branch", "-f", "feature", "main"]);
+    ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "feature", "--keep-history"]).ok();
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "TWO"));
+    assert_eq!(ws.git(&["log", "--format=%s", "-1", "feature^2"]), "move: second.txt -> a.txt");
+    // A file that was never committed is not the session's.
+    ws.write("own.txt", "by hand\n");
+    ws.lbx(&["move", "own.txt", "moved.txt", "--session", "s"]).ok();
+    let error = squash(&ws).error("patch_conflict");
+    assert!(error["message"].as_str().unwrap().contains("moved.txt: the branch does not have it"), "{error}");
+    ws.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn line_of_others_inside_a_new_block_is_not_the_sessions() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    edit(&ws, "s", "a.txt", "two\n", "two\nfirst\nlast\n");
+    edit(&ws, "t", "a.txt", "first\n", "first\ntheirs\n");
+    edit(&ws, "s", "a.txt", "nine", "NINE");
+    let diff = ws.lbx(&["diff", "--session", "s"]).ok()["diff"].as_str().unwrap().to_owned();
+    assert!(diff.contains(" two\n+first\n theirs\n+last\n three\n"), "{diff}");
+    let status = ws.lbx(&["session", "status", "--session", "s"]).ok();
+    assert!(status.to_string().contains("a.txt +3 -1"), "{status}");
+}
+
+#[test]
 fn squash_after_an_undo_takes_no_lines_of_others() {
     let ws = workspace(&[("a.txt", TEN)]);
     edit(&ws, "s", "a.txt", "two", "TWO");

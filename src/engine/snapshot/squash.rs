@@ -6,7 +6,7 @@
 //! tree stays.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write as _};
 
 use gix::ObjectId;
@@ -42,6 +42,10 @@ const IN_PROGRESS: [(&str, &str); 6] = [
 ];
 /// Prefix of branch names.
 const BRANCHES: &str = "refs/heads/";
+
+/// Reason why a change of a file that a branch does not have cannot be committed there.
+const NOT_THERE: &str =
+    "the branch does not have it: it was not committed when the session began, or was deleted since";
 
 /// Author of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -252,8 +256,15 @@ impl Store {
         let (mut placed, mut tree) = (Vec::new(), base_tree);
         for step in &squash.steps {
             let mut of_step = Vec::new();
+            let moved: BTreeSet<&Vec<u8>> =
+                step.changes.iter().filter_map(|change| change.from.as_ref()).collect();
             for change in &step.changes {
-                match self.place(tree, change)? {
+                let mut change = Cow::Borrowed(change);
+                if change.after.is_none() && moved.contains(&change.path) {
+                    // Its text goes along, whatever the branch has of it.
+                    change.to_mut().before = tree::look_up(&self.repo, tree, &change.path)?.entry();
+                }
+                match self.place(tree, &change)? {
                     Ok(None) => {}
                     Ok(Some(one)) => of_step.push(one),
                     Err(overlap) => squashed.conflicts.push(overlap),
@@ -349,6 +360,16 @@ impl Store {
             found => found.entry(),
         };
         let (before, after) = (change.before, change.after);
+        if let (Some(from), None, Some(_)) = (&change.from, ours, after) {
+            let there = tree::look_up(&self.repo, tree, from)?.entry();
+            let moved = PathChange { path: from.clone(), from: None, ..change.clone() };
+            let placed = match there {
+                Some(_) => self.place(tree, &moved)?,
+                None => return refused(NOT_THERE),
+            };
+            let kept = there.map(|there| Placed { path: path.clone(), to: To::Found(there) });
+            return Ok(placed.map(|placed| placed.map_or(kept, |placed| Some(Placed { path, ..placed }))));
+        }
         if ours == after {
             return Ok(Ok(None));
         }
@@ -361,9 +382,7 @@ impl Store {
             (Some(before), Some(ours), Some(after)) => self.merged(change, before, ours, after),
             (None, Some(_), Some(_)) => refused("the branch has another file of that name"),
             (_, Some(_), None) => refused("the session deleted it, and the branch has another version"),
-            (_, None, _) => refused(
-                "the branch does not have it: it was not committed when the session began, or was deleted since",
-            ),
+            (_, None, _) => refused(NOT_THERE),
         }
     }
 

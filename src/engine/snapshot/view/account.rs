@@ -5,7 +5,6 @@
 //! depends on all before it, and ends with its own digest. One that does not fit, or that a killed call left behind,
 //! is made again from the branch.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use super::session::{SEQ_FIRST, SessionStep, in_order, moved};
+use super::session::{ChangedPaths, SEQ_FIRST, SessionStep, in_order};
 use crate::engine::history::session_diff::{PathChanges, Sides};
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
@@ -34,7 +33,7 @@ const BRANCH: &str = "branch";
 /// End of the name of a session's account.
 const OF_SESSION: &str = ".session";
 /// Version of an account that this code reads and writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Number of snapshots after which an account is written again.
 const SAVED_EVERY: usize = 64;
 /// Tools whose changes turn earlier ones around.
@@ -82,7 +81,7 @@ pub struct SessionAccount {
     /// Time of its first snapshot, in seconds since 1970.
     pub(super) began: i64,
     /// Changes of each path.
-    pub(super) paths: BTreeMap<Vec<u8>, PathChanges<TreeItem>>,
+    pub(super) paths: ChangedPaths<PathChanges<TreeItem>>,
     /// Its snapshots and the developer's, oldest first.
     pub story: Vec<StoryLine>,
 }
@@ -106,6 +105,8 @@ struct Stored {
     began: i64,
     /// Changes of each path: versions as mode and id.
     paths: Vec<(WorkspacePath, Vec<Sides<String>>)>,
+    /// Moved files: path and earlier paths.
+    moved: Vec<(WorkspacePath, Vec<WorkspacePath>)>,
     /// SHA-256 of the lines of the story.
     story: Sha256,
 }
@@ -118,7 +119,7 @@ impl SessionAccount {
 
     /// Returns true if the session has changed a path, even if it changed it back.
     pub fn has_touched(&self, path: &[u8]) -> bool {
-        self.paths.contains_key(path)
+        self.paths.steps.contains_key(path)
     }
 
     /// Returns the commits before its first snapshot, and of its last one.
@@ -127,7 +128,7 @@ impl SessionAccount {
     }
 
     /// Adds the next snapshot; `paths` are those that it changed, if it is one of the session's numbered ones.
-    fn add(&mut self, session: &str, snapshot: &Snapshot, paths: Vec<PathChange>) {
+    fn add(&mut self, session: &str, snapshot: &Snapshot, paths: &[PathChange]) {
         let is_own = snapshot.session == session;
         if is_own && snapshot.seq > 0 {
             if self.last.is_none() {
@@ -135,17 +136,7 @@ impl SessionAccount {
             }
             self.last = Some(snapshot.id.clone());
         }
-        let moved = moved(&paths, |path| self.paths.get(path).filter(|own| own.first().is_none()).cloned());
-        for change in paths {
-            let own = self.paths.entry(change.path.clone()).or_default();
-            match moved.get(&change.path) {
-                Some(carried) if own.is_nothing() => {
-                    own.clone_from(carried);
-                    own.push(change.after, change.after);
-                }
-                _ => own.push(change.before, change.after),
-            }
-        }
+        self.paths.take(paths);
         let by = match &snapshot.session {
             session if session.is_empty() => StoryBy::Developer,
             _ if TURNING_TOOLS.contains(&snapshot.tool.as_str()) => StoryBy::Turning,
@@ -165,7 +156,9 @@ impl SessionAccount {
         let sides = |own: &PathChanges<TreeItem>| {
             own.sides().iter().map(|(before, after)| (text(before), text(after))).collect::<Vec<_>>()
         };
-        let paths = self.paths.iter().map(|(at, own)| Some((path(at)?, sides(own))));
+        let paths = self.paths.steps.iter().map(|(at, own)| Some((path(at)?, sides(own))));
+        let all = |paths: &[Vec<u8>]| paths.iter().map(|at| path(at)).collect::<Option<Vec<_>>>();
+        let moved = self.paths.from.iter().map(|(at, from)| Some((path(at)?, all(from)?)));
         let mut story = Vec::new();
         for line in &self.story {
             let letter = StoryBy::LETTERS.iter().find(|(by, _)| *by == line.by)?.1;
@@ -180,6 +173,7 @@ impl SessionAccount {
             last: self.last.clone(),
             began: self.began,
             paths: paths.collect::<Option<_>>()?,
+            moved: moved.collect::<Option<_>>()?,
             story: Sha256::of(&story),
         };
         let mut bytes = serde_json::to_vec(&stored).ok()?;
@@ -198,13 +192,16 @@ impl SessionAccount {
         if !is_it || Sha256::of(story) != stored.story {
             return None;
         }
-        let mut paths = BTreeMap::new();
+        let mut paths = ChangedPaths::default();
+        let bytes = |path: WorkspacePath| path.as_bytes().to_vec();
+        let all = |paths: Vec<WorkspacePath>| paths.into_iter().map(bytes).collect();
+        paths.from = stored.moved.into_iter().map(|(path, from)| (bytes(path), all(from))).collect();
         for (path, sides) in stored.paths {
             let mut own = PathChanges::default();
             for (before, after) in sides {
                 own.push(item_of(before.as_deref())?, item_of(after.as_deref())?);
             }
-            paths.insert(path.as_bytes().to_vec(), own);
+            paths.steps.insert(bytes(path), own);
         }
         let lines = std::str::from_utf8(story).ok()?.lines();
         let story = lines.map(story_line).collect::<Option<_>>()?;
@@ -280,7 +277,7 @@ impl Store {
             newer.truncate(began);
         }
         for (snapshot, paths) in newer.into_iter().rev() {
-            account.add(session, &snapshot, paths);
+            account.add(session, &snapshot, &paths);
         }
         if count >= SAVED_EVERY
             && let Some(bytes) = tip.and_then(|tip| account.to_bytes(session, after, tip))
@@ -322,8 +319,11 @@ impl Store {
     /// # Errors
     /// Fails if a version cannot be read.
     pub fn net_of(&self, account: &SessionAccount) -> Result<Vec<PathChange>, SnapshotError> {
-        let paths = account.paths.iter().map(|(path, own)| self.change_of(path.clone(), own.sides()));
-        Ok(in_order(paths.collect::<Result<_, _>>()?))
+        let change = |(path, own): (&Vec<u8>, &PathChanges<TreeItem>)| {
+            let change = self.change_of(path.clone(), own.sides())?;
+            Ok(PathChange { from: account.paths.first_path(path), ..change })
+        };
+        Ok(in_order(account.paths.steps.iter().map(change).collect::<Result<_, SnapshotError>>()?))
     }
 
     /// Returns the bytes of an account, if there is one.

@@ -1,5 +1,7 @@
 //! Differences of two trees: changed paths, and deltas for a diff, with renames.
 
+use std::collections::BTreeSet;
+
 use gix::ObjectId;
 use gix::bstr::BString;
 use gix::objs::tree::Entry;
@@ -16,6 +18,8 @@ use crate::text::renames::{self, COMPARED_BYTES_MAX, Candidate, Compared, List, 
 pub struct PathChange {
     /// Path from the root.
     pub path: Vec<u8>,
+    /// Path of the earlier version, if a session is known to have moved it: the deletion there is a change of its own.
+    pub from: Option<Vec<u8>>,
     /// Earlier version, if there was one.
     pub before: Option<TreeItem>,
     /// Later version, if there is one.
@@ -81,7 +85,8 @@ impl Comparison<'_> {
                 break;
             }
             if old != new {
-                self.found.paths.push(PathChange { path: path.to_vec(), before: old, after: new });
+                let path = path.to_vec();
+                self.found.paths.push(PathChange { path, from: None, before: old, after: new });
             }
             self.folder(&path, subtree(before), subtree(after), depth + 1)?;
         }
@@ -126,7 +131,23 @@ impl Store {
     /// # Errors
     /// Fails if a version cannot be read.
     pub fn deltas(&self, changes: &[PathChange]) -> Result<Vec<Delta>, SnapshotError> {
-        let mut deltas: Vec<Delta> = changes.iter().flat_map(delta).collect();
+        let gone = changes.iter().filter(|change| change.after.is_none()).map(|change| &change.path);
+        let gone: BTreeSet<&Vec<u8>> = gone.collect();
+        let (mut deltas, mut moved) = (Vec::new(), BTreeSet::new());
+        for change in changes {
+            match (&change.from, change.before, change.after) {
+                (Some(from), Some(old), Some(new))
+                    if gone.contains(from) && format_of(old) == format_of(new) =>
+                {
+                    let (before, after) = (Some((from.clone(), old)), Some((change.path.clone(), new)));
+                    deltas.push(Delta { before, after, similarity: Some(self.similarity(old, new)?) });
+                    moved.insert(from);
+                }
+                (Some(_), ..) => deltas.extend(delta(&PathChange { before: None, ..change.clone() })),
+                _ => deltas.extend(delta(change)),
+            }
+        }
+        deltas.retain(|delta| delta.after.is_some() || !moved.contains(&delta.path().to_vec()));
         for (gone, come, similarity) in self.renames(&deltas)? {
             let before = deltas.get_mut(gone).and_then(|delta| delta.before.take());
             if let Some(come) = deltas.get_mut(come) {
@@ -136,6 +157,16 @@ impl Store {
         }
         deltas.retain(|delta| delta.before.is_some() || delta.after.is_some());
         Ok(deltas)
+    }
+
+    /// Returns the similarity of two versions, in percent.
+    fn similarity(&self, old: TreeItem, new: TreeItem) -> Result<usize, SnapshotError> {
+        let is_compared = old.is_file() && self.size(old)?.max(self.size(new)?) <= COMPARED_BYTES_MAX as u64;
+        match old.id == new.id {
+            true => Ok(100),
+            false if is_compared => Ok(renames::similarity(&self.content(old)?, &self.content(new)?)),
+            false => Ok(0),
+        }
     }
 
     /// Returns renamed files: index of the old delta, index of the new one, and similarity.

@@ -115,13 +115,13 @@ impl Store {
             }
         };
         let [before, after] = own.ends(read)?;
-        Ok(PathChange { path, before: item(before)?, after: item(after)? })
+        Ok(PathChange { path, from: None, before: item(before)?, after: item(after)? })
     }
 }
 
 /// Returns the paths that differ in the end, ordered by component.
 pub(in crate::engine::snapshot) fn in_order(mut paths: Vec<PathChange>) -> Vec<PathChange> {
-    paths.retain(|change| change.before != change.after);
+    paths.retain(|change| change.before != change.after || change.from.is_some());
     let is_slash = |byte: &u8| *byte == b'/';
     let by_component = |one: &[u8], other: &[u8]| one.split(is_slash).cmp(other.split(is_slash));
     paths.sort_unstable_by(|one, other| by_component(&one.path, &other.path));
@@ -201,13 +201,177 @@ pub struct Missing {
     pub steps: Vec<SessionStep>,
 }
 
-/// Changes of one path by a session.
-#[derive(Debug, Default)]
+/// Changes of one path by a session, oldest first.
+pub(super) trait Steps: Clone + Default {
+    /// Adds the next change.
+    fn push(&mut self, before: Option<TreeItem>, after: Option<TreeItem>);
+
+    /// Continues with the changes of a file that moves here.
+    fn come(&mut self, moved: Self);
+
+    /// Adds that a file which had moved here leaves.
+    fn leave(&mut self, before: Option<TreeItem>);
+
+    /// Returns the versions before the first change and after the last.
+    fn first_and_last(&self) -> Sides<TreeItem>;
+}
+
+impl Steps for PathChanges<TreeItem> {
+    fn push(&mut self, before: Option<TreeItem>, after: Option<TreeItem>) {
+        self.push(before, after);
+    }
+
+    fn come(&mut self, moved: Self) {
+        *self = moved;
+    }
+
+    fn leave(&mut self, _: Option<TreeItem>) {
+        *self = Self::default();
+        self.push(None, None);
+    }
+
+    fn first_and_last(&self) -> Sides<TreeItem> {
+        (self.first().copied(), self.last().copied())
+    }
+}
+
+/// Each change of a path, of which no two are joined.
+#[derive(Debug, Clone, Default)]
 struct PathSteps {
-    /// Each change, oldest first.
+    /// Changes, oldest first.
     steps: Vec<Sides<TreeItem>>,
     /// Number of those that were made at an earlier path.
     carried: usize,
+    /// Number of changes here before the file moved here.
+    dropped: usize,
+    /// True if a file of others moved here and left.
+    is_passed: bool,
+}
+
+impl PathSteps {
+    /// Returns how many of the changes here are among the first `count`.
+    const fn made_here(&self, count: usize) -> usize {
+        match count.checked_sub(self.carried) {
+            Some(here) if here > 0 => here + self.dropped,
+            _ => 0,
+        }
+    }
+}
+
+impl Steps for PathSteps {
+    fn push(&mut self, before: Option<TreeItem>, after: Option<TreeItem>) {
+        self.steps.push((before, after));
+    }
+
+    fn come(&mut self, moved: Self) {
+        let dropped = self.dropped + self.steps.len() - self.carried;
+        *self = Self { carried: moved.steps.len(), dropped, steps: moved.steps, is_passed: self.is_passed };
+    }
+
+    fn leave(&mut self, before: Option<TreeItem>) {
+        self.steps.drain(..std::mem::take(&mut self.carried));
+        if let Some(came) = self.steps.first_mut() {
+            came.0 = None;
+        }
+        self.push(before, None);
+        self.is_passed = true;
+    }
+
+    fn first_and_last(&self) -> Sides<TreeItem> {
+        let (first, last) = (self.steps.first(), self.steps.last());
+        (first.and_then(|(before, _)| *before), last.and_then(|(_, after)| *after))
+    }
+}
+
+/// Changes of each path by a session. A file that the session moves brings along those of its old path, so that lines of
+/// others in it do not become the session's.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ChangedPaths<S> {
+    /// Changes of each path.
+    pub(super) steps: BTreeMap<Vec<u8>, S>,
+    /// Earlier paths of each moved file that others had made, oldest first.
+    pub(super) from: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+}
+
+impl<S: Steps> ChangedPaths<S> {
+    /// Adds a change of the session.
+    pub(super) fn take(&mut self, step: &[PathChange]) {
+        let mut moved = self.moved(step);
+        for PathChange { path, before, after, .. } in step {
+            let from = self.from.remove(path);
+            let own = self.steps.entry(path.clone()).or_default();
+            match (moved.remove(path), after) {
+                (Some((from, mut changes)), _) => {
+                    changes.push(*after, *after);
+                    own.come(changes);
+                    self.from.extend((!from.is_empty()).then(|| (path.clone(), from)));
+                }
+                (None, None) if from.is_some() => own.leave(*before),
+                (None, _) => {
+                    own.push(*before, *after);
+                    self.from.extend(from.map(|from| (path.clone(), from)));
+                }
+            }
+        }
+    }
+
+    /// Returns the new path of each file that a change moved, with its earlier paths if others had made it, and its changes
+    /// so far.
+    fn moved(&self, step: &[PathChange]) -> BTreeMap<Vec<u8>, (Vec<Vec<u8>>, S)> {
+        let mut moved = BTreeMap::new();
+        for (old, PathChange { path, .. }) in moves(step) {
+            let mut changes = self.steps.get(&old.path).cloned().unwrap_or_default();
+            changes.push(old.before, old.before);
+            let mut from = Vec::new();
+            if changes.first_and_last().0.is_some() {
+                from = self.from.get(&old.path).cloned().unwrap_or_default();
+                from.push(old.path.clone());
+            }
+            // A path where the session deleted another file keeps that change.
+            let is_free = self.steps.get(path).is_none_or(|own| own.first_and_last() == (None, None));
+            if is_free || from.first() == Some(path) {
+                moved.insert(path.clone(), (from, changes));
+            }
+        }
+        moved
+    }
+
+    /// Returns the path that a moved file of others had first, if it is another now.
+    pub(super) fn first_path(&self, path: &Vec<u8>) -> Option<Vec<u8>> {
+        self.from.get(path)?.first().filter(|first| *first != path).cloned()
+    }
+}
+
+/// Returns the files that a change moved, as the equal bytes at both paths show: the deletion, and the new file. Of several
+/// with equal bytes, one that keeps its name, else the first.
+fn moves(step: &[PathChange]) -> Vec<(&PathChange, &PathChange)> {
+    let mut gone: BTreeMap<ObjectId, Vec<&PathChange>> = BTreeMap::new();
+    for change in step.iter().filter(|change| change.after.is_none()) {
+        if let Some(before) = change.before {
+            gone.entry(before.id).or_default().push(change);
+        }
+    }
+    let name = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
+    let mut moves = Vec::new();
+    for new in step.iter().filter(|change| change.before.is_none()) {
+        let Some(equal) = new.after.and_then(|after| gone.get_mut(&after.id)) else { continue };
+        let at = equal.iter().position(|old| name(&old.path) == name(&new.path)).unwrap_or(0);
+        if at < equal.len() {
+            moves.push((equal.remove(at), new));
+        }
+    }
+    moves
+}
+
+/// Returns the paths of a change in which a moved file has its earlier path.
+fn with_moves(step: Vec<PathChange>) -> Vec<PathChange> {
+    let pairs = moves(&step).into_iter();
+    let moved: Vec<PathChange> = pairs
+        .map(|(old, new)| PathChange { from: Some(old.path.clone()), before: old.before, ..new.clone() })
+        .collect();
+    let with_move =
+        |change: PathChange| moved.iter().find(|moved| moved.path == change.path).cloned().unwrap_or(change);
+    step.into_iter().map(with_move).collect()
 }
 
 impl Store {
@@ -224,21 +388,47 @@ impl Store {
         let base = self.onto(branch)?.at;
         let trees = base.map_or(Ok(Vec::new()), |tip| self.trees_since(tip, began))?;
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
+        let mut paths = ChangedPaths::<PathSteps>::default();
+        steps.iter().for_each(|step| paths.take(&step.paths));
         let (mut net, mut had) = (Vec::new(), BTreeMap::new());
-        for (path, own) in by_path(&steps) {
-            let apart = self.results_of(&path, &own.steps)?;
+        for (path, own) in &paths.steps {
+            let apart = self.results_of(path, &own.steps)?;
             let made = apart.clone().unwrap_or_else(|| own.steps.iter().map(|(_, after)| *after).collect());
-            let ours = now.map_or(Ok(None), |now| self.entry_at(now, &path))?;
-            let count = self.count_had(&path, (&own.steps, &made), ours, &trees)?;
-            if let Some(rest @ [_, ..]) = own.steps.get(count..) {
+            let entry = |path: &[u8]| now.map_or(Ok(None), |now| self.entry_at(now, path));
+            let (mut ours, mut at, mut from) = (entry(path)?, path, None);
+            if let (None, Some(earlier), Some(_)) = (ours, paths.from.get(path), own.first_and_last().1) {
+                // The last of its paths that the branch has.
+                for earlier in earlier.iter().rev().filter(|earlier| *earlier != path) {
+                    if ours.is_none() {
+                        (ours, at, from) = (entry(earlier)?, earlier, Some(earlier.clone()));
+                    }
+                }
+            }
+            let count = self.count_had(at, (&own.steps, &made), ours, &trees)?;
+            let rest = own.steps.get(count..).unwrap_or_default();
+            if !rest.is_empty() || from.is_some() {
                 // The results hold lines of others, unless they were made without these.
                 let has_last = count > 0 && made.get(count - 1) == Some(&ours);
-                net.push(match apart.as_ref().and_then(|apart| apart.last()) {
-                    Some(after) if has_last => PathChange { path: path.clone(), before: ours, after: *after },
-                    _ => self.change_of(path.clone(), rest)?,
-                });
+                let last = own.first_and_last().1;
+                let change = match (apart.as_ref().and_then(|apart| apart.last()), rest) {
+                    (Some(after), _) if has_last => {
+                        PathChange { path: path.clone(), from: None, before: ours, after: *after }
+                    }
+                    (_, []) => PathChange { path: path.clone(), from: None, before: last, after: last },
+                    (_, rest) => self.change_of(path.clone(), rest)?,
+                };
+                net.push(PathChange { from, ..change });
             }
-            had.insert(path, count.saturating_sub(own.carried));
+            // All steps on the way of a moved file are needed, or none.
+            let is_on_the_way = own.is_passed && ours.is_none();
+            had.insert(path.clone(), if is_on_the_way { 0 } else { own.made_here(count) });
+        }
+        for from in net.iter().filter_map(|change| change.from.clone()).collect::<Vec<_>>() {
+            let is_left = paths.steps.get(&from).is_some_and(|own| own.first_and_last().1.is_none());
+            if is_left && !net.iter().any(|change| change.path == from && change.before.is_some()) {
+                let before = now.map_or(Ok(None), |now| self.entry_at(now, &from))?;
+                net.push(PathChange { path: from, from: None, before, after: None });
+            }
         }
         for step in &mut steps {
             step.paths.retain(|change| match had.get_mut(&change.path) {
@@ -249,6 +439,7 @@ impl Store {
                 _ => true,
             });
         }
+        steps.iter_mut().for_each(|step| step.paths = with_moves(std::mem::take(&mut step.paths)));
         Ok(Missing { net: in_order(net), steps })
     }
 
@@ -267,7 +458,7 @@ impl Store {
         let base = self.onto(branch)?.at;
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let mut net = Vec::new();
-        for (path, own) in &account.paths {
+        for (path, own) in &account.paths.steps {
             let ours = now.map_or(Ok(None), |now| self.entry_at(now, path))?;
             if own.last().copied() == ours {
                 continue;
@@ -391,38 +582,4 @@ impl Store {
         }
         Ok(trees)
     }
-}
-
-/// Returns the changes of each path, oldest first. A file that the session made and later moved brings along those of its
-/// old path, so that lines of others in it do not become the session's.
-fn by_path(steps: &[SessionStep]) -> BTreeMap<Vec<u8>, PathSteps> {
-    let mut paths: BTreeMap<Vec<u8>, PathSteps> = BTreeMap::new();
-    for step in steps {
-        let moved = moved(&step.paths, |path| {
-            let steps = &paths.get(path)?.steps;
-            steps.first()?.0.is_none().then(|| steps.clone())
-        });
-        for change in &step.paths {
-            let own = paths.entry(change.path.clone()).or_default();
-            let sides = match moved.get(&change.path) {
-                Some(carried) if own.steps.is_empty() => {
-                    (own.steps, own.carried) = (carried.clone(), carried.len());
-                    (change.after, change.after)
-                }
-                _ => (change.before, change.after),
-            };
-            own.steps.push(sides);
-        }
-    }
-    paths
-}
-
-/// Returns the new path of each file that a step moved, as the equal bytes at both paths show, with what `known` tells
-/// of its old path.
-pub(super) fn moved<T>(step: &[PathChange], known: impl Fn(&[u8]) -> Option<T>) -> BTreeMap<Vec<u8>, T> {
-    let gone = step.iter().filter(|change| change.after.is_none());
-    let mut gone: BTreeMap<ObjectId, T> =
-        gone.filter_map(|change| Some((change.before?.id, known(&change.path)?))).collect();
-    let new = step.iter().filter(|change| change.before.is_none());
-    new.filter_map(|change| Some((change.path.clone(), gone.remove(&change.after?.id)?))).collect()
 }
