@@ -220,8 +220,11 @@ pub fn lost_state(engine: &Engine) -> Option<String> {
     let newest = store.newest().ok()??;
     let shown = store.session_at(&newest, Some(session.as_str())).ok()??.seq;
     let state = State::find(&engine.workspace).ok()?;
-    let newest = |state: &State| Numbers::of(state, session.as_str()).ok()?.newest().ok()?;
-    let recorded = state.as_ref().and_then(newest);
+    let numbers = state.as_ref().and_then(|state| Numbers::of(state, session.as_str()).ok());
+    if numbers.as_ref().is_some_and(|numbers| numbers.was_given(shown)) {
+        return None;
+    }
+    let recorded = numbers.and_then(|numbers| numbers.newest().ok()?);
     let counted = state.as_ref().and_then(|state| session::peek(state, session)).map(|known| known.seq);
     (recorded.max(counted).unwrap_or(0) < shown).then(|| {
         format!(

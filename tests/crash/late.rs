@@ -48,3 +48,30 @@ fn unfinished_step_of_a_killed_change_is_a_warning() {
         assert!(told > 0, "{name}: no call warned of it");
     }
 }
+
+#[test]
+fn number_of_a_killed_direct_command_is_given_once() {
+    if !can_trace() {
+        return;
+    }
+    let before = Workspace::with(&[("a.txt", "one\n")]);
+    before.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let command = ["bash", "--direct", "echo three >> a.txt"];
+    let mut recorded = 0;
+    for point in points(&before.copy(), &["renameat2", "linkat", "openat2"], &command) {
+        let ws = before.copy();
+        kill_at(&ws, &point, &command);
+        let of_commands =
+            |ws: &Workspace| ws.lbx(&["log"]).ok()["snapshots"].to_string().matches("\"bash\"").count();
+        if of_commands(&ws) == 0 || std::fs::read(ws.path("a.txt")).unwrap() == b"one\ntwo\n" {
+            continue;
+        }
+        recorded += 1;
+        ws.lbx(&["write", "new.txt", "--content", "new\n"]).success();
+        let log = ws.lbx(&["log"]).ok();
+        let numbers: Vec<u64> =
+            log["snapshots"].as_array().unwrap().iter().filter_map(|it| it["seq"].as_u64()).collect();
+        assert!(numbers.is_sorted_by(|one, next| one > next), "{point:?}: {numbers:?}");
+    }
+    assert!(recorded > 0, "no kill came after the snapshot");
+}

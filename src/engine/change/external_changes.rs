@@ -109,12 +109,14 @@ impl Change<'_> {
         self.entry.seq
     }
 
-    /// Marks the number as given, though nothing is recorded under it.
+    /// Marks the number as given, and returns it: of a command, the snapshot has it before the journal does, and a kill in
+    /// between must not give it to another change.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn spend_number(&self) -> Result<(), Error> {
-        self.state.as_ref().map_or(Ok(()), |state| self.entry.spend_number(state))
+    pub fn spend_number(&self) -> Result<u64, Error> {
+        self.state.as_ref().map_or(Ok(()), |state| self.entry.spend_number(state))?;
+        Ok(self.number())
     }
 
     /// Records a command's changes in the journal; `backups` has the old bytes of its files.

@@ -307,6 +307,11 @@ impl Numbers {
         Ok(numbers)
     }
 
+    /// Returns true if a number was given, even if the history has no change of it.
+    pub fn was_given(&self, seq: u64) -> bool {
+        self.folder.as_ref().is_some_and(|folder| is_given(folder, seq))
+    }
+
     /// Returns the newest number.
     ///
     /// # Errors

@@ -132,7 +132,7 @@ fn record_changes(
     let only = paths_of(touched);
     let looked = record::Looked { survey: Some(Arc::clone(&after)), only: Some(&only) };
     let words = (Some(subject.clone()), body.as_deref());
-    let seq = change.number();
+    let seq = change.spend_number()?;
     let recorded = record::scan_as(change.engine(), words, Bash::NAME, seq, looked)?;
     let untracked = Untracked::of(&recorded.left_out, &recorded.ignored, Some(&after));
     if let Some(id) = recorded.id {

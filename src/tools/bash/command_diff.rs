@@ -92,13 +92,10 @@ pub fn record(
         )
     });
     let difference = CommandDiff::of(change.workspace(), list);
-    let [before, after] = sides.trees.map(|tree| &tree.tip);
     // Files that are listed and cannot be undone are recorded as well: an undo reports them.
     let is_listed = difference.changed_total.is_some_and(|total| total > 0);
     if !done.is_empty() || is_listed {
         change.record_done(done, &backups, message)?;
-    } else if before != after {
-        change.spend_number()?;
     }
     Ok(difference)
 }

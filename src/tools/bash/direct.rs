@@ -179,7 +179,7 @@ impl Before {
             after.held.splice(0..0, held);
             found = touched(&after);
         }
-        let seq = change.number();
+        let seq = change.spend_number()?;
         let (subject, body) = (subject(command), body(command, why));
         let words = (Some(subject.clone()), body.as_deref());
         let theirs = ConcurrentChanges::of(scanned.heads.since(&state)?);
@@ -205,8 +205,6 @@ impl Before {
             change.engine().warn(
                 "there are too many files to look at each: undo does not take back what this command changed",
             );
-            // Its snapshot has the number.
-            change.spend_number()?;
             return Ok(CommandDiff::default());
         };
         warn_of_touched(change.engine(), before, later, &touched);
