@@ -253,6 +253,8 @@ pub const REMOVAL_PASSES_MAX: usize = 3;
 pub const RULE_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Most lines of a rule file.
 pub const RULE_LINES_MAX: usize = 10_000;
+/// Most `**` in one pattern of a rule file.
+pub const RULE_STARS_MAX: usize = 4;
 
 // --- error.rs ---
 

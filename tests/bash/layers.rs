@@ -473,3 +473,32 @@ fn layer_of_a_newer_version_is_left_alone() {
     }
     assert!(layer.join("upper/n/.git/precious").exists());
 }
+
+#[test]
+fn bare_repository_in_an_ignored_folder_is_a_conflict() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[(".gitignore", "ign/\n"), ("ign/x", "x\n")]);
+    let command = "git init -q --bare ign/r; git init -q --bare ign/deep/r; echo other > other.txt";
+    let answer = ws.lbx(&["bash", command]).success();
+    let conflicts = answer["data"]["conflicts"].as_array().unwrap();
+    let paths: Vec<&str> = conflicts.iter().map(|conflict| conflict["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["ign/deep/r", "ign/r"], "{answer:#}");
+    ws.holds("other.txt", "other\n");
+    assert!(!ws.path("ign/r").exists());
+    let error = ws.lbx(&["bash", "--transaction", command]).error("protected_path");
+    assert!(!error.to_string().contains("trash"), "{error}");
+}
+
+#[test]
+fn symlink_in_place_of_the_sessions_tmp_leads_no_command_outside() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["bash", "true"]).success();
+    let files = ws.path(&state("tmp/default/files"));
+    std::fs::remove_dir_all(&files).unwrap();
+    std::fs::write(ws.outside.join("kept"), "theirs\n").unwrap();
+    std::os::unix::fs::symlink(&ws.outside, &files).unwrap();
+    ws.lbx(&["bash", "rm -f /tmp/kept; echo two > /tmp/new"]).success();
+    assert!(ws.outside.join("kept").exists() && !ws.outside.join("new").exists());
+}

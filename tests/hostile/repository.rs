@@ -340,6 +340,21 @@ fn huge_ignore_files_use_little_memory_and_leak_no_secret() {
 }
 
 #[test]
+fn slow_ignore_pattern_is_not_matched() {
+    let ws = Workspace::with(&[(".gitignore", &format!("{}q\n", "**/".repeat(30)))]);
+    let deep = format!("{}f", "a/".repeat(30));
+    ws.write(&deep, "one\n");
+    let answer = ws.lbx(&["append", &deep, "--content", "two\n"]).warned("or too many `**` in one");
+    assert_eq!(answer["lines_added"], 1);
+    ws.lbx(&["snapshot"]).success();
+    ws.lbx(&["undo"]).success();
+    ws.holds(&deep, "one\n");
+    // As many as anyone needs.
+    ws.write(".gitignore", "**/a/**/build/**/*.o\n");
+    ws.lbx(&["append", &deep, "--content", "two\n"]).ok();
+}
+
+#[test]
 fn git_tree_bomb_is_not_walked_completely() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let make = |list: String| {

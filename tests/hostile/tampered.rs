@@ -216,3 +216,21 @@ fn terabyte_state_file_is_not_read() {
         assert!(!is_sparse || !path.contains("/sessions/default.lbx"), "{path}");
     }
 }
+
+#[test]
+fn state_file_with_another_name_is_copied_before_it_is_written() {
+    let ws = used_workspace();
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    for name in ["audit/head", "audit/current.jsonl", "calls/current"] {
+        let (file, theirs) = (ws.state_file(name), ws.outside.join("theirs"));
+        let _ = fs::remove_file(&theirs);
+        fs::hard_link(&file, &theirs).unwrap();
+        let before = fs::read(&theirs).unwrap();
+        for _ in 0..2 {
+            ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+        }
+        assert_eq!(fs::read(&theirs).unwrap(), before, "{name}");
+        assert_ne!(fs::read(&file).unwrap(), before, "{name}");
+    }
+    ws.lbx(&["audit", "--verify"]).ok();
+}

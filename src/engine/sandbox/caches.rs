@@ -14,10 +14,10 @@
 //! ```
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{AtFlags, FlockOperation, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -222,8 +222,8 @@ impl SessionTmp {
         let all = state.folder(FOLDER)?;
         remove_unused(&all, session);
         let folder = in_use(&all, OsStr::new(session.as_str())).map_err(io)?;
-        if make_folder(folder.as_fd(), OsStr::new(FILES), OWN_MODE).map_err(io)? {
-            let files = fs::open_at(folder.as_fd(), OsStr::new(FILES), fs::FOLDER).map_err(io)?;
+        let (files, is_new) = own_folder(folder.as_fd(), OsStr::new(FILES)).map_err(io)?;
+        if is_new {
             rustix::fs::fchmod(&files, platform::mode(SHARED_MODE)).map_err(io)?;
         }
         let path = state.path_of(&format!("{FOLDER}/{}/{FILES}", session.as_str()));
@@ -235,9 +235,8 @@ impl SessionTmp {
     /// path.
     pub fn cache(&self, name: &str, is_layered: bool) -> Option<PathBuf> {
         let (slot, number) = self.slot.as_ref()?;
-        let is_new = make_folder(slot.as_fd(), OsStr::new(name), OWN_MODE).ok()?;
+        let (own, is_new) = own_folder(slot.as_fd(), OsStr::new(name)).ok()?;
         if is_layered {
-            let own = fs::open_at(slot.as_fd(), OsStr::new(name), fs::FOLDER).ok()?;
             if !is_new {
                 // overlayfs rejects a work folder that an earlier mount left in disorder.
                 let _ = removal::remove(own.as_fd(), OsStr::new(WORK));
@@ -254,6 +253,21 @@ pub fn remove_tmp(state: &State, session: &SessionId) {
     if let Ok(Some(all)) = state.find_folder(FOLDER) {
         remove_if_free(&all, OsStr::new(session.as_str()), &|_| true);
     }
+}
+
+/// Opens a folder that a command may write to, made if missing; returns also true if it is new. A symlink in its place
+/// would lead the command outside: it is removed.
+fn own_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, bool), Errno> {
+    let mut is_new = make_folder(parent, name, OWN_MODE)?;
+    let opened = match fs::open_at(parent, name, fs::FOLDER) {
+        Err(Errno::LOOP | Errno::NOTDIR) => {
+            fs::unlink_at(parent, name, AtFlags::empty())?;
+            is_new = make_folder(parent, name, OWN_MODE)?;
+            fs::open_at(parent, name, fs::FOLDER)
+        }
+        opened => opened,
+    };
+    Ok((opened?, is_new))
 }
 
 /// Opens the first folder for views of caches that no other command uses: two must not write over one cache at once.

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::lock::unique_name;
-use super::state::{Lock, State, names_in};
+use super::state::{Lock, State, names_in, part_from_other_names};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
@@ -104,6 +104,11 @@ impl CallTally {
             opened => opened.ok().map(File::from),
         };
         let Some(mut file) = opened else { return };
+        if rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_nlink > 1) {
+            // Another name of it may be someone else's. The next call begins another file.
+            let _ = add_up(&self.workspace);
+            return;
+        }
         let _ = file.write_all(line(&self.key, sum).as_bytes());
         if looks() && rustix::fs::fstat(&file).is_ok_and(|stat| fs::size_of(&stat) >= FILE_BYTES) {
             add_up(&self.workspace);
@@ -154,8 +159,8 @@ fn add_up(workspace: &Workspace) -> Option<()> {
     let folder = state.find_folder(FOLDER).ok()??;
     let lock = state.try_lock(folder.as_fd(), LOCK).ok()??;
     // Another call may have been faster.
-    let size = fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)).map_or(0, |stat| fs::size_of(&stat));
-    (size >= FILE_BYTES).then(|| begin_new(&folder, &lock))?
+    let stat = fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)).ok()?;
+    (fs::size_of(&stat) >= FILE_BYTES || stat.st_nlink > 1).then(|| begin_new(&folder, &lock))?
 }
 
 /// Starts a new file, and adds up the full ones before it. A later call repeats a failed step.
@@ -330,6 +335,10 @@ pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
         }
         Err(errno) => return Err(io(errno.into())),
     };
+    let name = OsStr::new(NAME);
+    if part_from_other_names(state.fd().as_fd(), name, &file, HOOK_LOG_BYTES_MAX).map_err(io)? {
+        return add(state, record);
+    }
     (&file).write_all(&line).map_err(io)?;
     let size = rustix::fs::fstat(&file).map(|stat| fs::size_of(&stat)).unwrap_or_default();
     if size > FULL_BYTES as u64 {

@@ -519,6 +519,26 @@ pub fn replace_by_way_of(
     })
 }
 
+/// Puts a copy in the place of a file that is written in place, if it has another name, as after `cp -al`: what is written
+/// must not reach that one. Returns true if it did so. `bytes_max` bounds the file.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn part_from_other_names(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    file: &File,
+    bytes_max: u64,
+) -> std::io::Result<bool> {
+    if rustix::fs::fstat(file)?.st_nlink <= 1 {
+        return Ok(false);
+    }
+    let bytes = fs::read_at(folder, name, bytes_max)?.unwrap_or_default();
+    let copy = replace_by_way_of(folder, &unique_name("copy"), folder, name, &bytes, 0o600);
+    copy.map_err(|error| std::io::Error::other(error.to_string()))?.sync_all()?;
+    Ok(true)
+}
+
 /// Returns the error for a state that another account wrote.
 fn foreign(shown: &str, owner: u32) -> Error {
     Error::new(

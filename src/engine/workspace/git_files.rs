@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use super::fs;
 use super::path::WorkspacePath;
-use crate::limits::{RULE_FILE_BYTES_MAX, RULE_LINES_MAX};
+use crate::limits::{RULE_FILE_BYTES_MAX, RULE_LINES_MAX, RULE_STARS_MAX};
 use crate::platform;
 
 /// Largest configuration of a repository, in bytes.
@@ -260,14 +260,10 @@ pub fn read(folder: impl AsFd, name: &[u8]) -> Option<Vec<u8>> {
     is_few(&bytes).then_some(bytes)
 }
 
-/// Returns true if the regular rule file `name` of `size` bytes is within the limits.
-pub fn fits(folder: impl AsFd, name: &[u8], size: u64) -> bool {
-    // There cannot be more lines than bytes.
-    let is_short = usize::try_from(size).is_ok_and(|size| size <= RULE_LINES_MAX);
-    is_short || (size <= RULE_FILE_BYTES_MAX && read(folder, name).is_some())
-}
-
-/// Returns true if rules are within the limits.
+/// Returns true if rules are within the limits. A pattern with many `**` takes time that grows with the depth of a path to
+/// the power of their number, in git as well.
 pub fn is_few(rules: &[u8]) -> bool {
-    rules.len() as u64 <= RULE_FILE_BYTES_MAX && memchr::memchr_iter(b'\n', rules).count() < RULE_LINES_MAX
+    let lines = || rules.split(|byte| *byte == b'\n');
+    let is_slow = |line: &[u8]| memchr::memmem::find_iter(line, b"**").nth(RULE_STARS_MAX).is_some();
+    rules.len() as u64 <= RULE_FILE_BYTES_MAX && lines().count() <= RULE_LINES_MAX && !lines().any(is_slow)
 }

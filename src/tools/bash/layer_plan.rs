@@ -22,6 +22,7 @@ use crate::engine::sandbox::overlay::{self, Difference as Differing};
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::{HEAD, is_repository};
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
 
@@ -120,13 +121,25 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             let rest = found.get(number..).unwrap_or_default();
             let goes_whole = differing.is_new_folder()
                 && (self.ignored.contains(&differing.path) || is_large_tree(&differing.path, rest))
-                && !excluded.keys().any(|path| path.is_within(&differing.path));
+                && !excluded.keys().any(|path| path.is_within(&differing.path))
+                && !self.holds_repository(&differing.path, rest);
             if goes_whole {
                 whole = Some(&differing.path);
             }
             self.plan_one(differing, whole.is_some_and(|folder| *folder == differing.path))?;
         }
         Ok(())
+    }
+
+    /// Returns true if a new folder holds a repository, or is one: planned one by one, its files are checked.
+    fn holds_repository(&self, folder: &WorkspacePath, rest: &[Differing]) -> bool {
+        let below = rest.iter().map(|it| &it.path).take_while(|path| path.is_within(folder));
+        let heads = below.filter(|path| path.name().is_some_and(|name| name.eq_ignore_ascii_case(HEAD)));
+        let holders = heads.filter_map(WorkspacePath::parent);
+        holders.into_iter().any(|holder| {
+            let opened = fs::open_beneath(self.layer.upper.as_fd(), &holder, fs::FOLDER);
+            opened.is_ok_and(|opened| is_repository(opened.as_fd()))
+        })
     }
 
     /// Plans one difference; if `is_whole`, it is a folder that moves into place with its content.

@@ -185,7 +185,11 @@ impl fmt::Display for Reason {
             Self::Unreadable => f.write_str("it cannot be read: permission denied"),
             Self::Depth => write!(f, "it is more than {TREE_DEPTH_MAX} folders deep"),
             Self::Rules(path) => {
-                write!(f, "`{}` is not a regular file, or has too many rules", short_path(path))
+                write!(
+                    f,
+                    "`{}` is not a regular file, or has too many rules, or too many `**` in one",
+                    short_path(path)
+                )
             }
         }
     }

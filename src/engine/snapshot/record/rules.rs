@@ -131,7 +131,7 @@ impl<'repo> Rules<'repo> {
             match (found, opened) {
                 (Some(stat), _) if is_symlink(&stat) || is_folder(&stat) => {}
                 (Some(stat), Some(opened))
-                    if is_regular(&stat) && git_files::fits(opened, name, size_of(&stat)) =>
+                    if is_regular(&stat) && git_files::read(opened, name).is_some() =>
                 {
                     bytes += size_of(&stat);
                 }
@@ -161,7 +161,8 @@ impl<'repo> Rules<'repo> {
             && found.kind == EntryKind::Blob
             && self.index.entry_by_path(path.as_bstr()).is_none()
         {
-            if self.repo.header(found.id)?.1 > RULE_FILE_BYTES_MAX {
+            let is_small = self.repo.header(found.id)?.1 <= RULE_FILE_BYTES_MAX;
+            if !is_small || !git_files::is_few(&self.repo.find_blob(found.id)?) {
                 return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
             }
             self.add(&path, found.id, flags);

@@ -104,7 +104,9 @@ pub fn is_there(path: &Path) -> bool {
 )]
 pub fn check_rules_at(path: &Path, setting: &str) -> Result<(), SnapshotError> {
     let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
-    let is_small = found.is_file() && found.len() <= RULE_FILE_BYTES_MAX;
+    let is_small = found.is_file()
+        && found.len() <= RULE_FILE_BYTES_MAX
+        && std::fs::read(path).is_ok_and(|rules| git_files::is_few(&rules));
     if path == Path::new(NO_FILE) || found.is_dir() || is_small {
         return Ok(());
     }

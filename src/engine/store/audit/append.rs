@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::state::{Lock, State, names_in};
+use crate::engine::store::state::{Lock, State, names_in, part_from_other_names};
 use crate::engine::store::{version_of, written_by_newer};
 use crate::engine::workspace::fs;
 use crate::error::Error;
@@ -217,13 +217,18 @@ impl Head {
 }
 
 /// Opens a file of the log for reading and writing, created if missing; also returns its size. Renames anything but a
-/// regular file first.
+/// regular file first, and copies one that has another name.
 fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u64)> {
     let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
     match regular(rustix::io::retry_on_intr(open)) {
         Err(Errno::INVAL | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => {
             fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
+            Ok(regular(rustix::io::retry_on_intr(open))?)
+        }
+        Ok((file, _))
+            if part_from_other_names(folder.as_fd(), name.as_ref(), &file, AUDIT_FILE_BYTES_MAX)? =>
+        {
             Ok(regular(rustix::io::retry_on_intr(open))?)
         }
         opened => Ok(opened?),
