@@ -587,3 +587,21 @@ fn changes_in_watched_folders_are_recorded() {
         assert_eq!(ws.tree(), before, "{command}");
     }
 }
+
+#[test]
+fn next_call_tells_of_a_killed_direct_command() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let call = ["bash", "--direct", "echo three >> a.txt; sleep 60", "--session", "killed"];
+    let mut command = ws.call(&call).spawn();
+    while !std::fs::read_to_string(ws.path("a.txt")).unwrap().contains("three") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    // As long as it runs, nobody is told.
+    ws.lbx(&["read", "a.txt"]).ok();
+    command.kill().unwrap();
+    command.wait().unwrap();
+    let told = "lbx was killed while a direct command of session killed ran; what it changed counts as the developer's";
+    ws.lbx(&["write", "new.txt", "--content", "new\n"]).warned(told);
+    ws.lbx(&["append", "new.txt", "--content", "more\n"]).ok();
+}

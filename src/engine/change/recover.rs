@@ -22,6 +22,7 @@ use crate::engine::journal::{
 };
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
+use crate::engine::sandbox::running::{self, KilledCommand};
 use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
@@ -65,6 +66,11 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
             engine.warn(killed_layer(&layer));
         }
     }
+    for name in &open.direct {
+        if let Some(command) = running::take_dead(state, name)? {
+            engine.warn(killed_direct(&command));
+        }
+    }
     if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
         open.strays.iter().for_each(|name| journal::remove(&folder, name));
     }
@@ -77,6 +83,16 @@ fn killed_layer(KeptLayer { name, record }: &KeptLayer) -> String {
     let command = short_path(record.command.lines().next().unwrap_or_default());
     format!(
         "lbx was killed while `{command}` ran; the changes of the command are kept in {name}: `lbx bash --layer {name}` shows them, `--apply` applies them, `--drop` deletes them"
+    )
+}
+
+/// Returns the warning about a killed command that had changed the files themselves.
+fn killed_direct(KilledCommand { session, tip }: &KilledCommand) -> String {
+    let old = tip.as_ref().map_or_else(String::new, |tip| {
+        format!(": the old bytes are in the snapshot {tip}, and `lbx diff --from {tip}` shows what has changed since")
+    });
+    format!(
+        "lbx was killed while a direct command of session {session} ran; what it changed counts as the developer's, and undo does not take it back{old}"
     )
 }
 

@@ -54,6 +54,8 @@ pub use steps::{
 const SUFFIX: &str = ".lbx";
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
+/// Suffix of the mark of a command that changes the files themselves.
+pub const DIRECT_MARK: &str = ".direct";
 /// Value for the newest snapshot of a [`MissedSnapshot`] before the first one.
 pub const NO_SNAPSHOT: &str = "none";
 /// Suffix of the files among the open entries that name a finished change without its snapshot.
@@ -177,6 +179,8 @@ pub struct Unfinished {
     pub strays: Vec<String>,
     /// Names of the layers of commands that are running or were killed.
     pub layers: Vec<String>,
+    /// Names of the direct commands that are running or were killed.
+    pub direct: Vec<String>,
     /// Finished changes without their snapshots, oldest first.
     pub missed: Vec<MissedSnapshot>,
 }
@@ -243,6 +247,10 @@ pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Erro
     for name in names_in(&folder)? {
         if let Some(layer) = name.strip_suffix(LAYER_MARK) {
             open.layers.push(layer.to_owned());
+            continue;
+        }
+        if let Some(command) = name.strip_suffix(DIRECT_MARK) {
+            open.direct.push(command.to_owned());
             continue;
         }
         if let Some(missed) = MissedSnapshot::of_name(&name) {

@@ -19,8 +19,9 @@ use std::time::Duration;
 use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::store::lock::unique_name;
-use crate::engine::store::lock::{self, Lock, Wait};
+use crate::engine::journal::{DIRECT_MARK, OPEN_FOLDER};
+use crate::engine::store::lock::{self, Lock, Wait, is_unique, unique_name};
+use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -29,6 +30,8 @@ use crate::limits::{KNOWN_REPOSITORIES_BYTES_MAX, KNOWN_REPOSITORIES_MAX};
 
 /// Folder of the running commands, below the state folder: a lock each.
 const FOLDER: &str = "running";
+/// Start of their names.
+const PREFIX: &str = "command";
 
 /// Folder in which commands record the repositories that existed before, below the state folder.
 const NOTES_FOLDER: &str = "running-notes";
@@ -67,6 +70,8 @@ pub struct Running {
     pub is_late: bool,
     /// Folder of its note, once it has one.
     notes: Option<Arc<OwnedFd>>,
+    /// Folder of its mark, once it has one.
+    marks: Option<Arc<OwnedFd>>,
     /// Lock that shows that the call lives.
     _lock: Lock,
 }
@@ -78,7 +83,7 @@ impl Running {
     /// Returns the OS error.
     pub fn begin(state: &State) -> Result<Self, Error> {
         let others = all(state);
-        let (folder, name) = (state.folder(FOLDER)?, unique_name("command"));
+        let (folder, name) = (state.folder(FOLDER)?, unique_name(PREFIX));
         // Another call may take the new file for the lock of a dead command, and remove it.
         let lock = state.lock(folder.as_fd(), &name, "this command")?;
         for other in &others {
@@ -86,7 +91,7 @@ impl Running {
             let opened = fs::open_at(folder.as_fd(), OsStr::new(other), fs::ADD);
             let _ = opened.map(|file| fs::write_all(&File::from(file), OVERLAPPED));
         }
-        Ok(Self { folder, name, is_late: !others.is_empty(), notes: None, _lock: lock })
+        Ok(Self { folder, name, is_late: !others.is_empty(), notes: None, marks: None, _lock: lock })
     }
 
     /// Records facts for the next call, in case this one is killed.
@@ -98,6 +103,19 @@ impl Running {
         state.replace(notes.as_fd(), OsStr::new(&self.name), note, &unique_name("note"))?;
         self.notes = Some(notes);
         Ok(())
+    }
+
+    /// Leaves a mark for the next call of anyone, in case this one is killed: nobody could tell its changes from those of
+    /// the developer then.
+    pub fn mark(&mut self, state: &State, killed: &KilledCommand) {
+        let Ok(marks) = state.folder(OPEN_FOLDER) else { return };
+        let name = format!("{}{DIRECT_MARK}", self.name);
+        let file = fs::create_at(marks.as_fd(), OsStr::new(&name), 0o600);
+        if let Ok(mut file) = file {
+            // Without its content, the mark still tells that a command was killed.
+            let _ = serde_json::to_writer(&mut file, killed);
+            self.marks = Some(marks);
+        }
     }
 
     /// Returns true if another command ran at any time since this one began: changes may be that one's.
@@ -118,8 +136,44 @@ impl Drop for Running {
         if let Some(notes) = &self.notes {
             let _ = fs::unlink_at(notes, &self.name, AtFlags::empty());
         }
+        if let Some(marks) = &self.marks {
+            let _ = fs::unlink_at(marks, format!("{}{DIRECT_MARK}", self.name), AtFlags::empty());
+        }
         let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
     }
+}
+
+/// Facts about a direct command whose call was killed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct KilledCommand {
+    /// Session.
+    pub session: String,
+    /// Start of the id of the snapshot before it, in hex.
+    pub tip: Option<String>,
+}
+
+/// Removes a mark, and returns the dead command that it names; `None` if the command runs.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn take_dead(state: &State, name: &str) -> Result<Option<KilledCommand>, Error> {
+    let (folder, marks) = (state.folder(FOLDER)?, state.folder(OPEN_FOLDER)?);
+    let is_name = name.strip_prefix(PREFIX).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique);
+    if is_name && state.try_lock(folder.as_fd(), name)?.is_none() {
+        return Ok(None);
+    }
+    if is_name {
+        let _ = fs::unlink_at(&folder, name, AtFlags::empty());
+    }
+    let mark = format!("{name}{DIRECT_MARK}");
+    let bytes = fs::read_at(marks.as_fd(), OsStr::new(&mark), NOTE_BYTES_MAX).ok().flatten();
+    let _ = fs::unlink_at(&marks, &mark, AtFlags::empty());
+    let mut killed: KilledCommand = serde_json::from_slice(&bytes.unwrap_or_default()).unwrap_or_default();
+    killed.tip = killed.tip.filter(|tip| tip.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if killed.session.parse::<SessionId>().is_err() {
+        "?".clone_into(&mut killed.session);
+    }
+    Ok(Some(killed))
 }
 
 /// Takes the notes of commands whose calls were killed. The caller holds the lock of the workspace.

@@ -22,7 +22,7 @@ use crate::engine::sandbox::folder_watch::FolderWatch;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, Earlier, Looking, ProtectedPaths};
 use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
-use crate::engine::sandbox::running::{self, Running};
+use crate::engine::sandbox::running::{self, KilledCommand, Running};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -111,6 +111,9 @@ impl Before {
         } else {
             None
         };
+        let tip = scanned.as_ref().and_then(|scanned| scanned.tree.tip.as_ref()?.get(..SHORT_ID));
+        let session = engine.session().to_string();
+        running.mark(state, &KilledCommand { session, tip: tip.map(str::to_owned) });
         Ok(Self { scanned, protected, marks, known, survey, watch: Cell::new(watch), running })
     }
 
