@@ -302,6 +302,8 @@ pub const BYTE_PAIRS_MAX: usize = 100_000_000;
 pub const COMPARED_HEADERS_MAX: usize = 2000;
 /// Largest file whose lines a diff compares, in bytes.
 pub const DIFFED_BYTES_MAX: usize = 16 << 20;
+/// Most lines of a SEARCH/REPLACE block that may divide it: each is tried on the file.
+pub const BLOCK_DIVIDERS_MAX: usize = 100;
 /// Lines of two texts that are compared; beyond this, all between the common ends counts as replaced.
 pub const DIFFED_LINES_MAX: usize = 1 << 20;
 /// Places of a flexible match that are collected at most; more would be just as ambiguous.

@@ -418,3 +418,15 @@ fn unsorted_git_trees_are_read_and_written_sorted() {
     assert!(sorted.contains(&"d/new.txt") && !sorted.contains(&"d/a.txt"), "{sorted:?}");
     assert!(ws.git(&["show", "lbx-snapshots~:a.txt"]).contains("more"));
 }
+
+#[test]
+fn path_too_long_to_be_opened_is_left_out_of_a_snapshot() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let deep = "for i in $(seq 40); do mkdir -p $(printf 'd%.0s' $(seq 200)) && cd d*; done; echo deep > f";
+    let answer = ws.lbx(&["bash", "--direct", &format!("echo two >> a.txt; {deep}")]).success();
+    assert_eq!(answer["data"]["changed"][0]["path"], "a.txt", "{answer:#}");
+    let left_out = ws.lbx(&["snapshot"]).success()["data"]["left_out"].to_string();
+    assert!(left_out.contains("folders deep, or its path is too long"), "{left_out}");
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "one\n");
+}

@@ -6,6 +6,7 @@ use similar::DiffTag;
 
 use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Line, Operation, Prefix, lines};
 use super::source::{ParseError, Source, marker, other_format, search_marker};
+use crate::limits::BLOCK_DIVIDERS_MAX;
 use crate::text::checked::slice_or_empty;
 use crate::text::line_diff;
 use crate::text::lines::at_line_feeds;
@@ -139,6 +140,8 @@ fn span(
         *only
     } else if dividers.is_empty() {
         return Err(missing("=", ""));
+    } else if dividers.len() > BLOCK_DIVIDERS_MAX {
+        return Err(undivided(start, length, dividers.len(), "these are too many to try"));
     } else {
         let file = file().unwrap_or_default();
         let fits = |divider: &&usize| {
@@ -150,10 +153,12 @@ fn span(
                 }
         };
         let mut fitting = dividers.iter().filter(fits);
-        match (fitting.next(), fitting.next()) {
-            (Some(only), None) => *only,
-            (one, _) => return Err(undivided(start, length, dividers.len(), one.is_some())),
-        }
+        let why = match (fitting.next(), fitting.next()) {
+            (Some(only), None) => return Ok(Span { start, head, divider: *only, end, hint }),
+            (Some(_), _) => "the file has the old text of several",
+            (None, _) => "the file has the old text of none",
+        };
+        return Err(undivided(start, length, dividers.len(), why));
     };
     Ok(Span { start, head, divider, end, hint })
 }
@@ -179,12 +184,7 @@ fn conflicts(source: &Source<'_>, lines: Range<usize>, length: usize) -> Vec<Ran
 }
 
 /// Returns the error for a block that has several dividers.
-fn undivided(start: usize, length: usize, dividers: usize, fits_several: bool) -> ParseError {
-    let why = if fits_several {
-        "the file has the old text of several"
-    } else {
-        "the file has the old text of none"
-    };
+fn undivided(start: usize, length: usize, dividers: usize, why: &str) -> ParseError {
     let (divider, longer) = ("=".repeat(length), "<".repeat(length + 2));
     ParseError::at(
         start,

@@ -183,7 +183,9 @@ impl fmt::Display for Reason {
                 write!(f, "it belongs to the repository in `{}`", short_path(path))
             }
             Self::Unreadable => f.write_str("it cannot be read: permission denied"),
-            Self::Depth => write!(f, "it is more than {TREE_DEPTH_MAX} folders deep"),
+            Self::Depth => {
+                write!(f, "it is more than {TREE_DEPTH_MAX} folders deep, or its path is too long")
+            }
             Self::Rules(path) => {
                 write!(
                     f,

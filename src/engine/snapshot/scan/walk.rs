@@ -19,7 +19,7 @@ use crate::control::{Control, Progress};
 use crate::engine::snapshot::record::disk::{Clock, Listed, Root, ScannedFolder, in_order};
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::record::{LeftOut, Reason};
-use crate::engine::snapshot::store::tree::{may_enter, may_hold_policy};
+use crate::engine::snapshot::store::tree::{is_too_deep, may_enter, may_hold_policy};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::workspace::listing::ListedName;
 use crate::engine::workspace::listing::WorkQueue;
@@ -345,7 +345,9 @@ impl UntrackedSorter<'_, '_> {
 
     /// Adds a file, unless it is ignored.
     fn file(&mut self, path: BString) -> Result<(), SnapshotError> {
-        if may_enter(&path) && !self.is_unruled(&path)? {
+        if is_too_deep(&path) {
+            self.found.left_out.push(LeftOut::new(&path, Reason::Depth));
+        } else if may_enter(&path) && !self.is_unruled(&path)? {
             if self.rules.ignores(&path)? {
                 self.found.ignored.push(path.into());
             } else {
@@ -359,6 +361,10 @@ impl UntrackedSorter<'_, '_> {
     fn folder(&mut self, path: &BString, more: &mut Vec<BString>) -> Result<(), SnapshotError> {
         let is_of_note = may_enter(path) || may_hold_policy(path);
         let below = |name: &[u8]| BString::from([&path[..], b"/", name].concat());
+        if is_of_note && is_too_deep(path) {
+            self.found.left_out.push(LeftOut::new(path, Reason::Depth));
+            return Ok(());
+        }
         if !is_of_note || self.is_unruled(path)? {
             return Ok(());
         }

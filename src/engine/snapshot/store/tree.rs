@@ -16,6 +16,7 @@ use gix::validate::path::component;
 use super::repo::Repo;
 use super::{Context as _, SnapshotError};
 use crate::engine::workspace::protect::is_held;
+use crate::engine::workspace::resolve::PATH_BYTES_MAX;
 use crate::limits::{CACHED_ENTRIES_MAX, SNAPSHOT_FILE_BYTES_MAX, TREE_DEPTH_MAX, TREE_FOLDERS_MAX};
 
 /// Entry of a tree, or a version of a file: without its name.
@@ -443,9 +444,9 @@ pub fn may_hold_policy(folder: &[u8]) -> bool {
     parent.is_some_and(|parent| (parent.is_empty() || parent.ends_with(b"/")) && may_enter(parent))
 }
 
-/// Returns true if a path is deeper than a snapshot goes.
+/// Returns true if a path is deeper than a snapshot goes, or longer than any that can be opened.
 pub fn is_too_deep(path: &[u8]) -> bool {
-    memchr::memchr_iter(b'/', path).nth(TREE_DEPTH_MAX).is_some()
+    path.len() > PATH_BYTES_MAX || memchr::memchr_iter(b'/', path).nth(TREE_DEPTH_MAX).is_some()
 }
 
 /// Returns every folder above `path`, the root (empty) first.
