@@ -49,6 +49,21 @@ fn change_with_an_ignored_file_records_the_other_files() {
 }
 
 #[test]
+fn exception_to_a_pattern_for_all_names_holds_in_every_ignore_file() {
+    for rules in ["*\n!a\n", "/*\n!/a\n", "**\n!a\n", "*/\n"] {
+        for file in [".gitignore", ".git/info/exclude", "../global-ignore"] {
+            let place = Place::with(&[("b.txt", "b\n")]);
+            let global = place.home.join("global-ignore");
+            place.git(&["config", "core.excludesFile", global.to_str().unwrap()]);
+            let file = if file.starts_with("..") { global } else { place.path(file) };
+            fs::write(&file, rules).unwrap();
+            assert!(place.put("a", "a\n").id.is_some(), "{rules:?} in {}", file.display());
+            assert_eq!(place.put("d/a", "a\n").id, None, "{rules:?} in {}", file.display());
+        }
+    }
+}
+
+#[test]
 fn tracked_file_is_recorded_though_ignored() {
     let place = Place::with(&[("a.log", "one\n")]);
     place.commit(&[(".gitignore", "*.log\n")]);

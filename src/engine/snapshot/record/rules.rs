@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 use gix::attrs::search::MetadataCollection;
@@ -323,7 +323,7 @@ fn stack_of(repo: &Repo, index: &State, has_files: bool) -> Result<Stack, Snapsh
     let case = if folds { Case::Fold } else { Case::Sensitive };
     let mut buffer = Vec::new();
     let attributes = attributes_of(repo, has_files, &mut buffer)?;
-    let ignored = ignored_of(repo, has_files, &mut buffer)?;
+    let ignored = ignored_of(repo, has_files)?;
     let state = stack::State::AttributesAndIgnoreStack { attributes, ignore: ignored };
     let ids = state.id_mappings_from_index(index, index.path_backing(), case);
     Ok(Stack::new(repo.root(), state, case, buffer, ids))
@@ -347,26 +347,38 @@ fn attributes_of(
     Ok(stack::state::Attributes::new(globals, info, source, collection))
 }
 
+/// Returns ignore rules in which a pattern for any name matches no empty one: the library would match it with the root,
+/// and then ignore everything, whatever later patterns say.
+fn of_names(rules: &[u8]) -> Vec<u8> {
+    let any: [&[u8]; 6] = [b"*", b"/*", b"*/", b"/*/", b"**", b"**/"];
+    let lines = rules.split_inclusive(|byte| *byte == b'\n');
+    let of_line = |line: &[u8]| {
+        if any.contains(&line.trim_end()) { line.replacen("*", "?*", 1) } else { line.to_vec() }
+    };
+    lines.flat_map(of_line).collect()
+}
+
 /// Returns the ignore rules that apply everywhere.
-fn ignored_of(
-    repo: &Repo,
-    has_files: bool,
-    buffer: &mut Vec<u8>,
-) -> Result<stack::state::Ignore, SnapshotError> {
+#[expect(clippy::disallowed_methods, reason = "what a configuration names may lie anywhere, as for git")]
+fn ignored_of(repo: &Repo, has_files: bool) -> Result<stack::state::Ignore, SnapshotError> {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     let context = || "the ignore rules cannot be read".into();
     let settings = repo.settings();
     let own = settings.path(repo.root(), "core.excludesFile").context(context)?;
     let support_precious = settings.boolean("gitoxide.parsePrecious").unwrap_or(false);
     let parse = gix::ignore::search::Ignore { support_precious };
     let mut globals = gix::ignore::Search::default();
-    if let Some(file) = own.or_else(|| users_file("ignore")) {
-        let list =
-            gix::glob::search::pattern::List::from_file(file, None, true, buffer, parse).context(context)?;
-        globals.patterns.extend(list);
-    }
-    if let Some(bytes) = preflight::rules(repo.common(), INFO_EXCLUDE)? {
-        let path = repo.common().path().join(INFO_EXCLUDE);
-        globals.add_patterns_buffer(&bytes, path, None, parse).context(context)?;
+    let read = |file: PathBuf| match std::fs::read(&file) {
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => Ok(None),
+        read => read.map(|rules| Some((rules, file))),
+    };
+    let own =
+        own.or_else(|| users_file("ignore")).map(PathBuf::from).map(read).transpose().context(context)?;
+    let own = own.flatten();
+    let info = preflight::rules(repo.common(), INFO_EXCLUDE)?;
+    let info = info.map(|rules| (rules, repo.common().path().join(INFO_EXCLUDE)));
+    for (rules, path) in own.into_iter().chain(info) {
+        globals.add_patterns_buffer(&of_names(&rules), path, None, parse).context(context)?;
     }
     let source =
         if has_files { ignore::Source::WorktreeThenIdMappingIfNotSkipped } else { ignore::Source::IdMapping };
