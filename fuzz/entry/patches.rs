@@ -142,7 +142,7 @@ fn plan(patch: &Patch<'_>, apply: PatchOptions) {
     let options =
         PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply, ..PlanOptions::default() };
     let old = |bytes: &[u8]| Before { bytes: std::sync::Arc::new(bytes.to_vec().into()), mode: Some(0o644) };
-    let outcomes = compose::<()>(patch.clone(), &options, &mut |path, _| {
+    let outcomes = compose::<()>(patch.clone(), &options, &mut |path, _, _| {
         Ok(match path {
             b"f" => Some(old(b"a\nb\nc\na\nb\n\nd\n")),
             b"g" => Some(old(b"a\r\nb\r\nc")),

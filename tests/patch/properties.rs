@@ -262,7 +262,9 @@ fn arbitrary_patch_bytes_never_panic() {
         };
         let plan = PlanOptions { apply: options, target: Some(b"f".to_vec()), ..PlanOptions::default() };
         let before = Before { bytes: Arc::new(random.text(6, 3).into()), mode: None };
-        drop(compose::<()>(patch.clone(), &plan, &mut |path, _| Ok((path == b"f").then(|| before.clone()))));
+        drop(compose::<()>(patch.clone(), &plan, &mut |path, _, _| {
+            Ok((path == b"f").then(|| before.clone()))
+        }));
     }
 }
 
@@ -373,7 +375,7 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
     let read = tree.clone();
     let options =
         PlanOptions { apply: PatchOptions { reverse, ..PatchOptions::default() }, ..PlanOptions::default() };
-    let outcomes = compose::<()>(parsed, &options, &mut |path, _| {
+    let outcomes = compose::<()>(parsed, &options, &mut |path, _, _| {
         Ok(read.get(path).map(|bytes| Before { bytes: Arc::new(bytes.clone().into()), mode: None }))
     });
     let outcomes = outcomes.unwrap_or_else(|error| panic!("seed {seed}, reverse {reverse}: {error:?}"));
@@ -436,7 +438,7 @@ fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: P
     };
     let parsed = parse(text).unwrap_or_else(|error| panic!("{after}: {error}"));
     let plan = PlanOptions { apply: options, ..PlanOptions::default() };
-    let outcomes = compose::<()>(parsed, &plan, &mut |path, _| {
+    let outcomes = compose::<()>(parsed, &plan, &mut |path, _, _| {
         Ok(show(before, path).map(|bytes| Before { bytes: Arc::new(bytes.into()), mode: None }))
     });
     for outcome in outcomes.unwrap_or_else(|error| panic!("{after}: {error:?}")) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lbx::text::diff::{FileDiff, Side};
 use lbx::text::patch::{
-    Action, Before, FileOutcome, Look, PatchOptions, PlanOptions, compose, is_symlink, parse,
+    Action, Before, FileOutcome, Form, Look, PatchOptions, PlanOptions, compose, is_symlink, parse,
 };
 
 use crate::common::Workspace;
@@ -260,7 +260,7 @@ impl<'t> Described<'t> {
 fn applied(diff: &[u8], tree: &Tree, apply: PatchOptions) -> Result<Tree, String> {
     let patch = parse(diff).map_err(|error| error.to_string())?;
     let options = PlanOptions { apply, ..PlanOptions::default() };
-    let mut read = |path: &[u8], _: Look| -> Result<Option<Before>, ()> {
+    let mut read = |path: &[u8], _: Look, _: Form| -> Result<Option<Before>, ()> {
         Ok(tree
             .get(path)
             .map(|(mode, bytes)| Before { bytes: Arc::new(bytes.clone().into()), mode: Some(*mode) }))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lbx::text::patch::{
-    Action, Before, Fate, FileOutcome, Look, PatchOptions, PlanError, PlanOptions, Strip, Tier, apply,
+    Action, Before, Fate, FileOutcome, Form, Look, PatchOptions, PlanError, PlanOptions, Strip, Tier, apply,
     compose, parse,
 };
 
@@ -19,7 +19,7 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 /// Returns the outcomes of `patch` on `tree`.
 fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileOutcome>, String> {
     let patch = parse(patch.as_bytes()).map_err(|error| error.to_string())?;
-    let mut read = |path: &[u8], _: Look| -> Result<Option<Before>, ()> {
+    let mut read = |path: &[u8], _: Look, _: Form| -> Result<Option<Before>, ()> {
         let text = tree.get(std::str::from_utf8(path).unwrap());
         Ok(text.map(|text| Before { bytes: Arc::new(text.clone().into_bytes().into()), mode: Some(0o644) }))
     };

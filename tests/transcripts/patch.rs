@@ -835,3 +835,31 @@ fn dry_run_of_apply_patch_claims_no_success() {
     let answer = ws.unchanged(|| ws.lbx(&["apply_patch", "--dry-run", patch]));
     assert_eq!(answer.stdout_text(), "would update the following files:\nA a\n");
 }
+
+#[test]
+fn binary_patch_of_git_applies_to_text_in_any_encoding() {
+    let utf16 = |text: &str| -> Vec<u8> {
+        [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+    };
+    let cases: [(Vec<u8>, Vec<u8>); 5] = [
+        (utf16("one\ntwo\n"), utf16("one\nTWO\n")),
+        (b"\xef\xbb\xbfa\0b\n".to_vec(), b"\xef\xbb\xbfa\0c\n".to_vec()),
+        (utf16("one\n"), b"x\0y".to_vec()),
+        (b"x\0y".to_vec(), utf16("one\n")),
+        (Vec::new(), utf16("one\n")),
+    ];
+    for (before, after) in cases {
+        let ws = Workspace::with(&[]);
+        ws.write("a.txt", &before);
+        ws.git(&["add", "-A"]);
+        ws.git(&["commit", "-qm", "one"]);
+        ws.write("a.txt", &after);
+        let patch = ws.git_command(&["diff", "--binary"]).output().unwrap().stdout;
+        ws.write("a.txt", &before);
+        ws.lbx(&["read", "a.txt", "--binary", "base64", "--max-bytes", "0"]).ok();
+        ws.call(&["patch"]).stdin(&patch).run().ok();
+        ws.holds("a.txt", &after);
+        ws.call(&["patch", "--reverse"]).stdin(&patch).run().ok();
+        ws.holds("a.txt", &before);
+    }
+}

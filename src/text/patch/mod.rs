@@ -56,7 +56,9 @@ pub use model::{
     Operation, Patch, Paths, Prefix, Splice, Strip, is_symlink, lines,
 };
 pub use place::PatchOptions;
-pub use plan::{Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason};
+pub use plan::{
+    Action, Before, FileOutcome, Form, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason,
+};
 pub use source::ParseError;
 pub use tree::{Whole, compose};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::apply::HunkReport;
 use super::conflict::{Conflict, Reason};
-use super::model::{FilePatch, Operation, Strip, is_symlink};
+use super::model::{Body, FilePatch, Operation, Strip, is_symlink};
 use super::place::PatchOptions;
 use crate::buffer::Buffer;
 use crate::text::replaced_lines::ReplacedLines;
@@ -14,7 +14,7 @@ use crate::text::replaced_lines::ReplacedLines;
 /// A file as it was before the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Before {
-    /// Bytes of the file; the decoded text for an encoding other than UTF-8, the target for a symlink.
+    /// Bytes of the file; its decoded text if it is read as text and not UTF-8, the target of a symlink.
     pub bytes: Arc<Buffer>,
     /// Mode, of which only the execute bits and the type bits of a symlink matter.
     pub mode: Option<u32>,
@@ -34,6 +34,15 @@ pub enum Look {
     Through,
     /// The symlink itself, as the patch changes, moves or deletes it.
     Itself,
+}
+
+/// Form in which a file is read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Its text, decoded unless it is UTF-8.
+    Text,
+    /// Its bytes, as a binary patch has them.
+    Bytes,
 }
 
 /// Options of a plan.
@@ -78,6 +87,8 @@ pub struct FileOutcome {
     pub before: Option<Before>,
     /// Bytes after the patch; `None` if the file is deleted.
     pub after: Option<Vec<u8>>,
+    /// True if these are the bytes of the file, whatever its encoding.
+    pub is_binary: bool,
     /// Mode that the patch gives the file, if it changes; always set if the result is a symlink.
     pub mode: Option<u32>,
     /// Hunks of the file, in the order of the patch.
@@ -143,7 +154,7 @@ pub enum RefusalReason {
 }
 
 /// Function that returns the file at a path before the patch, `None` if it is missing.
-pub type Reader<'r, E> = dyn FnMut(&[u8], Look) -> Result<Option<Before>, E> + 'r;
+pub type Reader<'r, E> = dyn FnMut(&[u8], Look, Form) -> Result<Option<Before>, E> + 'r;
 
 /// Change of one file with its final paths.
 pub(super) struct PatchStep<'p, 'a> {
@@ -161,6 +172,12 @@ impl PatchStep<'_, '_> {
         let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
         let is_wanted = is_whole || self.file.speaks_of_symlink();
         [&self.old, &self.new].into_iter().flatten().filter(move |_| is_wanted)
+    }
+
+    /// Returns the paths whose files a binary patch changes.
+    pub(super) fn binary_paths(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let is_binary = matches!(self.file.body, Body::Binary(_));
+        [&self.old, &self.new].into_iter().flatten().filter(move |_| is_binary)
     }
 
     /// Returns true if `path` is one of its paths.

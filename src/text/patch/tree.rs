@@ -8,7 +8,7 @@ use super::conflict::{Conflict, Reason};
 use super::model::{Body, FilePatch, Format, Hunk, Operation, Patch, SYMLINK_MODE, is_symlink};
 use super::place::PatchOptions;
 use super::plan::{
-    Action, Before, FileOutcome, Look, PatchStep, PlanError, PlanOptions, Reader, RefusalReason, steps,
+    Action, Before, FileOutcome, Form, Look, PatchStep, PlanError, PlanOptions, Reader, RefusalReason, steps,
 };
 use crate::text::checked::Fault;
 use crate::text::replaced_lines::{self, ReplacedLines};
@@ -105,6 +105,8 @@ pub(super) struct Tree<'r, E> {
     removed: &'r BTreeSet<Vec<u8>>,
     /// Paths at which a symlink itself is read.
     themselves: BTreeSet<Vec<u8>>,
+    /// Paths whose files a binary patch changes.
+    binary: BTreeSet<Vec<u8>>,
     /// Reader of the files before the patch.
     read: &'r mut Reader<'r, E>,
     /// Results of `read`.
@@ -129,6 +131,7 @@ impl<'r, E> Tree<'r, E> {
             earlier: HashMap::new(),
             touched: HashSet::new(),
             themselves: steps.iter().flat_map(PatchStep::looked_at_themselves).cloned().collect(),
+            binary: steps.iter().flat_map(PatchStep::binary_paths).cloned().collect(),
             options: PatchOptions { reverse: false, ..options.apply },
             removed: &options.removed,
             read,
@@ -178,7 +181,8 @@ impl<'r, E> Tree<'r, E> {
     fn load(&mut self, path: &[u8]) -> Result<(), E> {
         if !self.originals.contains_key(path) {
             let look = if self.themselves.contains(path) { Look::Itself } else { Look::Through };
-            let before = (self.read)(path, look)?;
+            let form = if self.binary.contains(path) { Form::Bytes } else { Form::Text };
+            let before = (self.read)(path, look, form)?;
             self.originals.insert(path.to_vec(), before);
         }
         Ok(())
@@ -369,7 +373,8 @@ impl<'r, E> Tree<'r, E> {
     /// Applies the hunks, without the byte-order mark if they do not contain it.
     fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
         let mut texts = file.hunks().iter().flat_map(Hunk::old).map(|line| line.text);
-        let applied = match bytes.strip_prefix(BYTE_ORDER_MARK) {
+        let mark = Some(BYTE_ORDER_MARK).filter(|_| !matches!(file.body, Body::Binary(_)));
+        let applied = match mark.and_then(|mark| bytes.strip_prefix(mark)) {
             // Nothing comes before the mark, even if a hunk adds lines at the start.
             Some(body) if !texts.any(|text| text.starts_with(BYTE_ORDER_MARK)) => {
                 apply(file, body, &self.options)
@@ -443,6 +448,7 @@ impl<'r, E> Tree<'r, E> {
         let (from, source) = from.map_or((None, None), |(from, _, source)| (Some(from), Some(source)));
         let before = if action == Action::Rename { source } else { before };
         FileOutcome {
+            is_binary: self.binary.contains(&path),
             path,
             action,
             from,

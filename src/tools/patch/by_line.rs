@@ -16,7 +16,7 @@ use crate::text::checked::{must_fit, slice_or_empty};
 use crate::text::escaped::plural;
 use crate::text::lines::{self, LineSpan};
 use crate::text::patch::{
-    Body, EditPlace, FileEdits, FilePatch, LineEdit, Look, NewText, Operation, Patch, Splice, overlap,
+    Body, EditPlace, FileEdits, FilePatch, Form, LineEdit, Look, NewText, Operation, Patch, Splice, overlap,
 };
 use crate::tools::common::{self, PLACES_LISTED};
 
@@ -31,7 +31,7 @@ pub fn texts(patch: &Patch<'_>, files: &mut Files<'_>) -> Result<Texts, Error> {
     let read = |file: &FilePatch<'_>| {
         let is_whole = matches!(file.operation, Operation::Rename | Operation::Delete);
         let look = if is_whole { Look::Itself } else { Look::Through };
-        let before = files.before(file.old_path.as_deref().unwrap_or_default(), look)?;
+        let before = files.before(file.old_path.as_deref().unwrap_or_default(), look, Form::Text)?;
         Ok(before.map(|before| before.bytes))
     };
     patch.files.iter().map(read).collect()

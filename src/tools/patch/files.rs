@@ -21,7 +21,7 @@ use crate::text::charset::Charset;
 use crate::text::content::{Content, Encoding};
 use crate::text::lines;
 use crate::text::patch::{
-    Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
+    Action, Before, FileOutcome, FilePatch, Form, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
     RefusalReason, Whole, is_symlink,
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED, Refusals};
@@ -173,7 +173,7 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// Fails as for any file that is changed.
-    pub fn before(&mut self, path: &[u8], look: Look) -> Result<Option<Before>, Error> {
+    pub fn before(&mut self, path: &[u8], look: Look, form: Form) -> Result<Option<Before>, Error> {
         if !self.known.contains_key(path) {
             let current = self.look_at(path, look)?;
             self.found.insert(path.to_vec(), (look, current.place().path().clone()));
@@ -182,7 +182,7 @@ impl<'e> Files<'e> {
         let Some(current) = self.known.get(path).filter(|current| current.exists()) else {
             return Ok(None);
         };
-        if current.is_symlink() {
+        if current.is_symlink() || form == Form::Bytes {
             return Ok(Some(Before { bytes: current.shared_bytes(), mode: current.mode() }));
         }
         let text = common::view(current, self.charset)?;
@@ -641,7 +641,7 @@ fn encoded(
     shown: &str,
 ) -> Result<Vec<u8>, Error> {
     let is_as_given = !current.exists() && charset.is_none();
-    if is_as_given || current.is_symlink() || outcome.is_symlink() {
+    if is_as_given || current.is_symlink() || outcome.is_symlink() || outcome.is_binary {
         return Ok(after);
     }
     let text = common::view(current, charset)?;

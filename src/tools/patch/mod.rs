@@ -222,10 +222,10 @@ fn composed(
     control: &Control,
 ) -> Result<Vec<FileOutcome>, PlanError<Error>> {
     let (mut done, total) = (0, u64::try_from(patch.files.len()).ok());
-    compose(patch, options, &mut |path: &[u8], look| {
+    compose(patch, options, &mut |path: &[u8], look, form| {
         done += 1;
         control.report(Progress { done, total });
-        files.before(path, look)
+        files.before(path, look, form)
     })
 }
 
