@@ -9,8 +9,9 @@ use lbx::text::delta;
 use lbx::text::markdown::compose::{Composed, Document, headers_that_end, without_own_header};
 use lbx::text::markdown::{self, Heading, lost_references, outline};
 use lbx::text::merge::{Alike, Labels, conflicts, merge};
+use lbx::text::own_lines::{By, OwnLines};
 use lbx::text::slice::{SliceBounds, Sliced, Slicer};
-use lbx::text::{diff, escaped, flexible, lines, merge, nearest, replace, sketch};
+use lbx::text::{diff, escaped, flexible, lines, nearest, replace, sketch};
 
 use super::split;
 
@@ -241,8 +242,13 @@ pub fn merges(data: &[u8]) {
     if merged.is_err() {
         let _ = conflicts(base, one, other, Labels { base: "base", one: "one", other: "other" }, 10_000);
     }
-    assert!(merge::revert_hunks(base, one, one) == base, "a change alone is not taken back");
-    assert!(merge::revert_hunks(base, base, other) == other, "no change, and something is taken back");
+    let mut own = OwnLines::of(Some(base));
+    own.change(By::Others, other);
+    assert!(own.before() == other && own.added().is_empty(), "a change of others is the side's");
+    own.change(By::Side, one);
+    let before = own.before();
+    own.change(By::Side, one);
+    assert!(own.before() == before, "no change, and something is the side's");
 }
 
 /// Checks that a delta makes its target, and that any bytes are refused or make the size that they state.

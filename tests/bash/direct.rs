@@ -597,7 +597,7 @@ fn next_call_tells_of_a_killed_direct_command() {
     while !std::fs::read_to_string(ws.path("a.txt")).unwrap().contains("three") {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    // As long as it runs, nobody is told.
+    // As long as it runs, nobody hears of it.
     ws.lbx(&["read", "a.txt"]).ok();
     command.kill().unwrap();
     command.wait().unwrap();

@@ -300,7 +300,8 @@ impl<'a> LayerConflicts<'a> {
             && has_changed()
             && FileOrigin::of(&self.layer.upper, path).is_some_and(|origin| {
                 let is_renamed = self.inodes.iter().any(|inode| origin.is(*inode));
-                !is_renamed && !(origin.is_unknown() && self.has_removed)
+                let may_be_renamed = origin.is_unknown() && self.has_removed;
+                !is_renamed && !may_be_renamed
             })
     }
 

@@ -372,8 +372,7 @@ fn ignored_of(repo: &Repo, has_files: bool) -> Result<stack::state::Ignore, Snap
         Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => Ok(None),
         read => read.map(|rules| Some((rules, file))),
     };
-    let own =
-        own.or_else(|| users_file("ignore")).map(PathBuf::from).map(read).transpose().context(context)?;
+    let own = own.or_else(|| users_file("ignore")).map(read).transpose().context(context)?;
     let own = own.flatten();
     let info = preflight::rules(repo.common(), INFO_EXCLUDE)?;
     let info = info.map(|rules| (rules, repo.common().path().join(INFO_EXCLUDE)));
