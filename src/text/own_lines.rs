@@ -11,6 +11,8 @@
 //!
 //! So a line of others inside a block that the side added is the only one of the block that is theirs.
 
+use std::collections::HashMap;
+
 use similar::DiffOp;
 
 use crate::text::checked::slice_or_empty;
@@ -40,6 +42,11 @@ impl Line {
     /// Returns a line that both texts have, or only one.
     fn new(text: &[u8], is_before: bool, is_now: bool) -> Self {
         Self { text: text.to_vec(), is_before, is_now }
+    }
+
+    /// Returns the line with this text: only its ending may be another.
+    fn with_text(self, text: &[u8]) -> Self {
+        if self.text == text { self } else { Self { text: text.to_vec(), ..self } }
     }
 
     /// Returns true if the side changed nothing about it.
@@ -82,7 +89,7 @@ impl OwnLines {
                     while let Some(removed) = rest.next_if(|line| !line.is_now) {
                         self.lines.push(removed);
                     }
-                    self.lines.extend(rest.next().map(|line| Line::new(text, line.is_before, true)));
+                    self.lines.extend(rest.next().map(|line| line.with_text(text)));
                 }
                 continue;
             }
@@ -98,31 +105,39 @@ impl OwnLines {
     }
 
     /// Adds lines in the place of others. A removed line that is added again is as before.
-    fn replace(&mut self, by: By, replaced: Vec<Line>, mut added: &[&[u8]]) {
-        let is_again = |line: &Line| !line.is_now && added.contains(&line.text.as_slice());
+    fn replace(&mut self, by: By, replaced: Vec<Line>, added: &[&[u8]]) {
+        let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
+        for (at, text) in added.iter().enumerate() {
+            places.entry(*text).or_default().push(at);
+        }
+        let again_from = |line: &Line, next: usize| {
+            let places = places.get(line.text.as_slice()).filter(|_| !line.is_now)?;
+            places.get(places.partition_point(|at| *at < next)).copied()
+        };
         let place = match (replaced.iter().rposition(|line| line.is_now), by) {
-            _ if replaced.iter().any(is_again) => None,
+            _ if replaced.iter().any(|line| again_from(line, 0).is_some()) => None,
             (Some(last), _) => Some(last + 1),
             (None, By::Others) => Some(0),
             (None, By::Side) => None,
         };
         let new = |text: &&[u8]| Line::new(text, by == By::Others, true);
+        let mut next = 0;
         for (index, line) in replaced.into_iter().enumerate() {
             if place == Some(index) {
-                self.lines.extend(std::mem::take(&mut added).iter().map(new));
+                self.lines.extend(added.iter().map(new));
+                next = added.len();
             }
-            let again = added.iter().position(|text| !line.is_now && *text == line.text.as_slice());
-            if let Some((first, [_, rest @ ..])) = again.and_then(|at| added.split_at_checked(at)) {
-                self.lines.extend(first.iter().map(new));
+            if let Some(at) = again_from(&line, next) {
+                self.lines.extend(slice_or_empty(added, next..at).iter().map(new));
                 self.lines.push(Line { is_now: true, ..line });
-                added = rest;
+                next = at + 1;
             } else if !line.is_now {
                 self.lines.push(line);
             } else if by == By::Side || !line.is_before {
                 self.lines.push(Line { is_now: false, ..line });
             }
         }
-        self.lines.extend(added.iter().map(new));
+        self.lines.extend(slice_or_empty(added, next..).iter().map(new));
     }
 
     /// Drops the lines of the side that others removed, and with the last of them those that it had put them in place of:

@@ -601,7 +601,7 @@ fn next_call_tells_of_a_killed_direct_command() {
     ws.lbx(&["read", "a.txt"]).ok();
     command.kill().unwrap();
     command.wait().unwrap();
-    let told = "lbx was killed while a direct command of session killed ran; what it changed counts as the developer's";
+    let told = "lbx was killed while a direct command of session killed ran; undo does not take back what it changed";
     ws.lbx(&["write", "new.txt", "--content", "new\n"]).warned(told);
     ws.lbx(&["append", "new.txt", "--content", "more\n"]).ok();
 }

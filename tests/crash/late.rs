@@ -61,8 +61,9 @@ fn number_of_a_killed_direct_command_is_given_once() {
     for point in points(&before.copy(), &["renameat2", "linkat", "openat2"], &command) {
         let ws = before.copy();
         kill_at(&ws, &point, &command);
-        let of_commands =
-            |ws: &Workspace| ws.lbx(&["log"]).ok()["snapshots"].to_string().matches("\"bash\"").count();
+        let of_commands = |ws: &Workspace| {
+            ws.lbx(&["log"]).success()["data"]["snapshots"].to_string().matches("\"bash\"").count()
+        };
         if of_commands(&ws) == 0 || std::fs::read(ws.path("a.txt")).unwrap() == b"one\ntwo\n" {
             continue;
         }

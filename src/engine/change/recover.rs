@@ -92,7 +92,7 @@ fn killed_direct(KilledCommand { session, tip }: &KilledCommand) -> String {
         format!(": the old bytes are in the snapshot {tip}, and `lbx diff --from {tip}` shows what has changed since")
     });
     format!(
-        "lbx was killed while a direct command of session {session} ran; what it changed counts as the developer's, and undo does not take it back{old}"
+        "lbx was killed while a direct command of session {session} ran; undo does not take back what it changed, and the snapshots may count that as the developer's{old}"
     )
 }
 

@@ -288,11 +288,6 @@ impl<V: StoredVersion> PathChanges<V> {
         !self.is_interrupted() && is_same(self.first(), self.last())
     }
 
-    /// Returns true if there was no file before the changes, and none is there after them.
-    pub fn left_no_file(&self) -> bool {
-        self.first().is_none() && self.last().is_none()
-    }
-
     /// Returns the content of the path before and after these changes, so that the changes of others in between are on
     /// both sides, or on none if the session created the file. `read` returns the bytes of a version, if they are saved.
     ///

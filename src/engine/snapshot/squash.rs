@@ -361,14 +361,17 @@ impl Store {
         };
         let (before, after) = (change.before, change.after);
         if let (Some(from), None, Some(_)) = (&change.from, ours, after) {
-            let there = tree::look_up(&self.repo, tree, from)?.entry();
-            let moved = PathChange { path: from.clone(), from: None, ..change.clone() };
-            let placed = match there {
-                Some(_) => self.place(tree, &moved)?,
-                None => return refused(NOT_THERE),
+            let Some(there) = tree::look_up(&self.repo, tree, from)?.entry() else {
+                return refused(NOT_THERE);
             };
-            let kept = there.map(|there| Placed { path: path.clone(), to: To::Found(there) });
-            return Ok(placed.map(|placed| placed.map_or(kept, |placed| Some(Placed { path, ..placed }))));
+            let moved = PathChange { path: from.clone(), from: None, ..change.clone() };
+            let placed = self.place(tree, &moved)?;
+            let kept = To::Found(there);
+            let placed = placed.map(|placed| placed.map_or(kept, |placed| placed.to));
+            return Ok(match placed {
+                Ok(to) => Ok(Some(Placed { path, to })),
+                Err(overlap) => Err(Overlap { path, ..overlap }),
+            });
         }
         if ours == after {
             return Ok(Ok(None));

@@ -347,15 +347,18 @@ impl<S: Steps> ChangedPaths<S> {
 fn moves(step: &[PathChange]) -> Vec<(&PathChange, &PathChange)> {
     let mut gone: BTreeMap<ObjectId, Vec<&PathChange>> = BTreeMap::new();
     for change in step.iter().filter(|change| change.after.is_none()) {
-        if let Some(before) = change.before {
+        // Any empty file is like any other.
+        if let Some(before) = change.before.filter(|it| it.id != ObjectId::empty_blob(it.id.kind())) {
             gone.entry(before.id).or_default().push(change);
         }
     }
-    let name = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
     let mut moves = Vec::new();
     for new in step.iter().filter(|change| change.before.is_none()) {
         let Some(equal) = new.after.and_then(|after| gone.get_mut(&after.id)) else { continue };
-        let at = equal.iter().position(|old| name(&old.path) == name(&new.path)).unwrap_or(0);
+        let name =
+            |change: &PathChange| change.path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let has_name = |old: &&PathChange| old.path.get(name(old)..) == new.path.get(name(new)..);
+        let at = equal.iter().position(has_name).unwrap_or(0);
         if at < equal.len() {
             moves.push((equal.remove(at), new));
         }
@@ -365,12 +368,13 @@ fn moves(step: &[PathChange]) -> Vec<(&PathChange, &PathChange)> {
 
 /// Returns the paths of a change in which a moved file has its earlier path.
 fn with_moves(step: Vec<PathChange>) -> Vec<PathChange> {
-    let pairs = moves(&step).into_iter();
-    let moved: Vec<PathChange> = pairs
-        .map(|(old, new)| PathChange { from: Some(old.path.clone()), before: old.before, ..new.clone() })
-        .collect();
-    let with_move =
-        |change: PathChange| moved.iter().find(|moved| moved.path == change.path).cloned().unwrap_or(change);
+    let earlier = |(old, new): (&PathChange, &PathChange)| (new.path.clone(), (old.path.clone(), old.before));
+    let mut moved: BTreeMap<Vec<u8>, (Vec<u8>, Option<TreeItem>)> =
+        moves(&step).into_iter().map(earlier).collect();
+    let with_move = |change: PathChange| match moved.remove(&change.path) {
+        Some((from, before)) => PathChange { from: Some(from), before, ..change },
+        None => change,
+    };
     step.into_iter().map(with_move).collect()
 }
 
@@ -423,9 +427,11 @@ impl Store {
             let is_on_the_way = own.is_passed && ours.is_none();
             had.insert(path.clone(), if is_on_the_way { 0 } else { own.made_here(count) });
         }
+        let known: BTreeSet<Vec<u8>> =
+            net.iter().filter(|change| change.before.is_some()).map(|change| change.path.clone()).collect();
         for from in net.iter().filter_map(|change| change.from.clone()).collect::<Vec<_>>() {
             let is_left = paths.steps.get(&from).is_some_and(|own| own.first_and_last().1.is_none());
-            if is_left && !net.iter().any(|change| change.path == from && change.before.is_some()) {
+            if is_left && !known.contains(&from) {
                 let before = now.map_or(Ok(None), |now| self.entry_at(now, &from))?;
                 net.push(PathChange { path: from, from: None, before, after: None });
             }
