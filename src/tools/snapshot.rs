@@ -10,6 +10,7 @@ use super::targets::{self, ChosenSession};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
+use crate::engine::journal::GitLocksMark;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
 use crate::engine::snapshot::{EXTERNAL, PathChange, SnapshotError, Store};
 use crate::engine::workspace::path::WorkspacePath;
@@ -225,8 +226,9 @@ impl Tool for Squash {
         let paths = request.paths.iter().map(|path| Ok(engine.workspace.resolve(path)?.path().clone()));
         let paths = paths.collect::<Result<Vec<WorkspacePath>, Error>>()?;
         // The lock keeps out snapshots of other calls.
-        let _lock = engine.lock()?;
+        let locked = engine.lock()?;
         let store = own_repository(engine)?;
+        let _mark = (!request.dry_run).then(|| GitLocksMark::leave(&locked.state)).transpose()?;
         let chosen = targets::current_session(engine, &store)?;
         let author = author_of(&store)?;
         let branch = branch_of(&store, &request, &chosen.session)?;

@@ -18,7 +18,8 @@ use crate::engine::history::stacks::moved_to;
 use crate::engine::journal::progress::{self, Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::{
-    self, FileEntry, HELD_FOLDER, JournalEntry, MissedSnapshot, OPEN_FOLDER, STUCK_FOLDER, Version, backup,
+    self, FileEntry, GitLocksMark, HELD_FOLDER, JournalEntry, MissedSnapshot, OPEN_FOLDER, STUCK_FOLDER,
+    Version, backup,
 };
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
@@ -72,6 +73,10 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
         }
     }
     if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
+        if open.has_git_locks {
+            record::find(engine)?.iter().for_each(|store| drop(store.locks_left_behind(true)));
+            GitLocksMark::forget(&folder);
+        }
         open.strays.iter().for_each(|name| journal::remove(&folder, name));
     }
     let left: Vec<&str> = open.newer.iter().map(|name| id_of(name)).chain(own).collect();

@@ -34,6 +34,8 @@ use bundle::Packed;
 use entry::{SEALED_SINCE, VERSION, change_in, history_folder, history_name, is_given, numbers_in};
 use steps::ENTRY_BYTES_MAX;
 
+use rustix::io::Errno;
+
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::{State, names_in};
 use crate::engine::store::{version_of, written_by_newer};
@@ -54,6 +56,8 @@ pub use steps::{
 const SUFFIX: &str = ".lbx";
 /// Suffix of the files among the open entries that mark the layer of a running command.
 pub const LAYER_MARK: &str = ".layer";
+/// Mark of a call that takes locks of git.
+const GIT_LOCKS_MARK: &str = "git-locks";
 /// Suffix of the mark of a command that changes the files themselves.
 pub const DIRECT_MARK: &str = ".direct";
 /// Value for the newest snapshot of a [`MissedSnapshot`] before the first one.
@@ -181,6 +185,8 @@ pub struct Unfinished {
     pub layers: Vec<String>,
     /// Names of the direct commands that are running or were killed.
     pub direct: Vec<String>,
+    /// True if a call was killed that may have left locks of git.
+    pub has_git_locks: bool,
     /// Finished changes without their snapshots, oldest first.
     pub missed: Vec<MissedSnapshot>,
 }
@@ -229,6 +235,35 @@ impl MissedSnapshot {
     }
 }
 
+/// A call that takes locks of git: if it is killed, the next call of anyone removes these.
+#[derive(Debug)]
+pub struct GitLocksMark(Arc<OwnedFd>);
+
+impl GitLocksMark {
+    /// Leaves the mark until drop. The caller holds the lock of the workspace.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn leave(state: &State) -> Result<Self, Error> {
+        let folder = state.folder(OPEN_FOLDER)?;
+        match fs::create_at(folder.as_fd(), GIT_LOCKS_MARK.as_ref(), 0o600) {
+            Ok(_) | Err(Errno::EXIST) => Ok(Self(folder)),
+            Err(errno) => Err(Error::io("write", state.shown(OPEN_FOLDER), errno)),
+        }
+    }
+
+    /// Removes the mark of a killed call.
+    pub fn forget(folder: &OwnedFd) {
+        remove(folder, GIT_LOCKS_MARK);
+    }
+}
+
+impl Drop for GitLocksMark {
+    fn drop(&mut self) {
+        Self::forget(&self.0);
+    }
+}
+
 /// Returns true if a call is running or did not finish.
 pub fn has_open_entries(state: &State) -> bool {
     let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
@@ -247,6 +282,10 @@ pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Erro
     for name in names_in(&folder)? {
         if let Some(layer) = name.strip_suffix(LAYER_MARK) {
             open.layers.push(layer.to_owned());
+            continue;
+        }
+        if name == GIT_LOCKS_MARK {
+            open.has_git_locks = true;
             continue;
         }
         if let Some(command) = name.strip_suffix(DIRECT_MARK) {

@@ -176,11 +176,6 @@ impl Store {
     /// Fails if the branch is checked out, is lbx's own, has a name that git rejects, or was moved meanwhile. Returns
     /// the OS error of the disk. The branch has not moved then.
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
-        if !squash.dry_run {
-            // Left by a killed squash: the caller holds lbx's lock, and each of these locks is tested for a live
-            // holder.
-            self.locks_left_behind(true);
-        }
         let Onto { branch, tip, at: base } = self.onto(squash.branch)?;
         if !squash.checked_out {
             branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
