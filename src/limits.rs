@@ -351,6 +351,8 @@ pub const JOB_NAMES_MAX: u64 = 1000;
 pub const LAYER_RULES_BYTES_MAX: u64 = 1 << 20;
 /// Most files that a response of `bash` lists.
 pub const LISTED_FILES_MAX: usize = 200;
+/// Most sessions whose history is searched for the move of a missing file.
+pub const MOVERS_ASKED_MAX: usize = 50;
 /// Largest number of sessions that an error names.
 pub const NAMED_SESSIONS_MAX: usize = 10;
 /// Longest path that is looked for in an output, in bytes.

@@ -224,6 +224,7 @@ impl Change<'_> {
         self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
         self.engine.audit(&self.entry.tool, None);
         self.entry.close(&state)?;
+        self.entry.unmark_number(&state);
         recorded
     }
 

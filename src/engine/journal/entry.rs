@@ -225,6 +225,13 @@ impl JournalEntry {
         spend(&done, self.seq).map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
     }
 
+    /// Removes the mark of its number: the history has the change now.
+    pub fn unmark_number(&self, state: &State) {
+        if let Ok(done) = state.folder(&history_folder(&self.session)) {
+            steps::remove(&done, &given_name(self.seq));
+        }
+    }
+
     /// Renames it to its final name: from then on the change is completed or rolled back, even after a kill.
     ///
     /// # Errors
@@ -286,6 +293,11 @@ pub(super) fn history_name(seq: u64) -> String {
     format!("{seq:0NUMBER_DIGITS$}.lbx")
 }
 
+/// Returns the name of the mark of a number that was given.
+fn given_name(seq: u64) -> String {
+    format!("{seq:0NUMBER_DIGITS$}{GIVEN}")
+}
+
 /// Returns the number in a name made by [`history_name`]; `None` for any other name.
 pub(super) fn change_in(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".lbx")?;
@@ -300,7 +312,7 @@ pub(super) fn change_in(name: &[u8]) -> Option<u64> {
 
 /// Marks a number as given.
 pub(super) fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
-    match fs::create_at(done.as_fd(), format!("{seq:0NUMBER_DIGITS$}{GIVEN}").as_ref(), 0o600) {
+    match fs::create_at(done.as_fd(), given_name(seq).as_ref(), 0o600) {
         Ok(_) | Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno),
     }
@@ -337,7 +349,7 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
 
 /// Returns true if a number was given, whether its change is in the history or not.
 pub(super) fn is_given(folder: &OwnedFd, seq: u64) -> bool {
-    let names = [history_name(seq), format!("{seq:0NUMBER_DIGITS$}{GIVEN}")];
+    let names = [history_name(seq), given_name(seq)];
     names.iter().any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
 }
 

@@ -11,6 +11,7 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
+use crate::limits::MOVERS_ASKED_MAX;
 use crate::sha256::Sha256;
 use crate::text::merge::{self, Alike, Conflict, Labels};
 use crate::tools::targets::MOVED_TO;
@@ -168,7 +169,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         let mut found = Vec::new();
         if let Some(state) = self.change.state() {
             let others = journal::sessions(state)?.into_iter().filter(|it| it != self.history.session());
-            for session in others {
+            for session in others.take(MOVERS_ASKED_MAX) {
                 found.extend(moved_from(state, &session, path)?.map(|moved| (session, moved.to)));
             }
         }
