@@ -77,7 +77,7 @@ fn locks_of_a_killed_squash_are_removed() {
             let is_done = again["ok"] == true || again["error"]["kind"] == "not_found";
             let after_call = locks(&reading.path(".git"));
             let is_whole = reading.git_command(&["fsck", "--strict"]).output().unwrap().status.success();
-            let follows = [&fixing, &reading].into_iter().all(|ws| index_is_at_head(ws));
+            let follows = [&fixing, &reading].into_iter().all(index_is_at_head);
             let is_free = [&after_read, &after_fix, &after_call].into_iter().all(Vec::is_empty);
             if is_done && is_whole && follows && is_free {
                 return Ok(());
