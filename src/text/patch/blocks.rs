@@ -328,6 +328,22 @@ mod tests {
     }
 
     #[test]
+    fn block_with_many_dividers_is_refused_untried() {
+        let block =
+            |dividers| format!("<<<<<<< SEARCH\na\n{}b\n>>>>>>> REPLACE\n", "=======\n".repeat(dividers));
+        let asked = std::cell::Cell::new(0);
+        let read = |_: Option<&[u8]>| {
+            asked.set(asked.get() + 1);
+            None
+        };
+        for (dividers, why) in [(2, "the old text of none"), (BLOCK_DIVIDERS_MAX + 1, "too many to try")] {
+            let error = search_replace_blocks(block(dividers).as_bytes(), &read).unwrap_err();
+            assert!(error.message.contains(why), "{error:?}");
+        }
+        assert_eq!(asked.get(), 1);
+    }
+
+    #[test]
     fn path_of_a_block_is_the_line_before_it() {
         let path = |before: &str| {
             let text = format!("{before}<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n");
