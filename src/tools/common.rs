@@ -85,10 +85,19 @@ pub(super) fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Contro
     }
 }
 
+/// Warning about a path that is shown lossily.
+const LOSSY: &str = "a path is not valid UTF-8: its other bytes are shown as U+FFFD";
+
+/// Warns if one of the listed paths is shown lossily.
+pub(super) fn warn_of_lossy<'p>(engine: &mut Engine, mut paths: impl Iterator<Item = &'p [u8]>) {
+    if paths.any(|path| std::str::from_utf8(path).is_err()) {
+        engine.warn(LOSSY);
+    }
+}
+
 /// Adds the warnings of a search, and one about a path that is shown lossily.
 pub(super) fn warn_of_search(engine: &mut Engine, mut notes: SearchWarnings, has_lossy_path: bool) {
-    let lossy = "a path is not valid UTF-8: its other bytes are shown as U+FFFD";
-    notes.extend(has_lossy_path.then(|| lossy.to_owned()));
+    notes.extend(has_lossy_path.then(|| LOSSY.to_owned()));
     notes.into_lines().into_iter().for_each(|note| engine.warn(note));
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{amount_text, fitting};
+use super::common::{amount_text, fitting, warn_of_lossy};
 use super::snapshot::Stat;
 use super::targets::{self, PathOrRevisions, Revisions, no_snapshot, takes_no_range};
 use super::turns::{LoggedTurn, list};
@@ -207,6 +207,8 @@ impl Tool for Log {
         let entries = log.snapshots.iter().map(|snapshot| LoggedSnapshot::of(snapshot, request.stat));
         let mut snapshots = fitting(bytes_max, entries, LoggedSnapshot::size_bytes);
         let is_cut = snapshots.first_mut().is_some_and(|first| first.cut_to(bytes_max));
+        let listed = log.snapshots.iter().take(snapshots.len()).flat_map(|snapshot| &snapshot.files);
+        warn_of_lossy(engine, listed.map(|file| file.path.as_slice()));
         let has_more = log.truncated || snapshots.len() < found;
         let next_offset = has_more.then(|| request.offset + snapshots.len());
         let truncated = has_more || is_cut;

@@ -514,3 +514,14 @@ fn unreadable_directory_of_another_user_is_not_reported() {
         assert!(!warnings.contains("cannot be read since") && !warnings.contains("off limits"), "{warnings}");
     }
 }
+
+#[test]
+fn changed_name_that_is_not_utf8_is_a_warning() {
+    let told = "a path is not valid UTF-8: its other bytes are shown as U+FFFD";
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let command = "printf x >> $'\\xff\\xfe'; echo two >> a.txt";
+    ws.lbx(&["bash", command]).warned(told);
+    ws.lbx(&["bash", "--direct", command]).warned(told);
+    ws.lbx(&["log"]).warned(told);
+    ws.lbx(&["undo"]).warned(told);
+}

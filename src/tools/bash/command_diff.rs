@@ -20,6 +20,7 @@ use crate::engine::workspace::survey::{Survey, Thing, Touched};
 use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, text};
 use crate::sha256::Sha256;
+use crate::tools::common::warn_of_lossy;
 
 /// Index of the snapshot before the command.
 const BEFORE: usize = 0;
@@ -91,6 +92,7 @@ pub fn record(
             "git ignores these files, and they are too large or too many to be kept; undo does not take back what the command did to them: {names}"
         )
     });
+    warn_of_lossy(change.engine(), list.iter().map(|changed| changed.path.as_bytes()));
     let difference = CommandDiff::of(change.workspace(), list);
     // Files that are listed and cannot be undone are recorded as well: an undo reports them.
     let is_listed = difference.changed_total.is_some_and(|total| total > 0);

@@ -37,6 +37,7 @@ use crate::limits::APPLY_TRIES_MAX;
 use crate::text::diff::unified;
 use crate::text::escaped::short_path;
 use crate::tools::Tool as _;
+use crate::tools::common::warn_of_lossy;
 
 /// Largest file whose diff is shown, in bytes.
 const LAYER_DIFF_BYTES_MAX: u64 = 8 << 20;
@@ -285,6 +286,7 @@ impl LayeredCommand {
                 change.sha256 = Some(crate::sha256::Sha256::of(&merge.bytes));
             }
         }
+        warn_of_lossy(engine, listed.iter().map(|changed| changed.path.as_bytes()));
         let difference = CommandDiff::of(&engine.workspace, listed);
         self.keep_excluded(engine, excluded, difference)
     }

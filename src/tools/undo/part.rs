@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::diff;
 use crate::text::escaped::plural;
-use crate::tools::common::{ListEnd, entry_at, subject};
+use crate::tools::common::{ListEnd, entry_at, subject, warn_of_lossy};
 use crate::tools::targets::{self, LOG_SHOWS};
 
 /// Most bytes that are read from the snapshots of a turn.
@@ -239,6 +239,8 @@ impl Turnaround {
     ) -> Result<Response, Error> {
         let Self { history, changes, records } = self;
         let mut undone: Vec<Undone> = changes.iter().map(|entry| listed(change.engine(), entry)).collect();
+        let paths = changes.iter().flat_map(|entry| &entry.files).map(|file| file.path.as_bytes());
+        warn_of_lossy(change.engine(), paths);
         warn_of_damaged(change.engine(), history.damaged());
         match direction {
             Direction::Undo => warn_of_lost(change.engine(), &changes),
