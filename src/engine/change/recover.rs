@@ -74,8 +74,8 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
     }
     if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
         if open.has_git_locks {
+            let _mark = GitLocksMark::leave(state)?;
             record::find(engine)?.iter().for_each(|store| drop(store.locks_left_behind(true)));
-            GitLocksMark::forget(&folder);
         }
         open.strays.iter().for_each(|name| journal::remove(&folder, name));
     }

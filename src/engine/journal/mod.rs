@@ -240,7 +240,7 @@ impl MissedSnapshot {
 pub struct GitLocksMark(Arc<OwnedFd>);
 
 impl GitLocksMark {
-    /// Leaves the mark until drop. The caller holds the lock of the workspace.
+    /// Leaves the mark until drop, or takes that of a killed call. The caller holds the lock of the workspace.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -251,16 +251,11 @@ impl GitLocksMark {
             Err(errno) => Err(Error::io("write", state.shown(OPEN_FOLDER), errno)),
         }
     }
-
-    /// Removes the mark of a killed call.
-    pub fn forget(folder: &OwnedFd) {
-        remove(folder, GIT_LOCKS_MARK);
-    }
 }
 
 impl Drop for GitLocksMark {
     fn drop(&mut self) {
-        Self::forget(&self.0);
+        remove(&self.0, GIT_LOCKS_MARK);
     }
 }
 
