@@ -336,7 +336,8 @@ pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
         Err(errno) => return Err(io(errno.into())),
     };
     let name = OsStr::new(NAME);
-    if part_from_other_names(state.fd().as_fd(), name, &file, HOOK_LOG_BYTES_MAX).map_err(io)? {
+    let stat = rustix::fs::fstat(&file).map_err(|errno| io(errno.into()))?;
+    if part_from_other_names(state.fd().as_fd(), name, &stat, HOOK_LOG_BYTES_MAX).map_err(io)? {
         return add(state, record);
     }
     (&file).write_all(&line).map_err(io)?;

@@ -527,10 +527,10 @@ pub fn replace_by_way_of(
 pub fn part_from_other_names(
     folder: BorrowedFd<'_>,
     name: &OsStr,
-    file: &File,
+    stat: &Stat,
     bytes_max: u64,
 ) -> std::io::Result<bool> {
-    if rustix::fs::fstat(file)?.st_nlink <= 1 {
+    if stat.st_nlink <= 1 {
         return Ok(false);
     }
     let bytes = fs::read_at(folder, name, bytes_max)?.unwrap_or_default();

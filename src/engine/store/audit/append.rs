@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -224,22 +224,20 @@ fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u
     match regular(rustix::io::retry_on_intr(open)) {
         Err(Errno::INVAL | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => {
             fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
-            Ok(regular(rustix::io::retry_on_intr(open))?)
         }
-        Ok((file, _))
-            if part_from_other_names(folder.as_fd(), name.as_ref(), &file, AUDIT_FILE_BYTES_MAX)? =>
-        {
-            Ok(regular(rustix::io::retry_on_intr(open))?)
-        }
-        opened => Ok(opened?),
+        Ok((_, stat))
+            if part_from_other_names(folder.as_fd(), name.as_ref(), &stat, AUDIT_FILE_BYTES_MAX)? => {}
+        opened => return Ok(opened.map(|(file, stat)| (file, fs::size_of(&stat)))?),
     }
+    let (file, stat) = regular(rustix::io::retry_on_intr(open))?;
+    Ok((file, fs::size_of(&stat)))
 }
 
-/// Returns the opened file and its size; `EINVAL` for anything but a regular file.
-fn regular(opened: Result<OwnedFd, Errno>) -> Result<(File, u64), Errno> {
+/// Returns the opened file and its stat; `EINVAL` for anything but a regular file.
+fn regular(opened: Result<OwnedFd, Errno>) -> Result<(File, Stat), Errno> {
     let file = File::from(opened?);
     let stat = rustix::fs::fstat(&file)?;
-    if fs::is_regular(&stat) { Ok((file, fs::size_of(&stat))) } else { Err(Errno::INVAL) }
+    if fs::is_regular(&stat) { Ok((file, stat)) } else { Err(Errno::INVAL) }
 }
 
 /// Returns the numbers of the full files, oldest first.
