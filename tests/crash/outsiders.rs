@@ -402,6 +402,45 @@ fn unpublished_entry_counts_only_if_its_change_began() {
     ws.holds("a.txt", "theirs\n");
 }
 
+/// A power failure may keep a part of the bytes that were written into a file, and bring back the entry's first name.
+#[test]
+fn unpublished_entry_of_a_cut_write_makes_the_file_whole() {
+    if !can_trace() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("other.txt", "other\n")]);
+    ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();
+    let ws = killed_before(&ws, &["append", "a.txt", "--content", "one\ntwo\n"], |_| true);
+    for cut in ["a\none\nt", "a\no\0\0\0\0\0"] {
+        let ws = ws.copy();
+        unpublish_entry(&ws);
+        ws.write("a.txt", cut);
+        next_calls_must_work(&ws).unwrap();
+        ws.holds("a.txt", "a\none\ntwo\n");
+        ws.lbx(&["undo"]).ok();
+        ws.holds("a.txt", "a\n");
+    }
+}
+
+/// A power failure may keep both names of an entry: the new one in the history, and an old one among the open entries.
+#[test]
+fn entry_that_the_history_has_is_not_settled_again() {
+    for prefix in ["", "."] {
+        let ws = Workspace::with(&[("a.txt", "a\n")]);
+        ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+        let done = ws.path(&state("journal/done/default/00000001.lbx"));
+        let entry: Value =
+            serde_json::from_str(fs::read_to_string(&done).unwrap().lines().next().unwrap()).unwrap();
+        let open = format!("journal/open/{prefix}{}.lbx", entry["id"].as_str().unwrap());
+        fs::hard_link(&done, ws.path(&state(&open))).unwrap();
+        ws.lbx(&["append", "a.txt", "--content", "c\n"]).ok();
+        assert_eq!(open_entries(&ws), Vec::<PathBuf>::new());
+        ws.lbx(&["undo", "--steps", "2"]).ok();
+        ws.holds("a.txt", "a\n");
+        must_be_tidy(&ws).unwrap();
+    }
+}
+
 /// Returns the numbers in the history of a session.
 fn numbers(ws: &Workspace, session: &str) -> Vec<u64> {
     let listing = fs::read_dir(ws.path(&state(&format!("journal/done/{session}")))).unwrap();

@@ -43,10 +43,14 @@ use crate::text::escaped::short_path;
 pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<(), Error> {
     let mut open = journal::open_entries(state, own)?;
     for entry in &open.entries {
-        settle(engine, state, entry)?;
+        if is_closed(state, entry) {
+            open.strays.push(entry.name());
+        } else {
+            settle(engine, state, entry)?;
+        }
     }
     for entry in &open.unpublished {
-        if has_begun(engine, state, entry)? {
+        if !is_closed(state, entry) && has_begun(engine, state, entry)? {
             entry.publish(state)?;
             settle(engine, state, entry)?;
         } else {
@@ -107,12 +111,18 @@ fn id_of(name: &str) -> &str {
     name.strip_suffix(".lbx").unwrap_or(name)
 }
 
+/// Returns true if the history has a change: a power failure kept its new name, and brought an old one back.
+fn is_closed(state: &State, entry: &JournalEntry) -> bool {
+    let done = journal::done_entry(state, &entry.session, entry.seq);
+    done.is_ok_and(|done| done.is_some_and(|done| done.id == entry.id))
+}
+
 /// Returns true if a change began although its entry does not have its final name: it had it, and a power failure undid
 /// the rename.
 fn has_begun(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<bool, Error> {
     let (found, opened) = look_inside(engine, state, entry)?;
     Executor { workspace: &engine.workspace, state }.close_again(&opened);
-    Ok(found.forth != Some(0) && found.back != Some(0))
+    Ok(found.has_begun())
 }
 
 /// Completes one entry, or rolls it back, or sets it aside with a warning.
@@ -160,7 +170,7 @@ fn look_inside(
 ) -> Result<(Progress, Vec<(Location, u32)>), Error> {
     let executor = Executor { workspace: &engine.workspace, state };
     let found = look(executor, &entry.steps)?;
-    if found != Progress::default() || check(engine, entry, &entry.steps).is_err() {
+    if !found.is_unknown() || check(engine, entry, &entry.steps).is_err() {
         return Ok((found, Vec::new()));
     }
     let opened = executor.open_up(entry, entry.steps.len());
@@ -286,7 +296,7 @@ pub fn take_back(executor: Executor<'_>, entry: &JournalEntry) -> Result<(), Err
 /// taken back; returns true if it did. If the next call can still complete it, it stays.
 pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool {
     let found = look(Executor { workspace: &engine.workspace, state }, &entry.steps);
-    let is_hopeless = found.is_ok_and(|found| found == Progress::default());
+    let is_hopeless = found.is_ok_and(Progress::is_unknown);
     if is_hopeless {
         // Best effort.
         let _ = Executor { workspace: &engine.workspace, state }.close(entry, Direction::Undo);

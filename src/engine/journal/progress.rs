@@ -64,6 +64,22 @@ pub struct Progress {
     pub forth: Option<usize>,
     /// Number of done steps, if they can be rolled back.
     pub back: Option<usize>,
+    /// True if a step was cut: its file holds both old and new bytes.
+    pub is_torn: bool,
+}
+
+impl Progress {
+    /// Returns true if the disk agrees with no number of done steps: others have changed the files.
+    pub const fn is_unknown(self) -> bool {
+        self.forth.is_none() && self.back.is_none()
+    }
+
+    /// Returns true if a step was taken at least in part.
+    pub fn has_begun(self) -> bool {
+        // Example: a power failure cut step 0, an append. It is done again (`forth`: 0), or taken back (`back`: 1), as if
+        // it had not begun; but its file has neither its old bytes nor its new ones.
+        self.is_torn || (self.forth != Some(0) && self.back != Some(0))
+    }
 }
 
 /// Expectation about a path while `since` to `until` steps are done, both included.
@@ -99,7 +115,8 @@ pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Prog
     // If it is unclear whether a step was done, it is done again or rolled back anyway.
     let forth = [true, false].into_iter().find_map(|by_inode| agreeing(true, by_inode).first().copied());
     let back = [true, false].into_iter().find_map(|by_inode| agreeing(false, by_inode).last().copied());
-    Progress { forth, back }
+    let is_torn = observed.values().any(|observed| *observed == Observed::Torn);
+    Progress { forth, back, is_torn }
 }
 
 /// Returns the numbers of done steps that agree with the disk.
