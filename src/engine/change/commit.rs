@@ -90,7 +90,10 @@ impl Change<'_> {
         self.note_changed();
         self.correct_descriptions(&state);
         // If this fails, it is tried again below, with a warning.
-        let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
+        let published = prepared.snapshot.take().and_then(|ready| {
+            let keeps_order = !self.engine.policy().is_durable() || prepared.keeps_order(&ready);
+            ready.publish(keeps_order).ok().flatten()
+        });
         self.finish(&state, marks, published, &prepared)
     }
 

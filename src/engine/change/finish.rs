@@ -162,7 +162,7 @@ impl Change<'_> {
         published: &Published,
     ) -> Result<(), Error> {
         self.sync_names(state, prepared, None)?;
-        if let Err(error) = published.sync(prepared.file_system.as_ref()) {
+        if let Err(error) = published.sync() {
             self.engine.warn(format!("a power failure may take the snapshot: {error}"));
         }
         Ok(())

@@ -264,6 +264,11 @@ impl Prepared {
         Ok(())
     }
 
+    /// Returns true if the objects of a snapshot are on a file system that keeps the order of names.
+    pub(super) fn keeps_order(&self, snapshot: &PreparedSnapshot) -> bool {
+        self.file_system.as_ref().is_some_and(|it| it.keeps_order() && snapshot.is_on(it))
+    }
+
     /// Returns the files to sync, without those of the snapshot; the journal entry is last.
     fn files(&self) -> Vec<&File> {
         let staged = self.staged_files.staged.values().chain(&self.descriptions).map(|staged| &staged.file);

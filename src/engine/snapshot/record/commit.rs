@@ -203,14 +203,17 @@ impl PreparedSnapshot {
     }
 
     /// Renames the objects and moves the branch; `None` if someone else has moved it. The written files must be
-    /// durable.
+    /// durable. Unless the file system `keeps_order`, the names of the objects are made durable before the branch moves.
     ///
     /// # Errors
     /// Returns the OS error; the branch has not moved then.
-    pub fn publish(mut self) -> Result<Option<Published>, SnapshotError> {
+    pub fn publish(mut self, keeps_order: bool) -> Result<Option<Published>, SnapshotError> {
         let mut branch = None;
         if let Some(written) = &mut self.written {
             written.objects.put().context(|| "the new objects cannot be named".into())?;
+            if !keeps_order {
+                written.objects.sync_names().context(|| "the new objects cannot be synced".into())?;
+            }
             branch = self.store.branch.move_to(&self.store.repo, self.tip, &written.value, &written.log)?;
             if branch.is_none() {
                 return Ok(None);
@@ -266,18 +269,13 @@ impl Published {
         }
     }
 
-    /// Makes the names durable: first those of the objects, then that of the branch. `file_system` is that of the
-    /// state.
+    /// Makes the branch's name durable, and on a file system that keeps the order of names those of the objects, which
+    /// came before.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn sync(&self, file_system: Option<&FileSystem>) -> Result<(), SnapshotError> {
-        let (Some(branch), Some(written)) = (&self.branch, &self.ready.written) else {
-            return Ok(());
-        };
-        if !file_system.is_some_and(|it| it.keeps_order() && self.is_on(it)) {
-            written.objects.sync_names().context(|| "the new objects cannot be synced".into())?;
-        }
+    pub fn sync(&self) -> Result<(), SnapshotError> {
+        let Some(branch) = &self.branch else { return Ok(()) };
         branch.sync().context(|| format!("cannot sync `{}`", branch.path().display()))
     }
 }
