@@ -166,6 +166,30 @@ fn squash_after_an_undo_takes_no_lines_of_others() {
 }
 
 #[test]
+fn squash_commits_nothing_that_git_ignores_by_now() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    let write = |path: &str, text: &str| ws.lbx(&["write", path, "--content", text, "--session", "s"]).ok();
+    write("token.txt", "secret\n");
+    write("out.log", "gone\n");
+    write(".gitignore", "*.log\ntoken.txt\n");
+    let alone = ["squash", "-m", "m", "--session", "s", "--onto", "other", "token.txt"];
+    let error = ws.lbx(&alone).error("not_found");
+    let message = "git ignores these files by now, so they are not committed: token.txt";
+    assert_eq!(error["message"], message);
+    assert_eq!(error["suggested_action"], "`git add --force` makes git track a file that it ignores.");
+    // The session's own deletion is its own, though git ignores the file by then.
+    ws.lbx(&["delete", "out.log", "--session", "s"]).ok();
+    assert_eq!(ws.git(&["log", "-1", "--format=%s", "lbx-snapshots"]), "delete: out.log");
+    let diff = ws.lbx(&["diff", "--session", "s"]).ok();
+    assert!(!diff["diff"].as_str().unwrap().contains("out.log"), "{diff}");
+    squash(&ws).warned(message);
+    assert_eq!(ws.git(&["diff", "--name-only", "main", "feature"]), ".gitignore");
+    ws.git(&["add", "--force", "token.txt"]);
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "token.txt"), "secret\n");
+}
+
+#[test]
 fn commit_of_a_part_of_the_changes_leaves_the_others_to_their_sessions() {
     let ws = workspace(&[("a.txt", TEN), ("gone.txt", TEN)]);
     edit(&ws, "s", "a.txt", "two", "TWO");

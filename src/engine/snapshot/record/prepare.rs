@@ -111,10 +111,16 @@ impl<'a> Preparer<'_, 'a> {
         }
         let found = self.look_up(file.path)?;
         if let Some(reason) = self.barrier(file.path, found, [file.before, file.after])? {
-            if reason.is_of_path() && found.entry().is_some() {
-                // It entered before it was ignored.
-                self.done.external.push(TreeEdit { path: Cow::Borrowed(file.path), to: None });
+            if !reason.is_of_path() || found.entry().is_none() {
+                return Ok(Some(reason));
             }
+            // It entered before it was ignored. Only a deletion is the caller's own.
+            let edit = TreeEdit { path: Cow::Borrowed(file.path), to: None };
+            if file.after.is_none() {
+                self.done.change.push(edit);
+                return Ok(None);
+            }
+            self.done.external.push(edit);
             return Ok(Some(reason));
         }
         // A deletion converts nothing, so that it needs no filter, but the state before it is unknown.
