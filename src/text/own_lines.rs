@@ -27,7 +27,7 @@ pub enum By {
     Others,
 }
 
-/// A line, and the texts that have it; neither has a line of the side that others removed.
+/// A line, and the texts that have it.
 #[derive(Debug, Clone)]
 struct Line {
     /// Its bytes, with the ending.
@@ -36,12 +36,14 @@ struct Line {
     is_before: bool,
     /// True if it is there now.
     is_now: bool,
+    /// Number of the change by others that took its place, since when neither text has it.
+    taken: Option<usize>,
 }
 
 impl Line {
     /// Returns a line that both texts have, or only one.
     fn new(text: &[u8], is_before: bool, is_now: bool) -> Self {
-        Self { text: text.to_vec(), is_before, is_now }
+        Self { text: text.to_vec(), is_before, is_now, taken: None }
     }
 
     /// Returns the line with this text: only its ending may be another.
@@ -56,10 +58,14 @@ impl Line {
 }
 
 /// Lines of a text, with what one side changed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OwnLines {
-    /// Lines of the text now, and those that the side removed.
+    /// Lines of the text now, those that the side removed, and those of the side that others removed.
     lines: Vec<Line>,
+    /// Number of changes so far.
+    changes: usize,
+    /// Number of lines of the side that others removed and put back.
+    put_back: usize,
     /// True if the side created the text.
     is_new: bool,
 }
@@ -68,7 +74,8 @@ impl OwnLines {
     /// Returns the lines before the first change; `None` if there was no text.
     pub fn of(before: Option<&[u8]>) -> Self {
         let lines = before.iter().flat_map(|text| lines::lines(text));
-        Self { lines: lines.map(|line| Line::new(line, true, true)).collect(), is_new: before.is_none() }
+        let lines = lines.map(|line| Line::new(line, true, true)).collect();
+        Self { lines, changes: 0, put_back: 0, is_new: before.is_none() }
     }
 
     /// Adds a change, to the text `new`.
@@ -101,7 +108,8 @@ impl OwnLines {
             self.replace(by, replaced, added);
         }
         self.lines.extend(rest);
-        self.drop_replaced();
+        self.changes += 1;
+        self.leave_to_others();
     }
 
     /// Adds lines in the place of others. A removed line that is added again is as before.
@@ -129,38 +137,60 @@ impl OwnLines {
             }
             if let Some(at) = again_from(&line, next) {
                 self.lines.extend(slice_or_empty(added, next..at).iter().map(new));
-                self.lines.push(Line { is_now: true, ..line });
+                self.put_back(line);
                 next = at + 1;
             } else if !line.is_now {
                 self.lines.push(line);
-            } else if by == By::Side || !line.is_before {
+            } else if (by == By::Side) == line.is_before {
                 self.lines.push(Line { is_now: false, ..line });
             }
         }
         self.lines.extend(slice_or_empty(added, next..).iter().map(new));
     }
 
-    /// Drops the lines of the side that others removed, and with the last of them those that it had put them in place of:
-    /// the place is theirs now.
-    fn drop_replaced(&mut self) {
+    /// Adds a removed line again, as it was before. A line of the side that others took brings back what they took with it.
+    fn put_back(&mut self, line: Line) {
+        if let Some(taken) = line.taken.filter(|_| !line.is_before) {
+            self.put_back += 1;
+            let with_it = |other: &&mut Line| other.is_before && other.taken == Some(taken);
+            self.lines.iter_mut().filter(with_it).for_each(|other| other.taken = None);
+        }
+        self.lines.push(Line { is_now: true, taken: None, ..line });
+    }
+
+    /// Leaves to others the lines of the side that they removed, and with the last of them those that it had put them in
+    /// place of: the place is theirs now.
+    fn leave_to_others(&mut self) {
         let is_lost = |line: &Line| !line.is_before && !line.is_now;
-        let runs = self.lines.chunk_by(|one, next| one.is_common() == next.is_common());
-        let kept = runs.flat_map(|run| {
-            let is_theirs = run.iter().any(is_lost) && !run.iter().any(|line| line.is_now);
-            run.iter().map(move |line| !is_lost(line) && !is_theirs)
-        });
-        let mut kept = kept.collect::<Vec<_>>().into_iter();
-        self.lines.retain(|_| kept.next().unwrap_or(true));
+        let mut known: Vec<&mut Line> = self.lines.iter_mut().filter(|line| line.taken.is_none()).collect();
+        for run in known.chunk_by_mut(|one, next| one.is_common() == next.is_common()) {
+            let is_theirs = run.iter().any(|line| is_lost(line)) && !run.iter().any(|line| line.is_now);
+            for line in run.iter_mut().filter(|line| is_theirs || is_lost(line)) {
+                line.taken = Some(self.changes);
+            }
+        }
+    }
+
+    /// Returns true if others removed lines of the side.
+    pub fn has_taken(&self) -> bool {
+        self.lines.iter().any(|line| !line.is_before && line.taken.is_some())
+    }
+
+    /// Adds a change by others; returns true if lines of the side are back with it.
+    pub fn puts_back(&mut self, new: &[u8]) -> bool {
+        let known = self.put_back;
+        self.change(By::Others, new);
+        self.put_back > known
     }
 
     /// Returns the text without the changes of the side.
     pub fn before(&self) -> Vec<u8> {
-        joined(self.lines.iter().filter(|line| line.is_before))
+        joined(self.lines.iter().filter(|line| line.is_before && line.taken.is_none()))
     }
 
     /// Returns the lines that the side added.
     pub fn added(&self) -> Vec<u8> {
-        joined(self.lines.iter().filter(|line| !line.is_before))
+        joined(self.lines.iter().filter(|line| !line.is_before && line.is_now))
     }
 }
 
@@ -214,6 +244,17 @@ mod tests {
             (Some("123"), &["13", "13X", "123X"], ["123X", ""]),
             (Some("123"), &["1B3", "123"], ["123", ""]),
             (Some("123"), &["", "4"], ["4123", ""]),
+            // Lines that the side removes after it has changed them.
+            (Some("123"), &["1B3", "1B3X", "13X"], ["123X", ""]),
+            // Lines that others took and put back, with and without a change in between.
+            (Some("123"), &["1B3", "1C3", "1C3D", "1B3D"], ["123", "BD"]),
+            (Some("123"), &["1B3", "13", "13D", "1B3D"], ["123", "BD"]),
+            (Some("123"), &["1BX3", "1C3", "1C3D", "1BX3D"], ["123", "BXD"]),
+            (Some("123"), &["1BX3", "1C3", "1C3D", "1X3D"], ["123", "XD"]),
+            (Some("123"), &["1B3", "1C3", "1C3D", "123D"], ["123", "D"]),
+            (None, &["abc", "aXc", "aXcd", "abcd"], ["", "abcd"]),
+            // A line that the side added and removed is of others, if they add it.
+            (Some("12"), &["1B2", "1B2X", "12X", "1B2X"], ["1B2X", ""]),
         ] {
             assert_eq!(told(before, changes), wanted, "{before:?} {changes:?}");
         }

@@ -166,6 +166,29 @@ fn squash_after_an_undo_takes_no_lines_of_others() {
 }
 
 #[test]
+fn lines_that_others_took_and_put_back_are_the_sessions_again() {
+    for (path, before) in [("a.txt", TEN), ("new.txt", "")] {
+        let ws = workspace(&[("a.txt", TEN)]);
+        let own = TEN.replace("two", "TWO");
+        let _ = ws.lbx(&["read", path, "--session", "s"]).envelope();
+        ws.lbx(&["write", path, "--content", &own, "--session", "s"]).ok();
+        edit(&ws, "t", path, "TWO", "zwei");
+        ws.lbx(&["append", path, "--content", "more\n", "--session", "s"]).ok();
+        ws.lbx(&["undo", "--merge", "--session", "t"]).ok();
+        ws.holds(path, format!("{own}more\n"));
+        assert_eq!(ws.lbx(&["diff", "--session", "t"]).ok()["diff"], "");
+        let diff = ws.lbx(&["diff", "--session", "s", "--stat"]).ok();
+        let insertions = if before.is_empty() { 11 } else { 2 };
+        assert_eq!(diff["stat"][0]["insertions"], insertions, "{diff}");
+        squash(&ws).ok();
+        assert_eq!(on_feature(&ws, path), format!("{own}more\n"));
+        ws.lbx(&["append", path, "--content", "last\n", "--session", "s"]).ok();
+        squash(&ws).ok();
+        assert_eq!(on_feature(&ws, path), format!("{own}more\nlast\n"));
+    }
+}
+
+#[test]
 fn squash_commits_nothing_that_git_ignores_by_now() {
     let ws = workspace(&[("a.txt", TEN)]);
     let write = |path: &str, text: &str| ws.lbx(&["write", path, "--content", text, "--session", "s"]).ok();

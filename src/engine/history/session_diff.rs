@@ -294,11 +294,15 @@ impl<V: StoredVersion> PathChanges<V> {
     /// For example, others add `x` to the line `a` of a new file, and the session then adds `b`: its changes lead from
     /// nothing to `a` and `b`.
     ///
+    /// `later` returns the version that others have made since, in case that lines of the session are back in it, which
+    /// they had removed.
+    ///
     /// # Errors
-    /// Returns the errors of `read`.
+    /// Returns the errors of `read` and `later`.
     pub fn ends<E>(
         &self,
         mut read: impl FnMut(&V) -> Result<Option<Vec<u8>>, E>,
+        later: impl FnOnce() -> Result<Option<V>, E>,
     ) -> Result<[AtEnd<V>; 2], E> {
         let changes = self.continued();
         let (Some((first, _)), Some((theirs, after))) = (changes.first(), changes.last()) else {
@@ -309,10 +313,19 @@ impl<V: StoredVersion> PathChanges<V> {
         if changes.len() == 1 || (is_new && after.is_none()) {
             return Ok(known);
         }
-        let (Some(own), Some(like)) = (own_lines(changes, &mut read)?, like(changes)) else {
+        let (Some(mut own), Some(like)) = (own_lines(changes, &mut read)?, like(changes)) else {
             return Ok(known);
         };
-        let [before, after] = known;
+        let [before, mut after] = known;
+        if own.has_taken()
+            && let Some(now) = later()?
+            && let Some(text) = read(&now)?.filter(|text| !content::looks_binary(text))
+        {
+            let mut with_it = own.clone();
+            if with_it.puts_back(&text) {
+                (own, after) = (with_it, AtEnd::Known(Some(now)));
+            }
+        }
         Ok(if is_new {
             [before, AtEnd::Text(like.clone(), own.added())]
         } else {
@@ -476,7 +489,7 @@ mod tests {
     fn ends(changes: &[Sides<&'static str>]) -> [AtEnd<&'static str>; 2] {
         let mut own = PathChanges::default();
         changes.iter().for_each(|change| own.push(change.0, change.1));
-        own.ends(|text| Ok::<_, ()>(Some(text.as_bytes().to_vec()))).unwrap()
+        own.ends(|text| Ok::<_, ()>(Some(text.as_bytes().to_vec())), || Ok(None)).unwrap()
     }
 
     #[test]

@@ -359,7 +359,7 @@ impl Look<'_> {
             Side::Version(version) => self.version(path, version)?,
             Side::Separate(own, end) => {
                 let Ok([before, after]) =
-                    own.ends(|version| Ok::<_, Infallible>(self.version(path, version)));
+                    own.ends(|version| Ok::<_, Infallible>(self.version(path, version)), || Ok(None));
                 match if *end == End::Before { before } else { after } {
                     AtEnd::Known(None) => Vec::new(),
                     AtEnd::Known(Some(version)) => self.version(path, &version)?,

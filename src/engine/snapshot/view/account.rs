@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use super::session::{ChangedPaths, SEQ_FIRST, SessionStep, in_order};
+use super::session::{ChangedPaths, SEQ_FIRST, SessionStep, Until, in_order};
 use crate::engine::history::session_diff::{PathChanges, Sides};
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
@@ -320,7 +320,7 @@ impl Store {
     /// Fails if a version cannot be read.
     pub fn net_of(&self, account: &SessionAccount) -> Result<Vec<PathChange>, SnapshotError> {
         let change = |(path, own): (&Vec<u8>, &PathChanges<TreeItem>)| {
-            let change = self.change_of(path.clone(), own.sides())?;
+            let change = self.change_of(path.clone(), own.sides(), Until::Now)?;
             Ok(PathChange { from: account.paths.first_path(path), ..change })
         };
         Ok(in_order(account.paths.steps.iter().map(change).collect::<Result<_, SnapshotError>>()?))

@@ -44,6 +44,15 @@ pub struct SessionStep {
     pub paths: Vec<PathChange>,
 }
 
+/// Last of the changes of a path that are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine::snapshot) enum Until {
+    /// The session's last one, with what has become of its lines since.
+    Now,
+    /// Any.
+    Then,
+}
+
 impl session_diff::StoredVersion for TreeItem {
     fn is_same(&self, other: &Self) -> bool {
         self == other
@@ -95,12 +104,13 @@ impl Store {
         Ok(Some(SessionChanges { before, last, paths: self.net_of(&account)? }))
     }
 
-    /// Returns the net effect of a session's changes of one path. A text that never existed on disk is kept only in
-    /// memory.
+    /// Returns the net effect of a session's changes of one path, of which the last is `until`. A text that never existed
+    /// on disk is kept only in memory.
     pub(in crate::engine::snapshot) fn change_of(
         &self,
         path: Vec<u8>,
         steps: &[Sides<TreeItem>],
+        until: Until,
     ) -> Result<PathChange, SnapshotError> {
         let mut own = PathChanges::default();
         steps.iter().for_each(|(before, after)| own.push(*before, *after));
@@ -114,7 +124,14 @@ impl Store {
                 Ok::<_, SnapshotError>(Some(TreeItem { id, ..like }))
             }
         };
-        let [before, after] = own.ends(read)?;
+        let later = || match (until, self.branch.tip(&self.repo)?) {
+            (Until::Now, Some(tip)) => {
+                let tip = commit_builder::tree_of(&self.repo, tip)?;
+                Ok(self.entry_at(tip, &path)?.filter(|item| item.is_file()))
+            }
+            _ => Ok(None),
+        };
+        let [before, after] = own.ends(read, later)?;
         Ok(PathChange { path, from: None, before: item(before)?, after: item(after)? })
     }
 }
@@ -419,7 +436,7 @@ impl Store {
                         PathChange { path: path.clone(), from: None, before: ours, after: *after }
                     }
                     (_, []) => PathChange { path: path.clone(), from: None, before: last, after: last },
-                    (_, rest) => self.change_of(path.clone(), rest)?,
+                    (_, rest) => self.change_of(path.clone(), rest, Until::Now)?,
                 };
                 net.push(PathChange { from, ..change });
             }
@@ -469,7 +486,7 @@ impl Store {
             if own.last().copied() == ours {
                 continue;
             }
-            let change = self.change_of(path.clone(), own.sides())?;
+            let change = self.change_of(path.clone(), own.sides(), Until::Now)?;
             if change.before != ours {
                 // The branch may have a part of it: the single changes tell.
                 return Ok(self.missing_on(branch, session, after)?.net);
@@ -496,7 +513,7 @@ impl Store {
         if made.last() == Some(&ours) {
             return Ok(steps.len());
         }
-        let first = self.change_of(path.to_vec(), steps)?.before;
+        let first = self.change_of(path.to_vec(), steps, Until::Then)?.before;
         if first == ours {
             return Ok(0);
         }
@@ -531,7 +548,10 @@ impl Store {
         if !is_new || is_alone {
             return Ok(None);
         }
-        let net = |count| Ok(self.change_of(path.to_vec(), steps.get(..count).unwrap_or_default())?.after);
+        let net = |count| {
+            let until = if count == steps.len() { Until::Now } else { Until::Then };
+            Ok(self.change_of(path.to_vec(), steps.get(..count).unwrap_or_default(), until)?.after)
+        };
         (1..=steps.len()).map(net).collect::<Result<_, _>>().map(Some)
     }
 
@@ -553,7 +573,7 @@ impl Store {
         let mut merges_left = MERGES_MAX;
         for count in (1..=steps.len()).rev() {
             let then = match steps.get(count..) {
-                Some(rest @ [_, ..]) => self.change_of(path.to_vec(), rest)?.before,
+                Some(rest @ [_, ..]) => self.change_of(path.to_vec(), rest, Until::Then)?.before,
                 _ => steps.last().and_then(|(_, after)| *after),
             };
             let Some(then) = then.filter(|then| then.is_file()) else { continue };
