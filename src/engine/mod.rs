@@ -168,6 +168,11 @@ impl Engine {
         self.policy_fault.as_ref()
     }
 
+    /// Takes that reason.
+    pub const fn take_policy_fault(&mut self) -> Option<Error> {
+        self.policy_fault.take()
+    }
+
     /// Returns the state folder with its path from the workspace root, once the call has opened it to change something.
     pub const fn state_folder(&self) -> Option<&(WorkspacePath, Arc<OwnedFd>)> {
         self.state_folder.as_ref()

@@ -131,8 +131,8 @@ brings the changes here, and lbx fork drop NAME deletes them. It was tried with 
 guard.gate is deny, warn or off. guard.bash is record, wrap or off; wrap needs a client that lets a hook change a call
 (not Qwen Code). The client asks about a wrapped command as about any other, except Codex, Cursor and Antigravity: they
 change a call only if the hook allows it, and lbx confines it. guard.on_failure decides about a call when lbx fails or needs more than guard.timeout_ms: open, the
-default, lets it through, and says so once in a session; closed denies it. guard.titles keeps the beginning of each
-prompt. See lbx-policy(5).
+default, lets it through, and says so once in a session; closed denies it. A policy file with an error denies changes and
+commands until it is mended. guard.titles keeps the beginning of each prompt. See lbx-policy(5).
 
 lbx doctor shows the newest events with their times: a client that sends none has not loaded its hooks, or does not
 trust them. Codex runs a hook only once a person has trusted it (/hooks), again after each change of its entry.

@@ -67,6 +67,24 @@ fn read_that_showed_other_bytes_counts_for_nothing() {
 }
 
 #[test]
+fn broken_policy_file_denies_calls_until_it_is_mended() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    ws.write(".lbx/config.toml", "protect = [\"a.txt\"]\nnope = 1\n");
+    let command = agent.before("Bash", &json!({ "command": "touch x" }));
+    for why in [agent.edit("a.txt", "two", "2").unwrap_err(), command.err().unwrap()] {
+        assert!(
+            why.contains(".lbx/config.toml:2:1") && why.contains("the policy cannot be read"),
+            "{why}"
+        );
+    }
+    ws.write(".lbx/config.toml", "protect = [\"b.txt\"]\n");
+    agent.edit("a.txt", "two", "2").unwrap();
+}
+
+#[test]
 fn protected_path_is_denied_and_outside_path_is_left_alone() {
     let ws = Workspace::with(&FILES);
     let mut agent = Player::new(&ws, "s");

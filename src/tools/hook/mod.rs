@@ -93,9 +93,10 @@ impl Tool for Hook {
                 engine.warn(error.message().to_owned());
                 let before = client.events.iter().find(|(_, moment)| *moment == Moment::Before);
                 let event = before.and_then(|(name, _)| Event::parse(client, Some(name), "{}").ok());
-                let denied = event.filter(|_| denies_on_failure(engine));
+                let closed = closed_by(engine);
+                let denied = event.filter(|_| closed.is_some());
                 let reply = denied.and_then(|event| {
-                    let verdict = failed(engine, &event, &error);
+                    let verdict = failed(engine, &event, &error, closed);
                     client.form.reply(&event, &verdict)
                 });
                 return Ok(Response { reply });
@@ -103,7 +104,9 @@ impl Tool for Hook {
         };
         if let Some(Moment::WorktreeCreate | Moment::WorktreeRemove) = event.moment {
             must_be_meant(engine.workspace.root())?;
-            let served = take_session(engine, client, &event).and_then(|()| serve_worktree(engine, &event));
+            let served = take_session(engine, client, &event)
+                .and_then(|()| engine.take_policy_fault().map_or(Ok(()), Err))
+                .and_then(|()| serve_worktree(engine, &event));
             let outcome = served.as_ref().map_or_else(|error| error.kind().name(), |_| "ok");
             note(engine, client, &event, (outcome, begun));
             return served.map(|path| Response { reply: path.map(Value::String) });
@@ -114,14 +117,21 @@ impl Tool for Hook {
         let limit = Duration::from_millis(engine.policy().number(Key::GuardMs));
         engine.control = engine.control.clone().within(limit);
         engine.workspace.set_lock_wait(limit);
-        let served = take_session(engine, client, &event).and_then(|()| serve(engine, client, &event));
+        let closed = closed_by(engine);
+        // What only reads needs no policy.
+        let reads =
+            event.moment == Some(Moment::Before) && matches!(event.kind, ToolKind::Read | ToolKind::Other);
+        let fault = engine.take_policy_fault().filter(|_| !reads);
+        let served = take_session(engine, client, &event)
+            .and_then(|()| fault.map_or(Ok(()), Err))
+            .and_then(|()| serve(engine, client, &event));
         let outcome = match &served {
             Ok(Verdict::Deny(_)) => "denied",
             Ok(_) => "ok",
             Err(error) => error.kind().name(),
         };
         note(engine, client, &event, (outcome, begun));
-        let verdict = served.unwrap_or_else(|error| failed(engine, &event, &error));
+        let verdict = served.unwrap_or_else(|error| failed(engine, &event, &error, closed));
         Ok(Response { reply: client.form.reply(&event, &verdict) })
     }
 
@@ -260,20 +270,22 @@ fn note(engine: &mut Engine, client: &HookClient, event: &Event, (outcome, begun
     }
 }
 
-/// Returns true if the policy denies a call that lbx cannot check.
-fn denies_on_failure(engine: &Engine) -> bool {
-    engine.policy().word(Key::GuardOnFailure) == "closed"
+/// Returns the reason why a call that lbx cannot check is denied; `None` if the client makes it.
+fn closed_by(engine: &Engine) -> Option<&'static str> {
+    // Any file may be protected, and the guard may be closed.
+    let is_unknown = engine.policy_fault().is_some();
+    let is_closed = engine.policy().word(Key::GuardOnFailure) == "closed";
+    is_unknown
+        .then_some("the policy cannot be read")
+        .or_else(|| is_closed.then_some("guard.on_failure = \"closed\""))
 }
 
-/// Returns the answer of a hook that failed: the policy decides whether the client's call is made. Only the first
-/// failure of a session is reported.
-fn failed(engine: &mut Engine, event: &Event, error: &Error) -> Verdict {
+/// Returns the answer of a hook that failed: the client's call is denied if `closed` says why. Only the first failure of
+/// a session is reported.
+fn failed(engine: &mut Engine, event: &Event, error: &Error, closed: Option<&str>) -> Verdict {
     let what = format!("lbx could not check or record this: {}", error.message());
-    if denies_on_failure(engine) && event.moment == Some(Moment::Before) {
-        return Verdict::Deny(format!(
-            "{what} (guard.on_failure = \"closed\"). {}",
-            error.suggested_action()
-        ));
+    if let Some(why) = closed.filter(|_| event.moment == Some(Moment::Before)) {
+        return Verdict::Deny(format!("{what} ({why}). {}", error.suggested_action()));
     }
     let is_first = match State::find(&engine.workspace) {
         Ok(Some(state)) => calls::is_first_failure(&state, engine.session().as_str()),
