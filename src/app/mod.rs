@@ -162,7 +162,7 @@ pub fn consent(ask: &Ask<'_>, change: &Proposal<'_>) -> Result<(), Error> {
     let mut trial = request.clone();
     // Runs a command even if its changes are dropped afterwards: the person sees it unchanged.
     if !has("dry_run") || has("command") {
-        return consent_unseen(ask, tool, request);
+        return consent_unseen(ask, tool, request, change.options);
     }
     if let Some(fields) = trial.as_object_mut() {
         let is_trial = |name: &str| request::snake_case(name) == "dry_run";
@@ -180,7 +180,7 @@ pub fn consent(ask: &Ask<'_>, change: &Proposal<'_>) -> Result<(), Error> {
         }
     }
     let (shown, result) = change.tried(trial.clone())?;
-    ask(&described(tool, &shown, request))?;
+    ask(&described(tool, &shown, request, change.options))?;
     if change.tried(trial)? != (shown, result) {
         return Err(Error::new(
             ErrorKind::StaleFile,
@@ -227,18 +227,26 @@ fn shown(reply: &dyn Reply) -> Result<String, Error> {
 ///
 /// # Errors
 /// Fails if the person refuses.
-pub fn consent_unseen(ask: &Ask<'_>, tool: &'static ToolEntry, request: &Value) -> Result<(), Error> {
+pub fn consent_unseen(
+    ask: &Ask<'_>,
+    tool: &'static ToolEntry,
+    request: &Value,
+    options: &Options,
+) -> Result<(), Error> {
     match tool.effect {
         Effect::Reads => Ok(()),
-        Effect::Adds | Effect::Writes => ask(&described(tool, &unescaped(request), request)),
+        Effect::Adds | Effect::Writes => ask(&described(tool, &unescaped(request), request, options)),
     }
 }
 
-/// Returns a request in readable form: a command of several lines stays on several lines.
+/// Returns a request in readable form: a command of several lines stays on several lines, indented, so that none of them
+/// looks like another field.
 fn unescaped(request: &Value) -> String {
     let fields = request.as_object().into_iter().flatten();
     let line = |(name, value): (&String, &Value)| match value.as_str() {
-        Some(text) if text.contains('\n') => format!("{name}:\n{text}\n"),
+        Some(text) if text.contains('\n') => {
+            format!("{name}:\n{}", text.lines().map(|line| format!("    {line}\n")).collect::<String>())
+        }
         Some(text) => format!("{name}: {text}\n"),
         None => format!("{name}: {value}\n"),
     };
@@ -247,13 +255,22 @@ fn unescaped(request: &Value) -> String {
 
 /// Name of the field with the caller's reason.
 const WHY: &str = "why";
+/// Longest reason that is shown, in characters.
+const WHY_CHARACTERS_MAX: usize = 400;
 
 /// Returns the question for the person. Removes terminal controls and changes of text direction; shows only the start,
-/// the end and the size of a long text.
-fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
+/// the end and the size of a long text. The caller's reason comes last, on one line, so that it cannot pass for the change.
+fn described(tool: &ToolEntry, change: &str, request: &Value, options: &Options) -> String {
     let seen = |text: &str| text.split_inclusive('\n').map(escaped::visible_controls).collect::<String>();
     let change = seen(change);
-    let why = request.get(WHY).and_then(Value::as_str).map(|why| format!("Why: {}\n\n", seen(why)));
+    let why = request.get(WHY).and_then(Value::as_str).map(|why| {
+        let start: String = why.chars().take(WHY_CHARACTERS_MAX).collect();
+        let more = if start.len() < why.len() { "…" } else { "" };
+        format!("\n\nWhy, as the caller says: {}{more}", escaped::visible_controls(&escaped::line(&start)))
+    });
+    let place = options.sandbox.as_ref().map(|name| format!(" in the sandbox {}", escaped::name(name)));
+    let session = options.session.as_ref().filter(|_| options.is_session_named);
+    let session = session.map(|name| format!(" as session {}", escaped::name(name)));
     let shown = if change.len() <= QUESTION_BYTES_MAX {
         change
     } else {
@@ -268,5 +285,6 @@ fn described(tool: &ToolEntry, change: &str, request: &Value) -> String {
             str_or_empty(&change, end..)
         )
     };
-    format!("Allow this {}?\n\n{}{shown}", tool.name, why.unwrap_or_default())
+    let [place, session, why] = [place, session, why].map(Option::unwrap_or_default);
+    format!("Allow this {}{place}{session}?\n\n{}{why}", tool.name, shown.trim_end())
 }

@@ -138,7 +138,7 @@ impl ToolCall<'_> {
         }
         if let Some(remote) = Remote::of(&options)? {
             if let Some(ask) = ask {
-                consent_unseen(ask, tool, &request)?;
+                consent_unseen(ask, tool, &request, &options)?;
             }
             return Ok(remote.call(tool, &request, &options, &control));
         }

