@@ -119,7 +119,8 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
             "path": request.file_path, "start_line": offset, "limit": request.limit
         },
         ReadMode::Indentation => native_request! {
-            "path": request.file_path, "around_line": block.anchor_line.unwrap_or(offset)
+            "path": request.file_path, "around_line": block.anchor_line.unwrap_or(offset),
+            "limit": block.max_lines.or(request.limit)
         },
     };
     let data = lbx.call::<read::Read>(asked)?;
@@ -127,12 +128,9 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
         says_past_end(lbx, &data);
         return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
     }
-    let said = numbered(&data, |number, line| format!("L{number}: {line}"));
-    let most = block.max_lines.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX);
-    let lines: Vec<&str> = said.lines().take(most).collect();
+    let mut said = numbered(&data, |number, line| format!("L{number}: {line}"));
     let shown = LinesShown::of(&data);
-    lbx.shows_only(shown.first, shown.first + lines.len() as u64 - 1);
-    let mut said = lines.join("\n");
+    lbx.shows_only(shown.first, shown.last);
     let asked_last = match mode {
         ReadMode::Slice => last_asked(offset, request.limit),
         // A block has its own end.

@@ -32,9 +32,8 @@ pub struct NotebookEditRequest {
     notebook_path: String,
     /// The id of the cell; a new cell is inserted after it, or at the beginning without it
     cell_id: Option<String>,
-    /// The new source of the cell
-    #[serde(default)]
-    new_source: String,
+    /// The new source of the cell; required unless it is deleted
+    new_source: Option<String>,
     /// The type of the cell; required to insert one
     cell_type: Option<CellType>,
     /// Operation on the cell (default: replace)
@@ -97,7 +96,7 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
         Err(Fault(words)) => return refuse(&words),
     };
     replace_lines(lbx, path, &before, &after)?;
-    let source = &request.new_source;
+    let source = request.new_source.unwrap_or_default();
     Ok(match request.edit_mode.unwrap_or_default() {
         EditMode::Replace => format!("Updated cell {id} with {source}"),
         EditMode::Insert => format!("Inserted cell {id} with {source}"),
@@ -120,13 +119,19 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
     let mode = request.edit_mode.unwrap_or_default();
     let named = request.cell_id.as_deref();
     let at = named.map(|id| place_of(id, cells)).transpose()?;
+    let source = match &request.new_source {
+        Some(source) => source.as_str(),
+        None if mode == EditMode::Delete => "",
+        // An empty text is a source too.
+        None => return Err(Fault("The required parameter `new_source` is missing.".to_owned())),
+    };
     match (mode, at) {
         (EditMode::Insert, at) => {
             let kind = request
                 .cell_type
                 .ok_or_else(|| Fault("Cell type is required when using edit_mode=insert.".to_owned()))?;
-            let id = has_ids(notebook).then(|| new_id(before, &request.new_source));
-            let cell = new_cell(before, &spans, kind, id.as_deref(), &request.new_source);
+            let id = has_ids(notebook).then(|| new_id(before, source));
+            let cell = new_cell(before, &spans, kind, id.as_deref(), source);
             let place = at.map_or(0, |at| at + 1);
             let after = jsonc::insert_item(before, &CELLS, place, &cell)?;
             Ok((after, id.unwrap_or_else(|| format!("cell-{place}"))))
@@ -135,7 +140,7 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
         (EditMode::Replace, Some(at)) => {
             let span = spans.get(at).cloned().unwrap_or_default();
             let cell = before.get(span.clone()).unwrap_or_default();
-            let after = spliced(before, span, &replaced(cell, before, request)?);
+            let after = spliced(before, span, &replaced(cell, before, (request.cell_type, source))?);
             Ok((after, named.unwrap_or_default().to_owned()))
         }
         (EditMode::Delete, Some(at)) => {
@@ -172,14 +177,18 @@ fn new_id(notebook: &str, source: &str) -> String {
 }
 
 /// Returns a cell with a new source, and with a new type if one is given. Outputs of code are removed.
-fn replaced(cell: &str, notebook: &str, request: &NotebookEditRequest) -> Result<String, Fault> {
+fn replaced(
+    cell: &str,
+    notebook: &str,
+    (new_kind, source): (Option<CellType>, &str),
+) -> Result<String, Fault> {
     let known = jsonc::get(cell, &["cell_type"])?;
-    let kind = request.cell_type.map_or_else(
+    let kind = new_kind.map_or_else(
         || known.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
         |kind| kind.name().to_owned(),
     );
-    let mut cell = with_source(cell, notebook, &request.new_source)?;
-    if request.cell_type.is_some() {
+    let mut cell = with_source(cell, notebook, source)?;
+    if new_kind.is_some() {
         cell = jsonc::set(&cell, &["cell_type"], &Value::from(kind.as_str()))?;
     }
     if kind == CellType::Code.name() {
@@ -403,6 +412,10 @@ mod tests {
             (json!({ "cell_id": "cell-2" }), "Cell with ID \"cell-2\" not found in notebook."),
             (json!({}), "Cell ID must be specified when not inserting a new cell."),
             (json!({ "edit_mode": "insert" }), "Cell type is required when using edit_mode=insert."),
+            (
+                json!({ "cell_id": "bb", "new_source": null }),
+                "The required parameter `new_source` is missing.",
+            ),
         ] {
             assert_eq!(after(NOTEBOOK, &request).unwrap_err(), words);
         }

@@ -171,7 +171,7 @@ fn is_fork(root: &ChosenRoot, name: &str) -> bool {
     let found = || {
         let workspace = root.open().ok()?;
         let state = State::find(&workspace).ok()??;
-        ForkFolder::open(&workspace, &state, name).ok()
+        ForkFolder::open(&workspace, &state, &sandboxes::slug(name).ok()?).ok()
     };
     found().is_some()
 }
@@ -203,9 +203,13 @@ fn workspace_of(options: &Options, root: &ChosenRoot) -> Result<Workspace, Error
 /// Adds line numbers to a text result, so that edits can name lines: no field says where the text begins.
 fn number_lines(request: &mut Value) {
     /// Fields with which a text has no line numbers, or that set them already.
-    const OTHERS: [&str; 4] = ["line_numbers", "binary", "cell", "page"];
+    const OTHERS: [&str; 3] = ["line_numbers", "binary", "cell"];
     let Some(fields) = request.as_object_mut() else { return };
-    if !fields.keys().any(|name| OTHERS.contains(&request::snake_case(name).as_str())) {
+    let says = |(name, value): (&String, &Value)| {
+        OTHERS.contains(&request::snake_case(name).as_str()) && !value.is_null() && value != ""
+    };
+    if !fields.iter().any(says) {
+        fields.retain(|name, _| request::snake_case(name) != "line_numbers");
         fields.insert("line_numbers".to_owned(), true.into());
     }
 }

@@ -273,6 +273,14 @@ fn codex() -> Vec<Step> {
             json!({ "file_path": "src/main.rs", "mode": "indentation", "indentation": { "anchor_line": 2 } }),
             With("L2:     two();"),
         ),
+        step(
+            "read_file",
+            json!({
+                "file_path": "src/main.rs", "mode": "indentation",
+                "indentation": { "anchor_line": 2, "max_lines": 1 }
+            }),
+            With("L2:     two();"),
+        ),
         step("list_dir", json!({ "dir_path": "$ROOT/src" }), Just("Absolute path: $ROOT/src\nmain.rs")),
         step("grep_files", json!({ "pattern": "main" }), Just("src/main.rs")),
         step("grep_files", json!({ "pattern": "zzz" }), Just("No matches found.")),

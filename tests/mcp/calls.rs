@@ -492,6 +492,21 @@ fn text_results_have_the_stderr_of_a_command() {
 }
 
 #[test]
+fn text_results_of_read_have_line_numbers_unless_the_call_says_otherwise() {
+    let workspace = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    let mut client = workspace.serve(&["--results", "text"]);
+    let mut read = |more: Value| {
+        let mut request = json!({ "path": "a.txt" });
+        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.call("read", &request)["content"][0]["text"].clone()
+    };
+    for nothing in [json!({}), json!({ "line_numbers": null, "binary": "", "cell": null })] {
+        assert_eq!(read(nothing), "1\tone\n2\ttwo\n");
+    }
+    assert_eq!(read(json!({ "line_numbers": false })), "one\ntwo\n");
+}
+
+#[test]
 fn unbounded_read_stays_below_four_megabytes() {
     let source = "    let line = of(some, code);\n".repeat(200_000);
     let workspace = Workspace::with(&[("big.txt", &source)]);
