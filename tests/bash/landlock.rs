@@ -71,7 +71,19 @@ fn landlock_denies_network_and_other_processes() {
     {
         refused(&ws, &command);
     }
-    refused(&ws, &format!("kill -9 {pid}"));
+    for command in [
+        format!("kill -9 {pid}"),
+        // At its limit of processor time the kernel ends it.
+        format!("prlimit --pid {pid} --cpu=1:1"),
+        "ipcmk --shmem 64".to_owned(),
+        "ipcmk --semaphore 1".to_owned(),
+        "ipcmk --queue".to_owned(),
+    ] {
+        refused(&ws, &command);
+    }
+    // A process sets its own limits.
+    let own = ["bash", "--set", "bash.backend=landlock", "ulimit -n 64; prlimit --nofile=32 true"];
+    assert_eq!(ws.lbx(&own).success()["data"]["exit_code"], 0);
     assert!(other.try_wait().unwrap().is_none());
     kill(pid);
     other.wait().unwrap();

@@ -114,14 +114,26 @@ const ALWAYS: [i64; 9] = [
     libc::SYS_request_key,
     libc::SYS_userfaultfd,
 ];
-/// Calls that inspect other processes, if no namespace separates them. If one does, a command may trace its own
-/// processes.
-const TRACING: [i64; 5] = [
+/// Calls that inspect other processes, or reach their shared memory, semaphores and queues, if no namespace separates
+/// them. If one does, a command may trace its own processes.
+const OF_OTHERS: [i64; 17] = [
     libc::SYS_kcmp,
+    libc::SYS_mq_open,
+    libc::SYS_msgctl,
+    libc::SYS_msgget,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
     libc::SYS_pidfd_getfd,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
+    libc::SYS_semctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmget,
 ];
 /// Socket families that a network namespace contains. Others bypass it: through `AF_VSOCK` a command in a virtual
 /// machine talks to its host.
@@ -150,7 +162,11 @@ pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
     let typing = TYPING.into_iter().map(is_request).collect::<Result<_, _>>();
     rules.insert(libc::SYS_ioctl, with_context(typing, "cannot make a filter")?);
     if !is_alone {
-        rules.extend(TRACING.map(|call| (call, Vec::new())));
+        rules.extend(OF_OTHERS.map(|call| (call, Vec::new())));
+        rules.insert(
+            libc::SYS_prlimit64,
+            vec![with_context(sets_limit_of_another(), "cannot make a filter")?],
+        );
     }
     if !network {
         let families = if is_alone { &NAMESPACED[..] } else { &[libc::AF_UNIX] };
@@ -165,6 +181,12 @@ pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
         program.splice(0..0, no_second_numbering());
     }
     with_context(seccompiler::apply_filter(&program), "the kernel takes no filter")
+}
+
+/// Returns a rule for a `prlimit64` that sets a limit of a process by its number: at its limit, the kernel ends it.
+fn sets_limit_of_another() -> Result<SeccompRule, seccompiler::BackendError> {
+    let is_not_zero = |argument, length| SeccompCondition::new(argument, length, SeccompCmpOp::Ne, 0);
+    SeccompRule::new(vec![is_not_zero(0, SeccompCmpArgLen::Dword)?, is_not_zero(2, SeccompCmpArgLen::Qword)?])
 }
 
 /// Returns a rule for an `ioctl` with that request.
