@@ -195,6 +195,22 @@ fn oversized_ignored_files_are_counted_as_lost() {
     ws.holds("target/small", "2\n");
 }
 
+/// A sparse file takes no space, and long to read.
+#[test]
+fn huge_files_of_a_command_are_applied_and_not_hashed() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[]);
+    let changed = ws.lbx(&["bash", "echo small > a; truncate -s 5G b"]).ok()["changed"].clone();
+    assert!(changed[0]["sha256"].is_string() && changed[1]["sha256"].is_null(), "{changed}");
+    assert_eq!(std::fs::metadata(ws.path("b")).unwrap().len(), 5 << 30);
+    ws.lbx(&["undo"]).ok();
+    assert!(!ws.path("b").exists());
+    ws.lbx(&["redo"]).ok();
+    assert_eq!(std::fs::metadata(ws.path("b")).unwrap().len(), 5 << 30);
+}
+
 #[test]
 fn concurrent_layered_sessions_own_exactly_their_files() {
     if !has_overlays() {

@@ -19,7 +19,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::{Workspace, digest, fs};
 use crate::error::{Error, ErrorKind};
-use crate::limits::{LAYER_RULES_BYTES_MAX, MERGED_BYTES_MAX};
+use crate::limits::{LAYER_RULES_BYTES_MAX, LISTED_HASH_BYTES_MAX, MERGED_BYTES_MAX};
 use crate::sha256::Sha256;
 use crate::text::merge::{Alike, merge};
 
@@ -105,7 +105,8 @@ pub fn changes(
     found: &[Differing],
     classified: &Classified,
 ) -> Result<Vec<FileChange>, Error> {
-    let mut list = Listing { workspace, layer, classified, changes: Vec::new() };
+    let mut list =
+        Listing { workspace, layer, classified, changes: Vec::new(), hash_bytes_left: LISTED_HASH_BYTES_MAX };
     let holders: BTreeSet<WorkspacePath> = found.iter().filter_map(|it| it.path.parent()).collect();
     for differing in found {
         list.add(differing, &holders)?;
@@ -123,6 +124,8 @@ struct Listing<'a> {
     classified: &'a Classified,
     /// The changes so far.
     changes: Vec<FileChange>,
+    /// Bytes that may still be hashed: a sparse file may claim any size.
+    hash_bytes_left: u64,
 }
 
 impl Listing<'_> {
@@ -143,12 +146,12 @@ impl Listing<'_> {
             return Ok(());
         }
         let action = if lower.is_some() { Action::Modify } else { Action::Create };
-        self.push(path, action, fs::is_regular(upper));
+        self.push(path, action, Some(upper).filter(|upper| fs::is_regular(upper)));
         if is_other && lower.as_ref().is_some_and(fs::is_folder) { self.add_below(path) } else { Ok(()) }
     }
 
     /// Returns true if a file kept its bytes and mode, or a folder or FIFO its mode.
-    fn is_untouched(&self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
+    fn is_untouched(&mut self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
         if fs::recorded_mode(lower) != fs::recorded_mode(upper) || fs::type_of(lower) != fs::type_of(upper) {
             return false;
         }
@@ -162,15 +165,17 @@ impl Listing<'_> {
         if !fs::is_regular(upper) {
             return fs::mode_of(lower) == fs::mode_of(upper);
         }
-        let old = || {
-            let file = self.workspace.open_regular(path, "").ok()?.0;
-            digest::sha256_of(file).ok()
-        };
-        lower.st_size == upper.st_size && self.sha256(path).is_some_and(|new| old() == Some(new))
+        if lower.st_size != upper.st_size {
+            return false;
+        }
+        let Some(new) = self.sha256(path, upper) else { return false };
+        let old = self.workspace.open_regular(path, "").ok().map(|(file, _)| file);
+        old.and_then(|file| digest::sha256_of(file).ok()) == Some(new)
     }
 
-    /// Returns the SHA-256 of a file in the layer.
-    fn sha256(&self, path: &WorkspacePath) -> Option<Sha256> {
+    /// Returns the SHA-256 of a file in the layer, unless too much was hashed already.
+    fn sha256(&mut self, path: &WorkspacePath, stat: &Stat) -> Option<Sha256> {
+        self.hash_bytes_left = self.hash_bytes_left.checked_sub(fs::size_of(stat))?;
         digest::sha256_of(overlay::open(self.layer, path).ok()?.into()).ok()
     }
 
@@ -179,7 +184,7 @@ impl Listing<'_> {
         let before = self.changes.len();
         self.add_below(path)?;
         if self.changes.len() == before {
-            self.push(path, Action::Delete, false);
+            self.push(path, Action::Delete, None);
         }
         Ok(())
     }
@@ -194,21 +199,16 @@ impl Listing<'_> {
             Ok(())
         })?;
         gone.sort();
-        gone.iter().for_each(|path| self.push(path, Action::Delete, false));
+        gone.iter().for_each(|path| self.push(path, Action::Delete, None));
         Ok(())
     }
 
-    /// Adds one path.
-    fn push(&mut self, path: &WorkspacePath, action: Action, has_bytes: bool) {
+    /// Adds one path; `file` is the stat of a regular file.
+    fn push(&mut self, path: &WorkspacePath, action: Action, file: Option<&Stat>) {
         let ignored = self.classified.folder_of(path);
         let is_listed = ignored.as_ref().is_none_or(|folder| folder == path);
-        self.changes.push(FileChange {
-            path: path.clone(),
-            action,
-            sha256: if has_bytes && is_listed { self.sha256(path) } else { None },
-            ignored,
-            is_lost: false,
-        });
+        let sha256 = file.filter(|_| is_listed).and_then(|file| self.sha256(path, file));
+        self.changes.push(FileChange { path: path.clone(), action, sha256, ignored, is_lost: false });
     }
 }
 

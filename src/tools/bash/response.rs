@@ -337,7 +337,7 @@ pub struct Changed {
     pub path: String,
     /// Effect on it
     pub action: Action,
-    /// SHA-256 of its new bytes, if it is a regular file
+    /// SHA-256 of its new bytes, if it is a regular file; at most 2 GiB of a command's files are hashed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Sha256>,
     /// Number of files that changed in an ignored folder
