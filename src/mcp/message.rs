@@ -251,10 +251,13 @@ pub fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
     }
 }
 
+/// Remedy for a duplicate field.
+const GIVE_ONCE: &str = "Give each field once.";
+
 /// Returns JSON with a duplicate field, or with half of a character, and the error for that.
 fn flawed(line: &[u8], error: Error) -> Result<(Value, Error), serde_json::Error> {
     match serde_json::from_slice(line) {
-        Ok(value) => Ok((value, error.suggest("Give each field once."))),
+        Ok(value) => Ok((value, error.suggest(GIVE_ONCE))),
         Err(wrong) => {
             let value = std::str::from_utf8(line).ok();
             let value = value.and_then(|text| serde_json::from_str(&request::whole_characters(text)).ok());
@@ -288,9 +291,12 @@ fn message_of(value: Value, flaw: Option<Error>) -> Result<Message, Refusal> {
         (Some(Value::String(method)), Some(id), None, None) => request_of(id, method, params, flaw)?,
         (Some(Value::String(method)), None, None, None) => Some(Message::Notification { method, params }),
         (None, Some(id), Some(result), None) => Some(Message::Response { id: Some(id), result: Ok(result) }),
-        (None, id, None, Some(error)) => {
-            let error = serde_json::from_value(error).ok();
-            error.map(|error| Message::Response { id, result: Err(error) })
+        // A response gets no answer, whatever its error.
+        (None, id, _, Some(error)) => {
+            let error = serde_json::from_value(error);
+            let error =
+                error.unwrap_or_else(|_| RpcError::new(INVALID_REQUEST, "an error without code or message"));
+            Some(Message::Response { id, result: Err(error) })
         }
         _ => None,
     };
@@ -305,7 +311,7 @@ fn request_of(
     id: Id,
     method: String,
     mut params: Map<String, Value>,
-    flaw: Option<Error>,
+    mut flaw: Option<Error>,
 ) -> Result<Option<Message>, Refusal> {
     let is_call = method == "tools/call";
     if let Some(flaw) = flaw.as_ref().filter(|_| !is_call) {
@@ -314,8 +320,11 @@ fn request_of(
     // Models sometimes encode the arguments twice.
     if is_call
         && let Some(arguments) = params.get_mut("arguments")
-        && let Some(Ok(object @ Value::Object(_))) = arguments.as_str().map(serde_json::from_str)
+        && let Some(text) = arguments.as_str()
+        && let Ok(object @ Value::Object(_)) = serde_json::from_str(text)
     {
+        let twice = request::read_json(text.as_bytes()).err();
+        flaw = flaw.or_else(|| Some(twice?.suggest(GIVE_ONCE)));
         *arguments = object;
     }
     let meta = params.remove("_meta").map_or(Ok(Map::new()), object);

@@ -126,14 +126,20 @@ fn invalid_arguments_are_error_results() {
 fn duplicate_argument_is_an_error() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
-    client.send(r#"{"jsonrpc":"2.0","id":"d","method":"tools/call","params":{"name":"write","arguments":{"path":"b.txt","content":"1","content":"2"}}}"#);
-    let answer = client.wait_for(|message| message["id"] == "d");
-    assert_eq!(answer["result"]["isError"], true);
-    let error: Value =
-        serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(error["kind"], "invalid_request");
-    assert!(error["message"].as_str().unwrap().contains("`content`"), "{error}");
-    assert!(!workspace.path("b.txt").exists());
+    let arguments = r#"{"path":"b.txt","content":"1","content":"2"}"#;
+    // Models sometimes encode the arguments twice.
+    for arguments in [arguments.to_owned(), json!(arguments).to_string()] {
+        client.send(format!(
+            r#"{{"jsonrpc":"2.0","id":"d","method":"tools/call","params":{{"name":"write","arguments":{arguments}}}}}"#
+        ));
+        let answer = client.wait_for(|message| message["id"] == "d");
+        assert_eq!(answer["result"]["isError"], true);
+        let error: Value =
+            serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(error["kind"], "invalid_request");
+        assert!(error["message"].as_str().unwrap().contains("`content`"), "{error}");
+        assert!(!workspace.path("b.txt").exists());
+    }
 }
 
 #[test]

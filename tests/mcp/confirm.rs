@@ -155,6 +155,21 @@ fn cancelled_call_withdraws_its_consent_question() {
 }
 
 #[test]
+fn malformed_error_of_the_client_counts_as_no() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let mut client = serve(&ws);
+    for error in [json!("no"), json!({}), json!(null)] {
+        let id = client.begin_call("append", &json!({ "path": "a.txt", "content": "two\n" }));
+        let asked = question(&mut client);
+        client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error }).to_string());
+        // The next message answers the call, and not the malformed one.
+        let told = client.wait_for(|message| message.get("method").is_none());
+        assert_eq!((&told["id"], &told["result"]["isError"]), (&json!(id), &json!(true)), "{told}");
+        ws.holds("a.txt", "one\n");
+    }
+}
+
+#[test]
 fn caller_cannot_shorten_or_color_the_consent_question() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let mut client = serve(&ws);
