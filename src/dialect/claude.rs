@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, absolute_paths, count_of, flag, last_asked, list, match_lines, native_request,
-    number, numbered, says_past_end, shown, shown_lines, text, texts, tree,
+    LbxClient, LinesShown, absolute_paths, count_of, flag, last_asked, list, match_lines, must_have_edits,
+    native_request, number, numbered, says_past_end, shown, shown_lines, text, texts, tree,
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
@@ -231,6 +231,7 @@ struct MultiEditItem {
 
 /// Runs `MultiEdit`.
 fn multi_edit(lbx: &mut LbxClient<'_>, request: MultiEditRequest) -> Result<ToolOutput, Error> {
+    must_have_edits(&request.edits)?;
     let items = request.edits.iter().map(|edit| {
         json!({
             "old_string": edit.old_string, "new_string": edit.new_string, "replace_all": edit.replace_all

@@ -411,6 +411,14 @@ pub(super) fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> Stri
     lines.map(|(line, number)| form(number, line)).collect::<Vec<_>>().join("\n")
 }
 
+/// Rejects an empty list of edits: lbx's own `edit` takes that for no list.
+pub(super) fn must_have_edits<E>(edits: &[E]) -> Result<(), Error> {
+    if edits.is_empty() {
+        return Err(Error::invalid("`edits` is empty: give at least one edit").detail("field", "edits"));
+    }
+    Ok(())
+}
+
 /// Lines of a file that a `read` response shows.
 pub(super) struct LinesShown {
     /// First line.

@@ -161,7 +161,7 @@ fn bash_output(lbx: &mut LbxClient<'_>, request: BashOutputRequest) -> Result<To
     /// Bytes of output to show.
     const OUTPUT_BYTES: i64 = 24_576;
     let asked = json!({ "job": request.bash_id, "offset": -OUTPUT_BYTES });
-    let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.bash_id, error))?;
+    let data = of_shell(lbx, &request.bash_id, asked)?;
     let exit_code = data.get("exit_code").and_then(Value::as_i64);
     let status = match (text(&data, "state"), exit_code) {
         ("running", _) => "running",
@@ -177,15 +177,20 @@ fn bash_output(lbx: &mut LbxClient<'_>, request: BashOutputRequest) -> Result<To
     Ok(format!("<status>{status}</status>{exit}\n\n<stdout>\n{output}\n</stdout>{rest}").into())
 }
 
-/// Returns the error for a job that the session does not have.
-fn no_shell(id: &str, error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::NotFound => {
-            let words = format!("No shell found with ID: {id}");
-            Error::new(ErrorKind::InvalidRequest, words).suggest("Use the ID that Bash gave.")
-        }
-        _ => error,
+/// Makes a call about a job of the session.
+fn of_shell(lbx: &mut LbxClient<'_>, id: &str, request: Value) -> Result<Value, Error> {
+    let no_shell = || {
+        let words = format!("No shell found with ID: {id}");
+        Error::new(ErrorKind::InvalidRequest, words).suggest("Use the ID that Bash gave.")
+    };
+    // An empty text would count as not given.
+    if id.is_empty() {
+        return Err(no_shell());
     }
+    lbx.call::<bash::Bash>(request).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => no_shell(),
+        _ => error,
+    })
 }
 
 /// Returns the lines that a regular expression matches; all of them without one.
@@ -210,7 +215,7 @@ pub const KILL_SHELL: DialectTool =
 /// Runs `KillShell` of the `claude` family.
 fn kill_shell(lbx: &mut LbxClient<'_>, request: KillShellRequest) -> Result<ToolOutput, Error> {
     let asked = json!({ "job": request.shell_id, "stop": true });
-    let data = lbx.call::<bash::Bash>(asked).map_err(|error| no_shell(&request.shell_id, error))?;
+    let data = of_shell(lbx, &request.shell_id, asked)?;
     Ok(format!("Successfully killed shell: {} ({})", request.shell_id, text(&data, "command")).into())
 }
 

@@ -77,7 +77,7 @@ fn tiny_timeout_ms_is_a_warning() {
     let answer = ws.json("bash", &json!({ "command": "sleep 9", "timeout_ms": 30 })).success();
     assert_eq!(answer["data"]["timed_out"], true);
     assert!(
-        answer["warnings"].to_string().contains("timeout_ms is 30: the unit is milliseconds"),
+        answer["warnings"].to_string().contains("`timeout_ms` is 30: the unit is milliseconds"),
         "{answer}"
     );
     ws.json("bash", &json!({ "command": "true", "timeout_ms": 10_000 })).ok();

@@ -113,6 +113,12 @@ fn claude() -> Vec<Step> {
         ),
         step("BashOutput", json!({ "bash_id": "none" }), Error("No shell found with ID: none")),
         step("KillShell", json!({ "shell_id": "none" }), Error("No shell found with ID: none")),
+        step("KillShell", json!({ "shell_id": "" }), Error("No shell found with ID: ")),
+        step(
+            "MultiEdit",
+            json!({ "file_path": "a.txt", "edits": [] }),
+            Error("`edits` is empty: give at least one edit"),
+        ),
     ]
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::tool::{Dialect, tool};
-use crate::dialect::client::{LbxClient, list, number, relative_globs, shown_path, text};
+use crate::dialect::client::{LbxClient, list, must_have_edits, number, relative_globs, shown_path, text};
 use crate::dialect::tool::{Media, ToolOutput, refused};
 use crate::error::{Error, ErrorKind};
 use crate::text::lines;
@@ -381,6 +381,7 @@ pub fn edit_file(
     lbx: &mut LbxClient<'_>,
     EditRequest { path, edits, dry_run }: EditRequest,
 ) -> Result<ToolOutput, Error> {
+    must_have_edits(&edits)?;
     let shown = lbx.absolute(&path)?.display().to_string();
     let before = lbx.peek(&path).map_err(|error| worded(lbx, &path, "open", error))?;
     let items: Vec<Value> = edits

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
+use crate::error::text;
 use crate::text::escaped;
 
 /// Run a shell command, confined to the workspace
@@ -163,7 +164,7 @@ impl Request {
     pub fn warn_of_time_limit(&self, engine: &mut Engine) {
         let is_limit = self.command.is_some() && self.job.is_none();
         if let Some(ms) = self.timeout_ms.filter(|ms| is_limit && (1..TIME_MS_PLAUSIBLE).contains(ms)) {
-            engine.warn(format!("timeout_ms is {ms}: the unit is milliseconds"));
+            engine.warn(text!("`timeout_ms` is {}: the unit is milliseconds", ms));
         }
     }
 }
