@@ -209,6 +209,26 @@ fn init_keeps_other_content_byte_for_byte() {
 }
 
 #[test]
+fn init_leaves_another_server_with_its_name_alone() {
+    for (client, file, text) in [
+        ("claude-code", ".mcp.json", "{\"mcpServers\":{\"lbx\":{\"command\":\"mine\"}}}\n"),
+        ("opencode", "opencode.json", "{\"mcp\":{\"lbx\":{\"type\":\"remote\",\"url\":\"http://x\"}}}\n"),
+        (
+            "codex",
+            ".codex/config.toml",
+            "[mcp_servers.lbx]\ncommand = \"mine\" # why\n\n[mcp_servers.lbx.env]\nA = \"b\"\n",
+        ),
+    ] {
+        let ws = Workspace::with(&[(file, text)]);
+        let error = ws.lbx(&["init", "--client", client]).error("invalid_request");
+        assert!(error["message"].to_string().contains("another server with the name `lbx`"), "{error}");
+        ws.holds(file, text);
+        ws.lbx(&["init", "--client", client, "--remove"]).ok();
+        ws.holds(file, text);
+    }
+}
+
+#[test]
 fn init_adds_hooks_to_existing_ones() {
     let settings = "{\n  \"hooks\": {\n    \"SessionStart\": [\n      { \"hooks\": [] }\n    ]\n  }\n}\n";
     let ws = Workspace::with(&[(".claude/settings.json", settings)]);

@@ -104,6 +104,8 @@ pub enum HookForm {
 /// Hook of Claude Code and Codex at the start of a context.
 pub const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
 
+/// Command of lbx that starts a server.
+const COMMAND: &str = "mcp";
 /// Text that marks a file as lbx's own.
 pub const OWN_SIGN: &str = "Written by lbx init";
 
@@ -187,12 +189,26 @@ impl Piece {
         }
     }
 
+    /// Returns true if a text has another server under lbx's name.
+    fn is_of_another(&self, text: &str) -> bool {
+        let is_there = match self {
+            Self::Server { path, .. } => jsonc::get(text, path).is_ok_and(|found| found.is_some()),
+            Self::Table { .. } => self.server_in(text).is_some(),
+            _ => false,
+        };
+        let words = || self.server_in(text).unwrap_or_default();
+        is_there && words().get(1).is_none_or(|word| word != COMMAND)
+    }
+
     /// Returns the text with this piece.
     ///
     /// # Errors
     /// Returns the reason why it cannot be added.
     pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
         match self {
+            Self::Server { .. } | Self::Table { .. } if self.is_of_another(text) => {
+                Err(Fault("it has another server with the name `lbx`: give that one another name".to_owned()))
+            }
             Self::Server { path, entry } => {
                 jsonc::set(text, path, &started_by(whom.program, entry(whom.arguments)))
             }
@@ -238,6 +254,7 @@ impl Piece {
     /// Returns the reason why it cannot be removed.
     pub fn take_out(&self, text: &str, whom: For<'_>, earlier: &Earlier) -> Result<String, Fault> {
         match self {
+            Self::Server { .. } | Self::Table { .. } if self.is_of_another(text) => Ok(text.to_owned()),
             Self::Server { path, .. } => jsonc::remove(text, path),
             Self::Table { name } => toml_table::remove(text, name),
             Self::Line(line) => line.remove(text, OWN_SIGN),
