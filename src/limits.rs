@@ -347,10 +347,10 @@ pub const HOOKS_FILE_BYTES_MAX: u64 = 4 << 20;
 pub const JOB_COMMAND_BYTES_MAX: usize = 1000;
 /// Number of tries to find a free name for a job.
 pub const JOB_NAMES_MAX: u64 = 1000;
-/// Most bytes of a command's changed files that are hashed for the response.
-pub const LISTED_HASH_BYTES_MAX: u64 = 2 << 30;
 /// Largest ignore file of a layer that is read, in bytes.
 pub const LAYER_RULES_BYTES_MAX: u64 = 1 << 20;
+/// Most bytes of a command's changed files that are hashed for the response.
+pub const LISTED_HASH_BYTES_MAX: u64 = 2 << 30;
 /// Most files that a response of `bash` lists.
 pub const LISTED_FILES_MAX: usize = 200;
 /// Most sessions whose history is searched for the move of a missing file.

@@ -11,12 +11,15 @@
 //!
 //! So a line of others inside a block that the side added is the only one of the block that is theirs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use similar::DiffOp;
 
 use crate::text::checked::slice_or_empty;
 use crate::text::{line_diff, lines};
+
+/// Most lines of the side, and of those that it replaced, that are kept after others took them.
+const TAKEN_LINES_MAX: usize = 10_000;
 
 /// Side that changes a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,9 +121,14 @@ impl OwnLines {
         for (at, text) in added.iter().enumerate() {
             places.entry(*text).or_default().push(at);
         }
-        let again_from = |line: &Line, next: usize| {
-            let places = places.get(line.text.as_slice()).filter(|_| !line.is_now)?;
+        let place_of = |line: &Line, next: usize| {
+            let places = places.get(line.text.as_slice())?;
             places.get(places.partition_point(|at| *at < next)).copied()
+        };
+        let back = whole_runs(&replaced, place_of);
+        let again_from = |line: &Line, next: usize| {
+            let is_back = line.taken.is_none_or(|taken| line.is_before || back.contains(&taken));
+            place_of(line, next).filter(|_| !line.is_now && is_back)
         };
         let place = match (replaced.iter().rposition(|line| line.is_now), by) {
             _ if replaced.iter().any(|line| again_from(line, 0).is_some()) => None,
@@ -169,6 +177,9 @@ impl OwnLines {
                 line.taken = Some(self.changes);
             }
         }
+        if self.lines.iter().filter(|line| line.taken.is_some()).count() > TAKEN_LINES_MAX {
+            self.lines.retain(|line| line.taken.is_none());
+        }
     }
 
     /// Returns true if others removed lines of the side.
@@ -192,6 +203,23 @@ impl OwnLines {
     pub fn added(&self) -> Vec<u8> {
         joined(self.lines.iter().filter(|line| !line.is_before && line.is_now))
     }
+}
+
+/// Returns the numbers of the changes by others whose removed lines of the side are all added again, in order; `place_of`
+/// returns the next place of a line among those added. One line alone may just be alike, as `}` is.
+fn whole_runs(replaced: &[Line], place_of: impl Fn(&Line, usize) -> Option<usize>) -> HashSet<usize> {
+    let mut next: HashMap<usize, Option<usize>> = HashMap::new();
+    let mut said: HashSet<usize> = HashSet::new();
+    for line in replaced.iter().filter(|line| !line.is_before) {
+        let Some(taken) = line.taken else { continue };
+        let at = next.entry(taken).or_insert(Some(0));
+        *at = at.and_then(|at| place_of(line, at)).map(|at| at + 1);
+        if line.text.iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii()) {
+            said.insert(taken);
+        }
+    }
+    said.retain(|taken| next.get(taken).is_some_and(Option::is_some));
+    said
 }
 
 /// Returns a text of lines. Of these, any may have been the last one, without an ending.
@@ -250,7 +278,9 @@ mod tests {
             (Some("123"), &["1B3", "1C3", "1C3D", "1B3D"], ["123", "BD"]),
             (Some("123"), &["1B3", "13", "13D", "1B3D"], ["123", "BD"]),
             (Some("123"), &["1BX3", "1C3", "1C3D", "1BX3D"], ["123", "BXD"]),
-            (Some("123"), &["1BX3", "1C3", "1C3D", "1X3D"], ["123", "XD"]),
+            // A part of them may just be alike.
+            (Some("123"), &["1BX3", "1C3", "1C3D", "1X3D"], ["1X3", "D"]),
+            (Some("123"), &["1}3", "1C3", "1C3D", "1}3D"], ["1}3", "D"]),
             (Some("123"), &["1B3", "1C3", "1C3D", "123D"], ["123", "D"]),
             (None, &["abc", "aXc", "aXcd", "abcd"], ["", "abcd"]),
             // A line that the side added and removed is of others, if they add it.

@@ -1,6 +1,5 @@
 //! `snapshot` and `squash`: commits of the workspace, one by one or combined.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -13,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::journal::GitLocksMark;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
-use crate::engine::snapshot::{EXTERNAL, IgnoreQuery, PathChange, SnapshotError, Store};
+use crate::engine::snapshot::{EXTERNAL, PathChange, SnapshotError, Store};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -233,18 +232,21 @@ impl Tool for Squash {
         let chosen = targets::current_session(engine, &store)?;
         let author = author_of(&store)?;
         let branch = branch_of(&store, &request, &chosen.session)?;
-        let mut order = order(&store, &request, &chosen, &paths, (&branch, &author))?;
-        let ignored = leave_out_ignored(&store, &mut order)?;
-        let squashed = store.squash(&order).map_err(|error| refused(&error.to_string()))?;
+        let squashed = store
+            .squash(&order(&store, &request, &chosen, &paths, (&branch, &author))?)
+            .map_err(|error| refused(&error.to_string()))?;
         if !squashed.conflicts.is_empty() {
             return Err(conflict(&branch, &squashed.conflicts));
         }
+        let name = |path: &Vec<u8>| escaped::name(&String::from_utf8_lossy(path)).into_owned();
+        let names: Vec<String> = squashed.ignored.iter().map(name).collect();
+        let ignored = (!names.is_empty()).then(|| {
+            format!("git ignores these files by now, so they are not committed: {}", escaped::some_of(&names))
+        });
         if squashed.files == 0 {
-            return Err(nothing_missing(&chosen.session, &branch, &ignored));
+            return Err(nothing_missing(&chosen.session, &branch, ignored));
         }
-        if !ignored.is_empty() {
-            engine.warn(format!("{IGNORED}: {}", escaped::some_of(&ignored)));
-        }
+        engine.warn_if(ignored);
         engine.set_dry_run(request.dry_run);
         let Squashed { commits, base, is_new, files, may_be_lost, index_is_old, .. } = squashed;
         engine.warn_if(may_be_lost.map(|why| format!("a power failure may take the commit: {why}")));
@@ -344,11 +346,10 @@ fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<St
     }
 }
 
-/// Returns the error for a branch that has all changes already, except those of `ignored` files.
-fn nothing_missing(session: &str, branch: &str, ignored: &[String]) -> Error {
-    if !ignored.is_empty() {
-        let why = format!("{IGNORED}: {}", escaped::some_of(ignored));
-        return Error::new(ErrorKind::NotFound, why)
+/// Returns the error for a branch that has all changes already, except those that `ignored` names.
+fn nothing_missing(session: &str, branch: &str, ignored: Option<String>) -> Error {
+    if let Some(ignored) = ignored {
+        return Error::new(ErrorKind::NotFound, ignored)
             .suggest("`git add --force` makes git track a file that it ignores.");
     }
     let why = format!("{branch} already has everything that session {session} changed");
@@ -418,27 +419,6 @@ fn order<'a>(
         order.steps.push(SquashCommit { message, changes: own });
     }
     Ok(order)
-}
-
-/// Message about files that were left out, before their names.
-const IGNORED: &str = "git ignores these files by now, so they are not committed";
-
-/// Leaves out files that git ignores by now, though it did not when the session changed them; returns their names. A
-/// deletion stays.
-fn leave_out_ignored(store: &Store, order: &mut Order<'_>) -> Result<Vec<String>, Error> {
-    let changes = order.steps.iter().flat_map(|step| &step.changes);
-    let paths: BTreeSet<&[u8]> =
-        changes.filter(|change| change.after.is_some()).map(|change| &*change.path).collect();
-    let query = |path| IgnoreQuery { path, is_folder: false, is_empty: false, rules: None };
-    let queries: Vec<IgnoreQuery<'_>> = paths.into_iter().map(query).collect();
-    let ignored = store.ignored(&queries).map_err(|error| refused(&error.to_string()))?;
-    let ignored = queries.iter().zip(ignored).filter(|(_, ignored)| ignored.is_some());
-    let ignored: BTreeSet<Vec<u8>> = ignored.map(|(query, _)| query.path.to_vec()).collect();
-    for step in &mut order.steps {
-        step.changes.retain(|change| change.after.is_none() || !ignored.contains(&change.path));
-    }
-    let name = |path: &Vec<u8>| escaped::name(&String::from_utf8_lossy(path)).into_owned();
-    Ok(ignored.iter().map(name).collect())
 }
 
 /// Returns the whole message of the commit.

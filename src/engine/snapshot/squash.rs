@@ -16,6 +16,7 @@ use gix::index::{File, State, write};
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 
+use super::record::commit::IgnoreQuery;
 use super::scan::scan_index::{mode_of, users_index};
 use super::store::Store;
 use super::store::branch::{Branch, Moved};
@@ -95,6 +96,8 @@ pub struct Squashed {
     pub is_new: bool,
     /// Number of paths that differ between the branch before and after.
     pub files: usize,
+    /// Files that git ignores by now, though it did not when the session changed them; they are left out.
+    pub ignored: BTreeSet<Vec<u8>>,
     /// Conflicts with the branch; if there are any, nothing was made.
     pub conflicts: Vec<Overlap>,
     /// Reason why a power failure may lose the commits, if they could not be synced.
@@ -187,6 +190,7 @@ impl Store {
         let base_tree = base.map_or(Ok(empty), |id| commit_builder::tree_of(&self.repo, id))?;
         let mut squashed =
             Squashed { base: base.map(|id| id.to_string()), is_new: tip.is_none(), ..Squashed::default() };
+        squashed.ignored = self.ignored_by_now(squash, base_tree)?;
         let placed = self.place_all(squash, base_tree, &mut squashed)?;
         if squash.dry_run || !squashed.conflicts.is_empty() || squashed.files == 0 {
             self.repo.take_new();
@@ -241,7 +245,27 @@ impl Store {
         Ok(Onto { branch, tip, at })
     }
 
-    /// Applies each step to the tree of the branch; returns its changes.
+    /// Returns the files to commit that git ignores by now and that the branch does not have. A deletion is none.
+    fn ignored_by_now(
+        &self,
+        squash: &Squash<'_>,
+        base_tree: ObjectId,
+    ) -> Result<BTreeSet<Vec<u8>>, SnapshotError> {
+        let changes = squash.steps.iter().flat_map(|step| &step.changes);
+        let paths: BTreeSet<&[u8]> =
+            changes.filter(|change| change.after.is_some()).map(|change| &*change.path).collect();
+        let query = |path| IgnoreQuery { path, is_folder: false, is_empty: false, rules: None };
+        let queries: Vec<IgnoreQuery<'_>> = paths.into_iter().map(query).collect();
+        let mut ignored = BTreeSet::new();
+        for (query, found) in queries.iter().zip(self.ignored(&queries)?) {
+            if found.is_some() && tree::look_up(&self.repo, base_tree, query.path)?.entry().is_none() {
+                ignored.insert(query.path.to_vec());
+            }
+        }
+        Ok(ignored)
+    }
+
+    /// Applies each step to the tree of the branch, without the ignored files; returns its changes.
     fn place_all(
         &self,
         squash: &Squash<'_>,
@@ -253,7 +277,11 @@ impl Store {
             let mut of_step = Vec::new();
             let moved: BTreeSet<&Vec<u8>> =
                 step.changes.iter().filter_map(|change| change.from.as_ref()).collect();
-            for change in &step.changes {
+            let is_left_out =
+                |change: &&PathChange| change.after.is_some() && squashed.ignored.contains(&change.path);
+            let changes: Vec<&PathChange> =
+                step.changes.iter().filter(|change| !is_left_out(change)).collect();
+            for change in changes {
                 let mut change = Cow::Borrowed(change);
                 if change.after.is_none() && moved.contains(&change.path) {
                     // Its text goes along, whatever the branch has of it.
