@@ -118,10 +118,10 @@ impl Tool for Hook {
         engine.control = engine.control.clone().within(limit);
         engine.workspace.set_lock_wait(limit);
         let closed = closed_by(engine);
-        // What only reads needs no policy.
-        let reads =
-            event.moment == Some(Moment::Before) && matches!(event.kind, ToolKind::Read | ToolKind::Other);
-        let fault = engine.take_policy_fault().filter(|_| !reads);
+        // Whatever policy is meant, what happened is recorded.
+        let changes =
+            event.moment == Some(Moment::Before) && !matches!(event.kind, ToolKind::Read | ToolKind::Other);
+        let fault = engine.take_policy_fault().filter(|_| changes);
         let served = take_session(engine, client, &event)
             .and_then(|()| fault.map_or(Ok(()), Err))
             .and_then(|()| serve(engine, client, &event));
