@@ -245,7 +245,7 @@ impl Store {
         Ok(Onto { branch, tip, at })
     }
 
-    /// Returns the files to commit that git ignores by now and that the branch does not have. A deletion is none.
+    /// Returns the files to commit that git ignores by now and that the branch does not have. Deletions do not count.
     fn ignored_by_now(
         &self,
         squash: &Squash<'_>,
