@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +84,11 @@ pub(super) struct ReadTree {
     root: Root,
     /// Results of the last lookups.
     found: Mutex<BTreeMap<WorkspacePath, Option<ReadRecord>>>,
+    /// Blocks above the leaves that were read last, by digest. Lookups in the order of the paths, as for a large patch,
+    /// read each block once.
+    above: Mutex<BTreeMap<Sha256, Arc<Vec<Block>>>>,
+    /// Leaf that was read last, with its digest.
+    leaf: Mutex<Option<(Sha256, Arc<Vec<u8>>)>>,
     /// True once a block was damaged.
     is_damaged: AtomicBool,
 }
@@ -103,7 +108,14 @@ struct Line {
 impl ReadTree {
     /// Returns the tree of a root in an open file.
     pub fn new(file: File, root: Root) -> Self {
-        Self { file, root, found: Mutex::default(), is_damaged: AtomicBool::new(false) }
+        Self {
+            file,
+            root,
+            found: Mutex::default(),
+            above: Mutex::default(),
+            leaf: Mutex::default(),
+            is_damaged: AtomicBool::new(false),
+        }
     }
 
     /// Returns true if a block was damaged.
@@ -151,16 +163,40 @@ impl ReadTree {
     fn look_up(&self, path: &WorkspacePath) -> Result<Option<ReadRecord>, Damaged> {
         let mut block = self.root.root.clone();
         for _ in 0..self.root.checked_level()? {
-            let mut below = self.blocks(&block)?;
-            let Some(at) = below.partition_point(|below| below.path <= *path).checked_sub(1) else {
-                return Ok(None);
-            };
-            block = below.swap_remove(at);
+            let below = self.known_blocks(&block)?;
+            let at = below.partition_point(|below| below.path <= *path).checked_sub(1);
+            let Some(found) = at.and_then(|at| below.get(at)) else { return Ok(None) };
+            block = found.clone();
         }
-        let bytes = self.read(&block)?;
+        let bytes = self.known_leaf(&block)?;
         let start = line_start(path)?;
         let line = bytes.split(|byte| *byte == b'\n').find(|line| line.starts_with(&start));
         line.map(|line| serde_json::from_slice(line).map_err(|_| Damaged)).transpose()
+    }
+
+    /// Returns the blocks that a block names, which a lookup may have read before.
+    fn known_blocks(&self, block: &Block) -> Result<Arc<Vec<Block>>, Damaged> {
+        let mut above = self.above.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = above.get(&block.sha256) {
+            return Ok(Arc::clone(known));
+        }
+        let below = Arc::new(self.blocks(block)?);
+        if above.len() >= FOUND_MAX {
+            above.clear();
+        }
+        above.insert(block.sha256, Arc::clone(&below));
+        Ok(below)
+    }
+
+    /// Returns the bytes of a leaf, which the last lookup may have read.
+    fn known_leaf(&self, block: &Block) -> Result<Arc<Vec<u8>>, Damaged> {
+        let mut leaf = self.leaf.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = leaf.as_ref().filter(|(sha256, _)| *sha256 == block.sha256) {
+            return Ok(Arc::clone(known));
+        }
+        let bytes = Arc::new(self.read(block)?);
+        *leaf = Some((block.sha256, Arc::clone(&bytes)));
+        Ok(bytes)
     }
 
     /// Reads a block.
