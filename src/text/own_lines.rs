@@ -137,7 +137,7 @@ impl OwnLines {
             (None, By::Side) => None,
         };
         let new = |text: &&[u8]| Line::new(text, by == By::Others, true);
-        let mut next = 0;
+        let (mut next, mut revived) = (0, HashSet::new());
         for (index, line) in replaced.into_iter().enumerate() {
             if place == Some(index) {
                 self.lines.extend(added.iter().map(new));
@@ -145,10 +145,12 @@ impl OwnLines {
             }
             if let Some(at) = again_from(&line, next) {
                 self.lines.extend(slice_or_empty(added, next..at).iter().map(new));
+                revived.extend(line.taken.filter(|_| !line.is_before));
                 self.put_back(line);
                 next = at + 1;
             } else if !line.is_now {
-                self.lines.push(line);
+                let is_with_it = line.is_before && line.taken.is_some_and(|taken| revived.contains(&taken));
+                self.lines.push(if is_with_it { Line { taken: None, ..line } } else { line });
             } else if (by == By::Side) == line.is_before {
                 self.lines.push(Line { is_now: false, ..line });
             }
@@ -278,6 +280,7 @@ mod tests {
             (Some("123"), &["1B3", "1C3", "1C3D", "1B3D"], ["123", "BD"]),
             (Some("123"), &["1B3", "13", "13D", "1B3D"], ["123", "BD"]),
             (Some("123"), &["1BX3", "1C3", "1C3D", "1BX3D"], ["123", "BXD"]),
+            (Some("1234"), &["1B34", "1B34X", "1B4X", "1C4X", "1C4XD", "1B4XD"], ["1234X", "BD"]),
             // A part of them may just be alike.
             (Some("123"), &["1BX3", "1C3", "1C3D", "1X3D"], ["1X3", "D"]),
             (Some("123"), &["1}3", "1C3", "1C3D", "1}3D"], ["1}3", "D"]),
