@@ -354,9 +354,10 @@ fn undo_reverts_a_rewind_past_a_deletion() {
         ws.lbx(&["append", "a", "--content", "b\n"]).success()["snapshot"].as_str().unwrap().to_owned();
     ws.lbx(&["delete", "a"]).ok();
     ws.lbx(&["restore", "a"]).ok();
+    ws.lbx(&["append", "a", "--content", "c\n"]).ok();
     ws.lbx(&["rewind", &first, "--yes"]).ok();
     assert_eq!(ws.lbx(&["undo"]).ok()["undone"][0]["tool"], "rewind");
-    ws.holds("a", "a\nb\n");
+    ws.holds("a", "a\nb\nc\n");
 }
 
 #[test]

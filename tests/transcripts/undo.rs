@@ -926,6 +926,20 @@ fn rewind_without_yes_only_lists_what_it_would_undo() {
 }
 
 #[test]
+fn rewind_that_has_nothing_to_change_is_no_change() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "one\n"]).ok();
+    let first = ws.git(&["rev-parse", "lbx-snapshots"]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["undo", "--seq", "2"]).ok();
+    let data = ws.unchanged(|| ws.lbx(&["rewind", &first, "--yes"]).ok());
+    assert_eq!(data["undone"].as_array().unwrap().len(), 2, "{data}");
+    // The next undo takes the newest change that did something.
+    assert_eq!(ws.lbx(&["undo"]).ok()["undone"][0]["seq"], 3);
+    ws.holds("a.txt", "a\none\ntwo\n");
+}
+
+#[test]
 fn rewind_lists_every_conflicting_file() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n"), ("d.txt", "d\n")]);
     for name in ["a.txt", "b.txt", "c.txt", "d.txt"] {

@@ -45,13 +45,12 @@ impl Change<'_> {
         self.choose_ways();
         self.must_have_one_name()?;
         self.check_result()?;
-        // An undo with nothing to do still counts as one: the next undo goes further back.
+        // An undo of the newest change with nothing to do still counts as one: the next undo goes further back.
         let is_empty = self.files.is_empty()
             && self.moves.is_empty()
             && !self.has_folders()
             && self.entry.modes.iter().all(|folder| !folder.is_change())
-            && self.entry.reverts.is_empty()
-            && self.entry.takes_back.is_none();
+            && self.entry.reverts.is_empty();
         if self.dry_run || is_empty {
             return Ok(());
         }
