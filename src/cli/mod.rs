@@ -72,7 +72,12 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     }
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve))
         .unwrap_or_else(|panic| Err(crate::error::error_of(panic.as_ref())));
-    ran.unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(&arguments), &error))
+    ran.unwrap_or_else(|error| {
+        let mut options = Options::from_arguments(&arguments);
+        // Only MCP may use stdout.
+        options.text |= matches!(named, Named::Mcp);
+        output::refuse(named.name(), &options, &error)
+    })
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, which is reported as an error. The default
@@ -181,14 +186,8 @@ fn dispatch(
         let forwarded = Remote::of(&options).and_then(|remote| {
             remote.map(|remote| remote.forward(named.name(), arguments, &options)).transpose()
         });
-        match forwarded {
-            Ok(None) => {}
-            Ok(Some(status)) => return Ok(status),
-            // Only MCP may use stdout.
-            Err(error) if matches!(named, Named::Mcp) => {
-                return Ok(output::refuse("mcp", &Options { text: true, ..options }, &error));
-            }
-            Err(error) => return Err(error),
+        if let Some(status) = forwarded? {
+            return Ok(status);
         }
     }
     match named {
@@ -198,16 +197,11 @@ fn dispatch(
             Ok(foreign::run(dialect, tool, words.collect(), &options))
         }
         Named::Batch => Ok(input::run(&options)),
-        Named::Mcp => Ok(
-            match serve(
-                &options,
-                &Settings::from_arg_matches(&matches).map_err(|error| request::flag_error(&error))?,
-            ) {
-                Ok(()) => 0,
-                // Only MCP may use stdout.
-                Err(error) => output::refuse("mcp", &Options { text: true, ..options }, &error),
-            },
-        ),
+        Named::Mcp => {
+            let settings =
+                Settings::from_arg_matches(&matches).map_err(|error| request::flag_error(&error))?;
+            serve(&options, &settings).map(|()| 0)
+        }
         Named::Nothing => Err(nothing()),
     }
 }

@@ -164,6 +164,25 @@ fn closed_stdout_ends_the_server_quietly() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
+#[test]
+fn server_that_cannot_start_writes_nothing_to_stdout() {
+    let workspace = Workspace::with(&[]);
+    let cases: [(&[&str], &str); 5] = [
+        (&["--dialect", "none"], "unknown dialect"),
+        (&["--results", "xml"], "invalid value 'xml'"),
+        (&["more"], "unexpected argument 'more'"),
+        (&["--tools", "none"], "none"),
+        (&["--session", "../x"], "session"),
+    ];
+    for (flags, reason) in cases {
+        let output = workspace.lbx("", &["mcp"]).args(flags).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.stdout.is_empty() && said.contains(reason), "{flags:?}: {said}");
+        assert!(said.starts_with("lbx: invalid_request: "), "{flags:?}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+    }
+}
+
 /// Starts a window of a client: a process that starts the server and, after it ended, its hook.
 fn window(workspace: &Workspace, hook_writes: &str) -> Client {
     let mut command = workspace.lbx("", &[]);
