@@ -11,7 +11,7 @@ use super::client::{LbxClient, LinesShown, flag, list, match_lines, native_reque
 use super::shell;
 use super::tool::{Dialect, ToolOutput, required, tool};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Image, append, edit, grep, insert, ls, read, write};
+use crate::tools::{Image, append, edit, grep, insert, read, write};
 
 /// Dialect `q`.
 pub const Q: Dialect = Dialect {
@@ -132,7 +132,7 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
         Mode::Directory => {
             let depth = operation.depth.unwrap_or(0) + 1;
             let data =
-                lbx.call::<ls::Ls>(json!({ "path": path, "depth": depth, "long": true, "hidden": true }))?;
+                lbx.list_folder(json!({ "path": path, "depth": depth, "long": true, "hidden": true }))?;
             let mut entries: Vec<String> = list(&data, "entries").iter().map(entry).collect();
             if flag(&data, "truncated") {
                 let (shown, total) = (entries.len(), number(&data, "total"));

@@ -12,7 +12,7 @@ use super::client::{
 };
 use super::tool::{Dialect, ToolOutput, refused, required, schema_of, tool};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{edit, insert, ls, read, undo, write};
+use crate::tools::{edit, insert, read, undo, write};
 
 /// Dialect `anthropic-editor`.
 pub const EDITOR: Dialect = Dialect {
@@ -164,7 +164,7 @@ fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<To
 
 /// Lists a directory two levels deep.
 fn directory(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
-    let data = lbx.call::<ls::Ls>(json!({ "path": path, "depth": VIEW_DEPTH }))?;
+    let data = lbx.list_folder(json!({ "path": path, "depth": VIEW_DEPTH }))?;
     let mut lines = vec![
         format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
         path.to_owned(),

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::client::{LbxClient, cat_n, first_replacement, list, number, shown_path, text};
 use super::tool::{Dialect, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
-use crate::tools::{delete, edit, insert, ls, r#move, read, write};
+use crate::tools::{delete, edit, insert, r#move, read, write};
 
 /// Dialect `anthropic-memory`.
 pub const MEMORY: Dialect = Dialect {
@@ -192,7 +192,7 @@ fn lines(lbx: &mut LbxClient<'_>, real: &str, first: u64, last: Option<u64>) -> 
 /// Lists a directory two levels deep, with sizes.
 fn directory(lbx: &mut LbxClient<'_>, path: &str, real: &str) -> Result<ToolOutput, Error> {
     let asked = json!({ "path": real, "depth": VIEW_DEPTH, "no_ignore": true, "limit": 0, "max_bytes": 0 });
-    let data = lbx.call::<ls::Ls>(asked)?;
+    let data = lbx.list_folder(asked)?;
     let path = path.trim_end_matches('/');
     let (root, base) = (std::path::PathBuf::from(real), lbx.base()?);
     let mut lines = vec![

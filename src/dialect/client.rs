@@ -18,6 +18,7 @@ use crate::engine::store::session::ReadRecord;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform;
+use crate::text::content::Content;
 use crate::text::escaped;
 use crate::tools::{Image, Tool, ToolEntry, entry_of, log, ls, read};
 
@@ -198,8 +199,8 @@ impl<'a> LbxClient<'a> {
         Ok(base64.unwrap_or_else(|| STANDARD.encode(text("content").unwrap_or_default())))
     }
 
-    /// Returns the text of a file for internal use, so that the file does not count as read. Bytes that are not UTF-8
-    /// are replaced.
+    /// Returns the text of a file for internal use, as an edit sees it, so that the file does not count as read. Bytes that
+    /// are no text are replaced.
     ///
     /// # Errors
     /// Fails if there is no such file, or it is too large.
@@ -212,7 +213,8 @@ impl<'a> LbxClient<'a> {
         let (file, stat) = workspace.open_file(&place)?;
         let bytes = fs::read_to_end(file, fs::size_of(&stat), PEEK_BYTES_MAX)
             .map_err(|error| Error::io("read", path, error))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        let body = Content::of(&bytes, None).map_or(Cow::Borrowed(bytes.as_slice()), |content| content.body);
+        Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
     /// Returns the real absolute path of the entry at `path`.
@@ -223,6 +225,18 @@ impl<'a> LbxClient<'a> {
         let workspace = (self.open)()?;
         let place = workspace.resolve(Path::new(path))?;
         Ok(workspace.root().join(place.path().as_path()).components().collect())
+    }
+
+    /// Lists the directory that the request names; `ls` itself also lists a file.
+    ///
+    /// # Errors
+    /// Returns `not_a_directory` for a file, or the error of `ls`.
+    pub fn list_folder(&mut self, asked: Value) -> Result<Value, Error> {
+        let path = text(&asked, "path");
+        if self.facts(path).is_ok_and(|facts| !facts.is_folder) {
+            return Err(Error::new(ErrorKind::NotADirectory, format!("{path} is not a directory")).at(path));
+        }
+        self.call::<ls::Ls>(asked)
     }
 
     /// Returns the metadata of the file or folder at `path`.
@@ -399,9 +413,11 @@ pub(super) fn absolute_paths(lbx: &LbxClient<'_>, data: &Value) -> Result<Vec<St
 pub(super) fn match_lines(found: &Value) -> impl Iterator<Item = (u64, bool, &str)> {
     let (line, before) = (number(found, "line"), texts(found, "before"));
     let first = line.saturating_sub(before.len() as u64);
-    let before = (first..).zip(before).map(|(number, text)| (number, false, text));
-    let after = (line + 1..).zip(texts(found, "after")).map(|(number, text)| (number, false, text));
-    before.chain([(line, true, text(found, "text"))]).chain(after)
+    let matched = text(found, "text").split('\n').map(|line| (true, line));
+    let around = |text| (false, text);
+    let lines =
+        before.into_iter().map(around).chain(matched).chain(texts(found, "after").into_iter().map(around));
+    (first..).zip(lines).map(|(number, (is_match, text))| (number, is_match, text))
 }
 
 /// Returns each line of a `read` response, with its number as `form` writes it.
@@ -517,7 +533,7 @@ pub(super) fn first_replacement(data: &Value) -> (u64, u64) {
 /// globs of `ignore`.
 ///
 /// # Errors
-/// Returns the error of `ls`, or fails if a pattern is not a glob.
+/// Returns the error of `ls`, or fails if `path` is a file or a pattern is not a glob.
 pub(super) fn tree(
     lbx: &mut LbxClient<'_>,
     path: &str,
@@ -526,7 +542,7 @@ pub(super) fn tree(
     bullet: &str,
 ) -> Result<String, Error> {
     let ignored = globs(ignore.unwrap_or_default())?;
-    let data = lbx.call::<ls::Ls>(json!({ "path": path, "recursive": true, "limit": limit }))?;
+    let data = lbx.list_folder(json!({ "path": path, "recursive": true, "limit": limit }))?;
     let (root, base) = (lbx.absolute(path)?, lbx.base()?);
     let mut lines = vec![format!("{bullet}{}/", shown_path(&root))];
     for entry in list(&data, "entries") {

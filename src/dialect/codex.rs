@@ -17,7 +17,7 @@ use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
-use crate::tools::{grep, ls, read};
+use crate::tools::{grep, read};
 
 /// Dialect `codex`.
 pub const CODEX: Dialect = Dialect {
@@ -159,7 +159,7 @@ fn list_dir(lbx: &mut LbxClient<'_>, request: ListDirRequest) -> Result<ToolOutp
         "path": request.dir_path, "depth": request.depth.unwrap_or(2), "hidden": true, "no_ignore": true,
         "offset": request.offset.unwrap_or(1).saturating_sub(1), "limit": request.limit.unwrap_or(25)
     });
-    let data = lbx.call::<ls::Ls>(asked)?;
+    let data = lbx.list_folder(asked)?;
     let (root, base) = (lbx.absolute(&request.dir_path)?, lbx.base()?);
     let mut lines = vec![format!("Absolute path: {}", shown_path(&root))];
     for entry in list(&data, "entries") {

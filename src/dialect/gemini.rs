@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::MANY_FILES_MAX;
 use crate::search::globs;
 use crate::text::escaped;
-use crate::tools::{edit, glob, grep, ls, read, write};
+use crate::tools::{edit, glob, grep, read, write};
 
 /// Dialect `gemini`.
 pub const GEMINI: Dialect = Dialect {
@@ -449,7 +449,7 @@ fn list_directory(lbx: &mut LbxClient<'_>, request: ListDirectoryRequest) -> Res
         "path": request.dir_path, "long": true, "hidden": true, "limit": 0,
         "no_ignore": filtering.respect_git_ignore == Some(false)
     });
-    let data = lbx.call::<ls::Ls>(asked)?;
+    let data = lbx.list_folder(asked)?;
     let (mut folders, mut files) = (Vec::new(), Vec::new());
     for entry in list(&data, "entries") {
         let name = text(entry, "path").rsplit('/').next().unwrap_or_default();

@@ -15,7 +15,7 @@ use super::tool::{Dialect, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::search::globs;
 use crate::text::escaped;
-use crate::tools::{edit, glob, grep, ls, write};
+use crate::tools::{edit, glob, grep, write};
 
 /// Dialect `opencode`.
 pub const OPENCODE: Dialect = Dialect {
@@ -128,7 +128,7 @@ fn read_folder(
     let asked = native_request! {
         "path": path, "hidden": true, "no_ignore": true, "offset": start - 1, "limit": limit
     };
-    let data = lbx.call::<ls::Ls>(asked)?;
+    let data = lbx.list_folder(asked)?;
     let names = list(&data, "entries").iter().map(|entry| {
         let slash = if text(entry, "type") == "dir" { "/" } else { "" };
         format!("{}{slash}", escaped::name(text(entry, "path").rsplit('/').next().unwrap_or_default()))

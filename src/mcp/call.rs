@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::client::ChosenRoot;
 use super::connection::Connection;
@@ -53,6 +53,17 @@ impl Target {
         match self {
             Self::Native(tool) => tool.name,
             Self::Foreign(_, tool) => tool.name,
+        }
+    }
+
+    /// Returns the result for a call that cannot be made, in the words of the tool's family.
+    pub fn refused(self, error: &Error, results: Results) -> ToolResult {
+        let outcome = CallNotes::default();
+        match self {
+            Self::Native(_) => ToolResult::refused(error, &outcome, results),
+            Self::Foreign(dialect, _) => {
+                ToolResult::said_error(dialect.words_of(error, &Value::Null), &outcome)
+            }
         }
     }
 }
@@ -223,8 +234,10 @@ fn bound_payload(request: &mut Value, results: Results) {
         Results::Json | Results::Text => RESULT_TEXT_BYTES_MAX,
     };
     for (name, value) in request.as_object_mut().into_iter().flatten() {
-        let asked = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
-        if request::snake_case(name) == "max_bytes" && asked.is_some_and(|asked| asked == 0 || asked > most) {
+        let number = value.as_str().and_then(|text| text.trim().parse::<Number>().ok());
+        let asked = number.map_or_else(|| value.as_f64(), |number| number.as_f64());
+        let is_unlimited = asked == Some(0.0) || asked > Value::from(most).as_f64();
+        if request::snake_case(name) == "max_bytes" && is_unlimited {
             *value = most.into();
         }
     }
@@ -364,7 +377,7 @@ impl ToolResult {
 
     /// Returns the result of an error: its text is the error as JSON with the suggested action first, or as plain text. It
     /// has no structured content, which would have to fit the output schema of the tool.
-    pub fn refused(error: &Error, outcome: &CallNotes, results: Results) -> Self {
+    fn refused(error: &Error, outcome: &CallNotes, results: Results) -> Self {
         /// Error with its fields in a good order for a model.
         #[derive(Serialize)]
         struct InOrder<'a> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::call::{ToolCall, ToolResult, reporting};
+use super::call::{ToolCall, reporting};
 use super::client::{Caller, Client, Person, Root, STATELESS};
 use super::connection::{Answer, Connection, Service};
 use super::library;
@@ -19,7 +19,6 @@ use super::tools::ToolSet;
 use crate::app::Ask;
 use crate::app::options::{Options, Settings};
 use crate::dialect::client::LbxClient;
-use crate::engine::CallNotes;
 use crate::engine::sandbox::caches;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
@@ -385,7 +384,7 @@ impl Server {
         let Named { name } = parameters("tools/call", params)?;
         let target = self.tools.find(&name).ok_or_else(|| self.unknown_tool(&name))?;
         if let Some(flaw) = flaw {
-            return Ok(ToolResult::refused(&flaw, &CallNotes::default(), results).into_value());
+            return Ok(target.refused(&flaw, results).into_value());
         }
         let root = self.root.of(client);
         let has_warning = root.warning.is_some();

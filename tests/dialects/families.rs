@@ -103,6 +103,25 @@ fn notebook_edit_changes_only_the_cell_that_was_read() {
 }
 
 #[test]
+fn diff_of_the_filesystem_server_has_the_text_of_a_utf16_file() {
+    let ws = Workspace::with(&[]);
+    let utf16 = |text: &str| -> Vec<u8> {
+        "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+    };
+    std::fs::write(ws.path("u.txt"), utf16("one\ntwo\n")).unwrap();
+    let ask = |tool: &str, request: serde_json::Value| {
+        ws.lbx(&["--dialect", "mcp-filesystem", tool, "--json", &request.to_string()]).stdout_text()
+    };
+    ask("read_text_file", json!({ "path": "u.txt" }));
+    for is_preview in [true, false] {
+        let edits = json!([{ "oldText": "two", "newText": "2" }]);
+        let said = ask("edit_file", json!({ "path": "u.txt", "edits": edits, "dryRun": is_preview }));
+        assert!(said.contains("@@ -1,2 +1,2 @@\n one\n-two\n+2\n"), "{said}");
+    }
+    assert_eq!(std::fs::read(ws.path("u.txt")).unwrap(), utf16("one\n2\n"));
+}
+
+#[test]
 fn claude_bash_returns_the_exit_code_of_a_failed_command() {
     let ws = Workspace::with(FILES);
     let request = json!({ "command": "echo out; echo err >&2; exit 3" }).to_string();

@@ -101,6 +101,14 @@ fn claude() -> Vec<Step> {
             json!({ "path": "$ROOT", "ignore": ["*.txt"] }),
             Just("- $ROOT/\n  - src/\n    - main.rs"),
         ),
+        step("LS", json!({ "path": "a.txt" }), Error("a.txt is not a directory")),
+        step(
+            "Grep",
+            json!({
+                "pattern": "main.*\n.*two", "path": "src", "output_mode": "content", "multiline": true, "-A": 1, "-n": true
+            }),
+            Just("src/main.rs:1:fn main() {\nsrc/main.rs:2:    two();\nsrc/main.rs-3-}"),
+        ),
         step(
             "Bash",
             json!({ "command": "cat n.txt; echo err >&2", "description": "Show", "timeout": 5000 }),
@@ -288,6 +296,7 @@ fn codex() -> Vec<Step> {
             With("L2:     two();"),
         ),
         step("list_dir", json!({ "dir_path": "$ROOT/src" }), Just("Absolute path: $ROOT/src\nmain.rs")),
+        step("list_dir", json!({ "dir_path": "a.txt" }), Error("a.txt is not a directory")),
         step("grep_files", json!({ "pattern": "main" }), Just("src/main.rs")),
         step("grep_files", json!({ "pattern": "zzz" }), Just("No matches found.")),
         step("view_image", json!({ "path": "a.txt" }), Error("is not an image")),
@@ -366,6 +375,7 @@ fn gemini() -> Vec<Step> {
             json!({ "dir_path": "src" }),
             Just("Directory listing for src:\nmain.rs (25 bytes)"),
         ),
+        step("list_directory", json!({ "dir_path": "a.txt" }), Error("a.txt is not a directory")),
         step(
             "run_shell_command",
             json!({ "command": "echo out; exit 2" }),
@@ -416,6 +426,7 @@ fn opencode() -> Vec<Step> {
         ),
         step("glob", json!({ "pattern": "*.rs" }), Just("$ROOT/src/main.rs")),
         step("list", json!({ "path": "src" }), Just("$ROOT/src/\n  main.rs")),
+        step("list", json!({ "path": "a.txt" }), Error("a.txt is not a directory")),
         step("bash", json!({ "command": "echo out", "description": "d" }), Just("out")),
     ]
 }

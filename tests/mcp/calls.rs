@@ -143,6 +143,21 @@ fn duplicate_argument_is_an_error() {
 }
 
 #[test]
+fn duplicate_argument_is_an_error_in_the_words_of_a_family() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&["--dialect", "claude"]);
+    let arguments = r#"{"file_path":"b.txt","content":"1","content":"2"}"#;
+    client.send(format!(
+        r#"{{"jsonrpc":"2.0","id":"d","method":"tools/call","params":{{"name":"Write","arguments":{arguments}}}}}"#
+    ));
+    let answer = client.wait_for(|message| message["id"] == "d");
+    assert_eq!(answer["result"]["isError"], true);
+    let said = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(said.starts_with("<tool_use_error>") && said.contains("`content`"), "{said}");
+    assert!(!workspace.path("b.txt").exists());
+}
+
+#[test]
 fn duplicate_request_id_is_an_error_for_the_second_request() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
@@ -518,14 +533,17 @@ fn unbounded_read_stays_below_four_megabytes() {
     let workspace = Workspace::with(&[("big.txt", &source)]);
     for (options, least) in [(&[][..], 1_600_000), (&["--results", "text"], 3_300_000)] {
         let mut client = workspace.serve(options);
-        let result = client.call("read", &json!({ "path": "big.txt", "max_bytes": 0, "limit": 0 }));
-        let bytes = result.to_string().len();
-        assert!(bytes < 4_000_000, "{bytes}");
-        let shown = result["content"][0]["text"].as_str().unwrap();
-        assert!(shown.len() > least && result["isError"] != true, "{}", shown.len());
-        if let Some(content) = result.get("structuredContent") {
-            assert_eq!(content["truncated"], true);
-            assert!(content["next_offset"].as_u64().unwrap() > 10_000);
+        for unbounded in [json!(0), json!(0.0), json!(1e8), json!("100000000")] {
+            let result =
+                client.call("read", &json!({ "path": "big.txt", "max_bytes": unbounded, "limit": 0 }));
+            let bytes = result.to_string().len();
+            assert!(bytes < 4_000_000, "{unbounded}: {bytes}");
+            let shown = result["content"][0]["text"].as_str().unwrap();
+            assert!(shown.len() > least && result["isError"] != true, "{unbounded}: {}", shown.len());
+            if let Some(content) = result.get("structuredContent") {
+                assert_eq!(content["truncated"], true);
+                assert!(content["next_offset"].as_u64().unwrap() > 10_000);
+            }
         }
     }
 }
