@@ -136,6 +136,8 @@ fn jobs_belong_to_their_session() {
     ] {
         ws.json("bash", &wrong).error("invalid_request");
     }
+    // A client that fills every field.
+    ws.json("bash", &json!({ "offset": 0, "command": "true" })).ok();
 }
 
 #[test]

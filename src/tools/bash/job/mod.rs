@@ -55,7 +55,7 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
         return Err(Error::invalid("`command` starts a new command: leave it out with `job` and `list`")
             .detail("field", "command"));
     }
-    if request.job.is_none() && (request.stop || request.offset.is_some()) {
+    if request.job.is_none() && (request.stop || request.offset.is_some_and(|offset| offset != 0)) {
         let field = if request.stop { "stop" } else { "offset" };
         return Err(Error::invalid(format!("`{field}` needs `job`: the job that is meant"))
             .suggest("`list` shows the jobs of this session.")
