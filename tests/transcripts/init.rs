@@ -182,6 +182,8 @@ fn init_is_idempotent_and_removed_without_a_trace() {
             "{client}: {}",
             std::fs::read_to_string(ws.path(file)).unwrap_or_default()
         );
+        let top = ws.path(file.split('/').next().unwrap());
+        assert!(!top.exists(), "{client}: {} is left", top.display());
         assert_eq!(
             ws.lbx(&["init", "--client", client, "--remove"]).ok()["files"].as_array().unwrap().len(),
             0

@@ -343,11 +343,11 @@ impl Setup {
     }
 }
 
-/// Returns the folders of files up to `top`, innermost first: a plugin's folders are removed with it if they are empty.
+/// Returns the folders of files up to `top`, innermost first: they are removed with the files if they are empty.
 fn folders_of(files: &[WorkspacePath], top: &WorkspacePath) -> Vec<WorkspacePath> {
     let above = |file: &WorkspacePath| std::iter::successors(file.parent(), WorkspacePath::parent);
-    let in_plugin = |folder: &WorkspacePath| folder.is_within(top) && !folder.is_root();
-    let folders: BTreeSet<_> = files.iter().flat_map(above).filter(in_plugin).collect();
+    let is_below = |folder: &WorkspacePath| folder.is_within(top) && !folder.is_root();
+    let folders: BTreeSet<_> = files.iter().flat_map(above).filter(is_below).collect();
     folders.into_iter().rev().collect()
 }
 
@@ -375,18 +375,24 @@ fn change(
     let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_path())).collect();
     let mut change = engine.begin(Init::NAME, &named, request.options.dry_run)?;
     let (mut changed, mut left) = (Vec::new(), Vec::new());
-    let mut touched: Vec<WorkspacePath> = Vec::new();
+    let (mut touched, mut gone) = (Vec::new(), Vec::new());
     for path in &paths {
         let parts = parts.iter().copied().filter(|(part, _)| folder.join(part.file) == *path).collect();
         let file = ClientFile { parts, current: change.look_at(path)? };
         let after = if request.remove { file.without(&change, &mut left)? } else { file.with()? };
         let Some(after) = after else { continue };
-        touched.push(file.current.place().path().clone());
+        let at = file.current.place().path().clone();
+        gone.extend(matches!(after, Original::Missing).then(|| at.clone()));
+        touched.push(at);
         changed.push(file.put(&mut change, after));
     }
-    if request.remove && request.plugin.is_some() {
-        let top = change.look_at_entry(folder)?.path().clone();
-        change.add_vacated(folders_of(&touched, &top))?;
+    if !gone.is_empty() {
+        // Of a client's own folders, that of the plugin itself goes too.
+        let top = match &request.plugin {
+            Some(_) => change.look_at_entry(folder)?.path().clone(),
+            None => WorkspacePath::root(),
+        };
+        change.add_vacated(folders_of(&gone, &top))?;
     }
     change.commit(subject(Init::NAME, &touched), request.options.why.clone())?;
     Ok((changed, left))
