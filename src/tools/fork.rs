@@ -24,7 +24,9 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{fs, programs};
 use crate::envelope;
 use crate::error::{Error, ErrorKind};
-use crate::limits::{FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX, FORK_SCANNED_INDEX_BYTES_MAX};
+use crate::limits::{
+    FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX, FORK_SCANNED_INDEX_BYTES_MAX, MERGED_BYTES_MAX,
+};
 use crate::platform;
 use crate::platform::process::own_program;
 use crate::text::answer_size::AnswerRoom;
@@ -278,8 +280,10 @@ pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Re
         return Err(error.detail("field", "from"));
     }
     let target = request.from.as_deref().map(|from| Target::find(engine, from)).transpose()?;
+    let state = State::open(&engine.workspace)?;
+    let forks = Forks::lock(&engine.workspace, &state)?;
     // No change is half done while the fork begins.
-    let locked = engine.lock()?;
+    let _locked = engine.lock()?;
     // What other programs change later can be told from what they find.
     let is_scanned = is_small(engine) && record::scan(engine, None, None, EXTERNAL).is_ok();
     let record = ForkRecord {
@@ -293,7 +297,6 @@ pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Re
         ..ForkRecord::default()
     };
     let reference = engine.policy().branch_reference();
-    let forks = Forks::lock(&engine.workspace, &locked.state)?;
     let fork = forks.create(&engine.workspace, (record, &[reference]))?;
     if let Some(target) = target
         && let Err(error) = target.set(engine, &fork)
@@ -464,8 +467,8 @@ impl Target {
 
     /// Compares a snapshot with the newest one.
     fn at(store: Store, snapshot: String) -> Result<Self, Error> {
-        let tip = store.tip()?.ok_or_else(|| no_snapshot(&snapshot, "from", &[]))?;
-        let changes = store.changes(Some(&tip), &snapshot, FORK_FILES_SET_MAX)?;
+        let newest = store.newest()?.ok_or_else(|| no_snapshot(&snapshot, "from", &[]))?;
+        let changes = store.changes(Some(&newest), &snapshot, FORK_FILES_SET_MAX)?;
         if changes.truncated {
             let message = format!(
                 "the snapshot differs from the files on disk in more than {FORK_FILES_SET_MAX} files"
@@ -484,25 +487,31 @@ impl Target {
         // Names without a file come last: a folder may have been where a file is now.
         let (there, gone): (Vec<&PathChange>, Vec<&PathChange>) =
             self.files.iter().partition(|change| change.after.is_some());
+        let is_rules = |change: &PathChange| change.path.ends_with(b".gitignore");
+        let may_have_been_ignored = self.is_of_others && self.files.iter().any(is_rules);
         for change in there.into_iter().chain(gone) {
             let Some(path) = WorkspacePath::new(OsStr::from_bytes(&change.path).as_ref()) else { continue };
-            let Some(version) = change.after else {
-                // A file that is older than the fork was there, though no snapshot had it, as if it was ignored.
+            if change.after.is_none() {
+                // A file that is older than the fork was there, though no snapshot had it, if it was ignored then.
                 let born = platform::birth_beneath(root, path.as_path());
-                if self.is_of_others && born.is_some_and(|seconds| seconds < fork.record.began.0) {
-                    continue;
+                if !may_have_been_ignored || born.is_none_or(|seconds| seconds >= fork.record.began.0) {
+                    fork.keep(root, &path, &mut Earlier::Nothing)?;
                 }
-                fork.keep(root, &path, &mut Earlier::Nothing)?;
+                continue;
+            }
+            let present = engine.workspace.open_regular(&path, "").ok();
+            let present = present
+                .and_then(|(file, stat)| fs::read_to_end(file, fs::size_of(&stat), MERGED_BYTES_MAX).ok())
+                .unwrap_or_default();
+            let Some((version, bytes)) = self.store.version_like(&mut trees, &change.path, &present)? else {
                 continue;
             };
-            let (mode, bytes) = match version.kind {
-                EntryKind::Link => (fs::SYMLINK_MODE, Some(self.store.content(version)?)),
-                EntryKind::BlobExecutable => (0o755, self.store.checkout_of(&mut trees, &change.path)?),
-                _ => (0o644, self.store.checkout_of(&mut trees, &change.path)?),
+            let mode = match version.kind {
+                EntryKind::Link => fs::SYMLINK_MODE,
+                EntryKind::BlobExecutable => 0o755,
+                _ => 0o644,
             };
-            if let Some(bytes) = bytes {
-                fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
-            }
+            fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
         }
         fork.sync_kept()
     }
@@ -534,9 +543,7 @@ pub fn keep_changes_of_others(engine: &mut Engine, name: &str) -> Result<(), Err
     }
     let locked = engine.lock()?;
     record::scan(engine, None, None, EXTERNAL)?;
-    let Some(store) = record::find(engine)?.filter(|store| store.tip().is_ok_and(|tip| tip.is_some())) else {
-        return Ok(()); // nothing has changed yet
-    };
+    let Some(store) = record::find(engine)? else { return Ok(()) };
     let changes = Target { is_of_others: true, ..Target::at(store, snapshot)? };
     let kept = changes.set(engine, &fork);
     drop(locked);

@@ -95,6 +95,34 @@ fn fork_before_the_first_snapshot_does_not_see_what_others_change_later() {
     ws.write("src/a.txt", "by an editor\n");
     ws.write("src/by_hand.txt", "new\n");
     assert_eq!(listing(&ws, "one"), first);
+    ws.lbx(&["fork", "drop", "one"]).ok();
+    // Nor what the developer commits: there is no snapshot of that.
+    let Some(ws) = forked(&[]) else { return };
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-qm", "everything"]);
+    ws.lbx(&["fork", "one"]).ok();
+    let first = listing(&ws, "one");
+    ws.write("src/a.txt", "by an editor\n");
+    ws.git(&["rm", "-q", "src/b.txt"]);
+    ws.git(&["commit", "-qam", "more"]);
+    assert_eq!(listing(&ws, "one"), first);
+}
+
+#[test]
+fn fork_has_a_file_in_place_of_a_tracked_folder() {
+    let Some(ws) = forked(&[]) else { return };
+    for link in [false, true] {
+        std::fs::remove_dir_all(ws.path("docs")).or_else(|_| std::fs::remove_file(ws.path("docs"))).unwrap();
+        if link {
+            ws.link("src", "docs");
+        } else {
+            ws.write("docs", "a file\n");
+        }
+        let name = format!("link-{link}");
+        ws.lbx(&["fork", &name]).ok();
+        let seen = shell(&ws, &name, "cat docs/b.txt 2>/dev/null || cat docs");
+        assert_eq!(seen, if link { "b\n" } else { "a file\n" });
+    }
 }
 
 #[test]

@@ -113,10 +113,10 @@ fn conflict_names_both_sides_and_changes_nothing() {
     let error = ws.unchanged(|| ws.lbx(&["merge", "one"]).error("stale_file"));
     assert_eq!(
         conflicts(&error),
-        ["both_renamed b.txt", "both_added m", "base_unknown n", "both_changed src/a.txt"]
+        ["both_renamed b.txt", "both_added m", "both_added n", "both_changed src/a.txt"]
     );
     let sides = |at: usize| error["details"]["conflicts"][at].clone();
-    let [renamed, unknown, changed] = [0, 2, 3].map(sides);
+    let [renamed, added, changed] = [0, 2, 3].map(sides);
     assert_eq!(
         (&renamed["ours"]["path"], &renamed["theirs"]["path"]),
         (&json!("b.txt"), &json!("src/c.txt"))
@@ -128,7 +128,7 @@ fn conflict_names_both_sides_and_changes_nothing() {
         (&json!([[2, 2]]), &json!([[2, 2]]))
     );
     assert_eq!(changed["ours"]["sha256"], crate::common::sha256(&ws.read_bytes("src/a.txt")));
-    assert_eq!((&unknown["ours"]["external"], &unknown["ours"]["session"]), (&json!(true), &Value::Null));
+    assert_eq!((&added["ours"]["external"], &added["ours"]["session"]), (&json!(true), &Value::Null));
     let action = error["suggested_action"].as_str().unwrap();
     assert!(action.contains("Change these files in the fork"), "{action}");
     // The rest merges; then the fork is made to fit.
@@ -332,4 +332,53 @@ fn copy_merges_as_a_layer_does() {
     assert_eq!(ws.lbx(&["merge", "copied"]).ok()["files"], json!([]));
     std::fs::write(at.join("src/b.txt"), "B\n").unwrap();
     assert_eq!(listed(&ws.lbx(&["merge", "copied"]).ok()), ["modify src/b.txt"]);
+}
+
+#[test]
+fn merge_of_a_copy_keeps_what_the_developer_did() {
+    let Some(ws) = forked(&[]) else { return };
+    // Also where the workspace is not scanned: then the newest snapshot tells.
+    for (name, is_scanned) in [("small", true), ("large", false)] {
+        ws.chmod("src/a.txt", 0o644);
+        ws.chmod("src/b.txt", 0o755);
+        ws.lbx(&["snapshot"]).ok();
+        let at = ws.outside.join(name);
+        let more = if is_scanned { &[][..] } else { &["--set", "snapshot.enabled=false"] };
+        ws.lbx(&[&["fork", name, "--at", at.to_str().unwrap()][..], more].concat()).ok();
+        ws.chmod("src/a.txt", 0o755);
+        ws.chmod("src/b.txt", 0o644);
+        if is_scanned {
+            ws.write("src/added.txt", "new\n");
+        }
+        std::fs::write(at.join(format!("{name}.txt")), "by the fork\n").unwrap();
+        let merged = ws.lbx(&["merge", name]).ok();
+        assert_eq!(listed(&merged), [format!("create {name}.txt")], "{name}: {merged}");
+        assert_eq!((ws.mode("src/a.txt"), ws.mode("src/b.txt")), (0o755, 0o644), "{name}");
+        ws.holds("src/added.txt", "new\n");
+    }
+}
+
+#[test]
+fn merge_tells_lines_apart_whatever_their_endings() {
+    let Some(ws) = forked(&[]) else { return };
+    ws.write(".gitattributes", "* text=auto\n");
+    ws.write("dos.txt", "1\r\n2\r\n3\r\n4\r\n5\r\n");
+    ws.lbx(&["fork", "one"]).ok();
+    ws.write("dos.txt", "dev\r\n2\r\n3\r\n4\r\n5\r\n");
+    within(&ws, "one", &["bash", "sed -i 's/5/five/' dos.txt"]).ok();
+    assert_eq!(listed(&ws.lbx(&["merge", "one"]).ok()), ["modify dos.txt merged"]);
+    ws.holds("dos.txt", "dev\r\n2\r\n3\r\n4\r\nfive\r\n");
+}
+
+#[test]
+fn merge_follows_a_file_that_the_developer_renamed() {
+    let Some(ws) = forked(&[]) else { return };
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    ws.lbx(&["fork", "one"]).ok();
+    std::fs::rename(ws.path("src/a.txt"), ws.path("src/renamed.txt")).unwrap();
+    within(&ws, "one", &["ls", "src"]).ok();
+    within(&ws, "one", &["bash", "test ! -e src/renamed.txt && echo more >> src/a.txt"]).ok();
+    ws.lbx(&["merge", "one"]).ok();
+    ws.holds("src/renamed.txt", "one\ntwo\nthree\nuncommitted\nmore\n");
+    assert!(!ws.path("src/a.txt").exists());
 }

@@ -1,5 +1,6 @@
 //! Commits changes to the snapshot branch.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
     Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded, Repaired,
-    RepositoryPaths, Scan, SeenFile, SnapshotError, Store, Unrecorded,
+    RepositoryPaths, Scan, SeenFile, SnapshotError, Store, TreeItem, Trees, Unrecorded,
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
@@ -385,18 +386,38 @@ pub fn file_at(engine: &Engine, name: &str, path: &Path) -> Result<Option<Vec<u8
     Ok(store.file_at(&commit, path.as_os_str().as_bytes())?)
 }
 
-/// Returns the version of a file in the snapshot `tip`, or in the newest one before a time, in seconds since 1970.
-pub fn file_before(
-    engine: &Engine,
-    (tip, seconds): (Option<&str>, i64),
-    path: &WorkspacePath,
-) -> Option<Vec<u8>> {
-    let store = find(engine).ok()??;
-    let commit = match tip {
-        Some(tip) => tip.to_owned(),
-        None => store.newest_before(seconds).ok()??,
-    };
-    store.file_at(&commit, path.as_bytes()).ok()?
+/// Files of the snapshot `tip`, or of the newest one before a time, opened on first use.
+pub struct EarlierFiles<'e> {
+    /// The engine.
+    engine: &'e Engine,
+    /// The snapshot, if it is known.
+    tip: Option<&'e str>,
+    /// The time, in seconds since 1970.
+    seconds: i64,
+    /// The store, and the trees of the snapshot.
+    found: OnceCell<Option<(Store, RefCell<Trees>)>>,
+}
+
+impl<'e> EarlierFiles<'e> {
+    /// Names the snapshot.
+    pub const fn new(engine: &'e Engine, tip: Option<&'e str>, seconds: i64) -> Self {
+        Self { engine, tip, seconds, found: OnceCell::new() }
+    }
+
+    /// Returns the version of a path, and its bytes with line endings as those of `like`; `None` if that is unknown.
+    pub fn version(&self, path: &WorkspacePath, like: &[u8]) -> Option<(TreeItem, Vec<u8>)> {
+        let find = || {
+            let store = find(self.engine).ok()??;
+            let commit = match self.tip {
+                Some(tip) => tip.to_owned(),
+                None => store.newest_before(self.seconds).ok()??,
+            };
+            let trees = store.files_of(&commit).ok()?;
+            Some((store, RefCell::new(trees)))
+        };
+        let (store, trees) = self.found.get_or_init(find).as_ref()?;
+        store.version_like(&mut trees.borrow_mut(), path.as_bytes(), like).ok()?
+    }
 }
 
 /// Returns the newest snapshot by its ref file alone, which costs no more than a read. `None` if the ref is

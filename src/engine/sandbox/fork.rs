@@ -524,7 +524,8 @@ pub enum Earlier<'c> {
 }
 
 /// Returns the folder `name`, made with owner, mode and times of the workspace's folder at a path if it is missing. `None`
-/// if something else is there. If the workspace has no such folder, nothing was there, unless `is_there`.
+/// if something else is there, or in the workspace. If the workspace has nothing there, nothing was there, unless
+/// `is_there`.
 fn folder_like(
     parent: BorrowedFd<'_>,
     name: &OsStr,
@@ -539,7 +540,8 @@ fn folder_like(
     }
     let like = fs::open_beneath(root, path, fs::FOLDER).ok();
     if like.is_none() && !is_there {
-        return whiteout(parent, name).map(|()| None);
+        let is_other = fs::stat_beneath(root, path).is_ok_and(|stat| !fs::is_folder(&stat));
+        return if is_other { Ok(None) } else { whiteout(parent, name).map(|()| None) };
     }
     make_folder(parent, name, GONE_MODE)?;
     let folder = fs::open_at(parent, name, fs::FOLDER)?;

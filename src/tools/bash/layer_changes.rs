@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use super::response::{Action, FileChange};
 use crate::engine::Engine;
-use crate::engine::change::{moves, record};
+use crate::engine::change::moves;
+use crate::engine::change::record::{self, EarlierFiles};
 use crate::engine::sandbox::layer::LayerFolder;
 use crate::engine::sandbox::overlay::{self, Difference as Differing, FileOrigin};
 use crate::engine::snapshot::{IgnoreQuery, Ignored, RULE_FILES};
@@ -317,8 +318,8 @@ impl<'a> LayerConflicts<'a> {
         let [current, new] = versions(self.workspace, &self.layer.upper, differing, MERGED_BYTES_MAX)?;
         let path = &differing.path;
         let tip = self.layer.record.tip.as_deref();
-        let base = || record::file_before(engine, (tip, self.layer.record.began.0), path);
-        let bytes = if current == new { new } else { merged(&base()?, &new, &current)? };
+        let base = || EarlierFiles::new(engine, tip, self.layer.record.began.0).version(path, &current);
+        let bytes = if current == new { new } else { merged(&base()?.1, &new, &current)? };
         Some(Merge { current: Sha256::of(&current), bytes })
     }
 }

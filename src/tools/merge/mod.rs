@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, PLACES_LISTED};
+use super::fork::keep_changes_of_others;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
@@ -293,6 +294,9 @@ fn checked(engine: &mut Engine, name: Option<&str>, request: &Request) -> Result
         Some(name) => vec![ForkFolder::open(&engine.workspace, &state, name)?],
         None => ForkFolder::list(&engine.workspace, &state)?,
     };
+    for fork in &forks {
+        let _ = keep_changes_of_others(engine, &fork.record.name);
+    }
     if !forks.is_empty() {
         let _lock = Forks::lock(&engine.workspace, &state)?;
         for fork in &forks {
@@ -307,7 +311,8 @@ fn checked(engine: &mut Engine, name: Option<&str>, request: &Request) -> Result
 fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, Error> {
     let named = selection(engine, request)?;
     let Some(state) = State::find(&engine.workspace)? else { return Err(no_forks()) };
-    ForkFolder::open(&engine.workspace, &state, name)?;
+    // If it fails, the newest snapshot before the fork has what others replaced, or it is unknown.
+    let _ = keep_changes_of_others(engine, name);
     let dry_run = request.options.dry_run;
     // No other call merges or drops the fork meanwhile.
     let _lock = Forks::lock(&engine.workspace, &state)?;

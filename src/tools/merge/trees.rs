@@ -8,19 +8,18 @@
 //! A file of the workspace that another program changed since the fork began is not its version any more. The newest
 //! snapshot before the fork may have that; else it is unknown.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 
+use gix::objs::tree::EntryKind;
 use rustix::io::Errno;
 
 use crate::engine::Engine;
-use crate::engine::change::record;
+use crate::engine::change::record::EarlierFiles;
 use crate::engine::sandbox::fork::ForkFolder;
 use crate::engine::sandbox::overlay::{self, Difference, FileOrigin, Stack, StackEntry};
-use crate::engine::snapshot::Store;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::changed_at;
@@ -91,12 +90,7 @@ impl<'f> ForkTrees<'f> {
         let mut merged = BTreeSet::new();
         expand(&before, &began, &mut merged).map_err(io)?;
         found.extend(merged.into_iter().filter(|path| !left.contains(path)));
-        let snapshot = TipSnapshot {
-            engine,
-            tip: fork.record.tip.clone(),
-            seconds: fork.record.began.0,
-            found: OnceCell::new(),
-        };
+        let snapshot = EarlierFiles::new(engine, fork.record.tip.as_deref(), fork.record.began.0);
         for path in &found {
             engine.control.check()?;
             trees.add(path, &snapshot).map_err(|errno| Error::io("read", workspace.shown(path), errno))?;
@@ -129,7 +123,7 @@ impl<'f> ForkTrees<'f> {
     }
 
     /// Adds the versions of a path, unless all are equal.
-    fn add(&mut self, path: &WorkspacePath, snapshot: &TipSnapshot<'_>) -> Result<(), Errno> {
+    fn add(&mut self, path: &WorkspacePath, snapshot: &EarlierFiles<'_>) -> Result<(), Errno> {
         let [base, ours, theirs] = [&self.base, &self.ours, &self.theirs].map(|stack| found_at(stack, path));
         let (base, ours, theirs) = (base?, ours?, theirs?);
         if theirs.as_ref().is_some_and(|found| found.version.is_none()) {
@@ -151,12 +145,15 @@ impl<'f> ForkTrees<'f> {
         };
         if !is_certain {
             let is_equal = versions.ours == versions.theirs;
-            if let Some(bytes) = snapshot.file(path).filter(|_| !is_equal) {
-                let like = versions.ours.or(versions.theirs);
-                let like = like.filter(|it| it.file_type == FileType::Regular);
-                let mode = like.map_or(0o644, |like| like.mode);
-                let sha256 = Sha256::of(&bytes);
-                versions.base = Some(Version { file_type: FileType::Regular, mode, sha256 });
+            let side = if versions.ours.is_some() { &self.ours } else { &self.theirs };
+            let like = read_on(side, path, MERGED_BYTES_MAX)?.unwrap_or_default();
+            if let Some((item, bytes)) = snapshot.version(path, &like).filter(|_| !is_equal) {
+                let (file_type, mode) = match item.kind {
+                    EntryKind::Link => (FileType::Symlink, 0),
+                    EntryKind::BlobExecutable => (FileType::Regular, 0o755),
+                    _ => (FileType::Regular, 0o644),
+                };
+                versions.base = Some(Version { file_type, mode, sha256: Sha256::of(&bytes) });
                 self.from_snapshot.insert(path.as_bytes().to_vec(), bytes);
             } else {
                 versions.base = None;
@@ -260,19 +257,8 @@ impl<'f> ForkTrees<'f> {
             Side::Theirs => &self.theirs,
         };
         let Some(path) = path_of(path) else { return Ok(None) };
-        let read = || -> Result<Option<Vec<u8>>, Errno> {
-            let Some((folder, entry)) = stack.place(&path)? else { return Ok(None) };
-            let name = path.name().unwrap_or_default();
-            if fs::is_symlink(&entry.stat) {
-                return fs::read_link_at(folder.as_fd(), name).map(Some);
-            }
-            if !fs::is_regular(&entry.stat) || fs::size_of(&entry.stat) > bytes_max {
-                return Ok(None);
-            }
-            let file = std::fs::File::from(fs::open_at(folder.as_fd(), name, fs::READ)?);
-            Ok(fs::read_to_end(file, fs::size_of(&entry.stat), bytes_max).ok())
-        };
-        let bytes = read().map_err(|errno| Error::io("read", path.to_string(), errno))?;
+        let bytes = read_on(stack, &path, bytes_max);
+        let bytes = bytes.map_err(|errno| Error::io("read", path.to_string(), errno))?;
         let known = self.version(side, Some(&path.as_bytes().to_vec()));
         Ok(bytes.filter(|bytes| known.is_some_and(|known| known.sha256 == Sha256::of(bytes))))
     }
@@ -314,6 +300,20 @@ struct Found {
     version: Option<Version>,
 }
 
+/// Returns the bytes of a file, or the target of a symlink; `None` for anything else, or more than `bytes_max` bytes.
+fn read_on(stack: &Stack, path: &WorkspacePath, bytes_max: u64) -> Result<Option<Vec<u8>>, Errno> {
+    let Some((folder, entry)) = stack.place(path)? else { return Ok(None) };
+    let name = path.name().unwrap_or_default();
+    if fs::is_symlink(&entry.stat) {
+        return fs::read_link_at(folder.as_fd(), name).map(Some);
+    }
+    if !fs::is_regular(&entry.stat) || fs::size_of(&entry.stat) > bytes_max {
+        return Ok(None);
+    }
+    let file = std::fs::File::from(fs::open_at(folder.as_fd(), name, fs::READ)?);
+    Ok(fs::read_to_end(file, fs::size_of(&entry.stat), bytes_max).ok())
+}
+
 /// Returns the file at a path; `None` for a folder.
 fn found_at(stack: &Stack, path: &WorkspacePath) -> Result<Option<Found>, Errno> {
     let Some((folder, entry)) = stack.place(path)? else { return Ok(None) };
@@ -332,32 +332,4 @@ fn found_at(stack: &Stack, path: &WorkspacePath) -> Result<Option<Found>, Errno>
         None
     };
     Ok(Some(Found { entry, version }))
-}
-
-/// The newest snapshot before a fork began, opened on first use.
-struct TipSnapshot<'e> {
-    /// The engine.
-    engine: &'e Engine,
-    /// Its id, if it is known.
-    tip: Option<String>,
-    /// Time at which the fork began, in seconds since 1970.
-    seconds: i64,
-    /// The store and the commit.
-    found: OnceCell<Option<(Store, String)>>,
-}
-
-impl TipSnapshot<'_> {
-    /// Returns the bytes of a file in it.
-    fn file(&self, path: &WorkspacePath) -> Option<Vec<u8>> {
-        let find = || {
-            let store = record::find(self.engine).ok()??;
-            let commit = match &self.tip {
-                Some(tip) => tip.clone(),
-                None => store.newest_before(self.seconds).ok()??,
-            };
-            Some((store, commit))
-        };
-        let (store, commit) = self.found.get_or_init(find).as_ref()?;
-        store.file_at(commit, path.as_bytes()).ok()?
-    }
 }

@@ -2,12 +2,13 @@
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
+use gix::objs::tree::EntryKind;
 
 use super::history::Snapshot;
 use crate::engine::snapshot::record::prepare;
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
-use crate::engine::snapshot::store::tree::{self, Trees};
+use crate::engine::snapshot::store::tree::{self, TreeItem, Trees};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, refs};
 use crate::limits::REVISION_STEPS_MAX;
@@ -258,16 +259,36 @@ impl Store {
         Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
     }
 
-    /// Returns the bytes that a checkout would write for `path` of a commit. `None` if it has no file there.
+    /// Returns the version that a commit has of `path`, and its bytes as they may have been on disk: as a checkout would
+    /// write them, or else with the line endings of `like`, if git would store that the same way. `None` if it has no
+    /// file there.
     ///
     /// # Errors
     /// As [`Self::file_at`].
-    pub fn checkout_of(&self, files: &mut Trees, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let Some(id) = prepare::blob_id(files.look_up(&self.repo, path)?) else {
+    pub fn version_like(
+        &self,
+        files: &mut Trees,
+        path: &[u8],
+        like: &[u8],
+    ) -> Result<Option<(TreeItem, Vec<u8>)>, SnapshotError> {
+        let found = files.look_up(&self.repo, path)?.entry();
+        let Some(item) = found.filter(|item| item.is_file() || item.kind == EntryKind::Link) else {
             return Ok(None);
         };
-        let stored = self.bytes_of(id, path)?;
-        Rules::new(&self.repo, files.root).checked_out_form(path, &stored).map(Some)
+        let stored = self.content(item)?;
+        if item.kind == EntryKind::Link {
+            return Ok(Some((item, stored)));
+        }
+        let mut rules = Rules::new(&self.repo, files.root);
+        let on_disk = rules.checked_out_form(path, &stored)?;
+        let has_crlf = |bytes: &[u8]| bytes.find("\r\n").is_some();
+        if like.contains(&b'\n') && has_crlf(&on_disk) != has_crlf(like) {
+            let other = if has_crlf(like) { with_crlf(&stored) } else { stored.clone() };
+            if *rules.stored_form(path, &other, Some(item.id))?.0 == stored {
+                return Ok(Some((item, other)));
+            }
+        }
+        Ok(Some((item, on_disk)))
     }
 
     /// Returns true if HEAD has a file or folder at `path`.
