@@ -109,6 +109,24 @@ fn fork_before_the_first_snapshot_does_not_see_what_others_change_later() {
 }
 
 #[test]
+fn file_and_folder_that_take_each_other_s_place_later_stay_in_the_fork() {
+    for direct in [false, true] {
+        let Some(ws) = forked(&[]) else { return };
+        ws.lbx(&["snapshot"]).ok();
+        ws.lbx(&["fork", "one"]).ok();
+        let first = listing(&ws, "one");
+        let script = "rm -r docs; echo z > docs; rm src/a.txt; mkdir src/a.txt; echo z > src/a.txt/in";
+        if direct {
+            ws.lbx(&["bash", "--direct", script]).ok();
+        } else {
+            let done = std::process::Command::new("sh").args(["-c", script]).current_dir(&ws.root).status();
+            assert!(done.unwrap().success());
+        }
+        assert_eq!(listing(&ws, "one"), first, "direct: {direct}");
+    }
+}
+
+#[test]
 fn fork_has_a_file_in_place_of_a_tracked_folder() {
     let Some(ws) = forked(&[]) else { return };
     for link in [false, true] {

@@ -371,6 +371,21 @@ fn merge_tells_lines_apart_whatever_their_endings() {
 }
 
 #[test]
+fn change_of_a_file_that_the_developer_deleted_goes_to_no_other_file() {
+    let Some(ws) = forked(&[]) else { return };
+    ws.write("old/LICENSE", "license\ntext\n");
+    ws.write("copying", "license\ntext\n");
+    ws.git(&["add", "-A"]);
+    ws.lbx(&["fork", "one"]).ok();
+    std::fs::rename(ws.path("old"), ws.path("new")).unwrap();
+    std::fs::remove_file(ws.path("copying")).unwrap();
+    within(&ws, "one", &["bash", "cat old/LICENSE; echo fork > copying"]).ok();
+    let error = ws.unchanged(|| ws.lbx(&["merge", "one"]).error("stale_file"));
+    assert_eq!(conflicts(&error), ["changed_and_deleted copying"]);
+    ws.holds("new/LICENSE", "license\ntext\n");
+}
+
+#[test]
 fn merge_follows_a_file_that_the_developer_renamed() {
     let Some(ws) = forked(&[]) else { return };
     std::thread::sleep(std::time::Duration::from_millis(1100));

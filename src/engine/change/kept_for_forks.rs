@@ -41,21 +41,18 @@ pub fn keep_after(
 ) {
     for_each_fork(engine, state, |workspace, fork| {
         let root = workspace.root_fd();
-        // Outermost first: everything in a new folder is new.
-        let mut made = made.to_vec();
-        made.sort_unstable();
-        made.iter().try_for_each(|path| fork.keep(root, path, &mut Earlier::Nothing))?;
-        for (path, before) in files {
-            match before {
-                None => fork.keep(root, path, &mut Earlier::Nothing)?,
-                Some(version) => {
-                    // Without the bytes, the fork sees the file as it is now.
-                    let Some(bytes) = backup::find(state, version.sha256)? else { continue };
-                    fork.keep(root, path, &mut Earlier::Bytes(version.mode, &bytes))?;
-                }
+        // What was there comes first: a new folder may be in the place of a file.
+        for (path, version) in files.iter().filter_map(|(path, before)| Some((path, (*before)?))) {
+            // Without the bytes, the fork sees the file as it is now.
+            if let Some(bytes) = backup::find(state, version.sha256)? {
+                fork.keep(root, path, &mut Earlier::Bytes(version.mode, &bytes))?;
             }
         }
-        Ok(())
+        // Outermost first: everything in a new folder is new.
+        let mut new: Vec<&WorkspacePath> = made.to_vec();
+        new.extend(files.iter().filter(|(_, before)| before.is_none()).map(|(path, _)| *path));
+        new.sort_unstable();
+        new.iter().try_for_each(|path| fork.keep(root, path, &mut Earlier::Nothing))
     });
 }
 

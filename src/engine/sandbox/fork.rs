@@ -484,9 +484,11 @@ pub fn prepare(place: &ForkPlace) {
             folders.insert(folder);
         });
     }
-    for folder in folders {
+    let is_there = |folder: &WorkspacePath| fs::open_beneath(root.as_fd(), folder, fs::FOLDER).is_ok();
+    // One that is gone may have been there when the fork began.
+    for folder in folders.into_iter().filter(is_there) {
         // One that fails may show later changes.
-        let _ = folder_for(lower.as_fd(), root.as_fd(), &folder, false);
+        let _ = folder_for(lower.as_fd(), root.as_fd(), &folder, true);
     }
     let _ = fs::create_at(own.as_fd(), OsStr::new(PREPARED), 0o600);
 }
