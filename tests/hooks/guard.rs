@@ -221,6 +221,66 @@ fn event_without_the_one_before_it_is_recorded_from_the_snapshots() {
 }
 
 #[test]
+fn event_without_the_one_before_it_keeps_the_line_endings() {
+    let ws = Workspace::with(&[(".gitattributes", "* text=auto\n"), ("dos.txt", "1\r\n2\r\n3\r\n")]);
+    ws.lbx(&["snapshot"]).ok();
+    let agent = Player::new(&ws, "s");
+    write(&ws.path("dos.txt"), "one\r\n2\r\n3\r\n");
+    let fields =
+        json!({ "tool_name": "Edit", "tool_input": { "file_path": ws.path("dos.txt") }, "tool_use_id": "?" });
+    agent.event("PostToolUse", &fields);
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    ws.holds("dos.txt", "1\r\n2\r\n3\r\n");
+}
+
+#[test]
+fn edits_of_an_ignored_file_at_once_are_undone_with_their_turn() {
+    let ws = Workspace::with(&[(".gitignore", "*.log\n")]);
+    ws.write("o.log", "1\n2\n3\n");
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("o.log");
+    let input = json!({ "file_path": ws.path("o.log") });
+    let [one, two] = [1, 2].map(|_| agent.before("Edit", &input).unwrap());
+    write(&ws.path("o.log"), "one\n2\n3\n");
+    agent.after(&one);
+    write(&ws.path("o.log"), "one\n2\nthree\n");
+    agent.after(&two);
+    ws.lbx(&["undo", "--turn", "2", "--session", "s"]).ok();
+    ws.holds("o.log", "1\n2\n3\n");
+}
+
+#[test]
+fn edit_whose_end_is_not_reported_is_not_there_before_the_next_command() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    let late = agent.before("Edit", &json!({ "file_path": ws.path("a.txt") })).unwrap();
+    write(&ws.path("a.txt"), "one\n2\n");
+    agent.bash("echo three >> a.txt");
+    assert_eq!(log(&ws), [("bash".to_owned(), "s".to_owned()), ("Edit".to_owned(), "s".to_owned())]);
+    agent.after(&late);
+    assert_eq!(log(&ws).len(), 2);
+    ws.lbx(&["undo", "--turn", "2", "--session", "s"]).ok();
+    ws.holds("a.txt", "one\ntwo\n");
+}
+
+#[test]
+fn turn_that_goes_on_after_its_end_is_one() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.write("one.txt", "1\n").unwrap();
+    agent.stop();
+    // Another hook of the client let it continue.
+    agent.write("two.txt", "2\n").unwrap();
+    agent.stop();
+    ws.lbx(&["undo", "--turn", "2", "--session", "s"]).ok();
+    assert!(!ws.path("one.txt").exists() && !ws.path("two.txt").exists());
+}
+
+#[test]
 fn empty_file_counts_as_read_after_a_read() {
     let ws = Workspace::with(&[("empty.txt", "")]);
     let mut agent = Player::new(&ws, "s");

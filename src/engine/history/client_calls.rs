@@ -378,9 +378,12 @@ impl Turns {
         Ok(Self(turns))
     }
 
-    /// Begins a turn with the change `next`, unless it is the one that is open.
+    /// Begins a turn with the change `next`, unless it is the last one, which goes on: a hook of the client may have let
+    /// it continue after its end.
     pub fn begin(&mut self, key: &str, title: Option<&str>, next: u64) {
-        if self.0.last().is_some_and(|turn| turn.last.is_none() && turn.key == key) {
+        let goes_on = |turn: &&mut Turn| turn.key == key && turn.last.is_none_or(|last| last + 1 == next);
+        if let Some(turn) = self.0.last_mut().filter(goes_on) {
+            turn.last = None;
             return;
         }
         self.end(next);

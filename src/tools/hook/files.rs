@@ -10,14 +10,13 @@ use super::event::{Event, Verdict};
 use crate::engine::Engine;
 use crate::engine::change::external_changes::{Backups, ClientFile, KnownVersion};
 use crate::engine::change::gate::Needs;
-use crate::engine::change::record;
+use crate::engine::change::record::{self, EarlierFiles};
 use crate::engine::change::{Change, Current};
 use crate::engine::history::client_calls::ConcurrentChanges;
 use crate::engine::history::client_calls::{ClientCall, FileBefore};
 use crate::engine::history::replay::same;
 use crate::engine::journal::{FolderEntry, Version};
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot::Store;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -98,17 +97,20 @@ pub fn after(engine: &mut Engine, event: &Event) -> Result<(), Error> {
     record(change, &call, lost, event.kind == ToolKind::Write)
 }
 
-/// Records the changes of calls of the session whose end was never reported: the client was killed, or its hook.
+/// Records the changes of calls of the session whose end was not reported: the client was killed, or its hook, or they
+/// still run. They are over if `are_over`.
 ///
 /// # Errors
 /// Fails if the state cannot be written.
-pub fn settle(engine: &mut Engine) -> Result<(), Error> {
+pub fn settle(engine: &mut Engine, are_over: bool) -> Result<(), Error> {
     let session = engine.session().to_string();
     let Some(state) = State::find(&engine.workspace)? else { return Ok(()) };
     for (name, call) in ClientCall::all(&state)? {
         if call.session == session && call.commands.is_none() {
             let change = engine.begin(&call.tool, &[], false)?;
-            ClientCall::forget(&state, &session, &name)?;
+            if are_over {
+                ClientCall::forget(&state, &session, &name)?;
+            }
             record(change, &call, Vec::new(), false)?;
         }
     }
@@ -187,20 +189,21 @@ fn unannounced(change: &Change<'_>, event: &Event) -> Result<(ClientCall, Vec<Wo
     let Some(state) = change.state() else { return Ok(Default::default()) };
     let mut call = ClientCall::begin(state, engine.session().as_str(), &event.tool)?;
     let mut lost = Vec::new();
-    let store = record::find(engine)?;
-    let tip = store.as_ref().map(Store::newest).transpose()?.flatten();
+    let tip = record::find(engine)?.map(|store| store.newest()).transpose()?.flatten();
+    let snapshot = EarlierFiles::new(engine, tip.as_deref(), 0);
+    let mut backups = Backups::new(state);
     for (path, _) in inside(engine, event) {
-        let Ok(place) = engine.workspace.resolve(&path) else { continue };
-        let Some(stat) = place.stat() else { continue };
-        let known = store.as_ref().zip(tip.as_ref());
-        let known = known.map(|(store, tip)| store.file_at(tip, place.path().as_bytes())).transpose()?;
-        let Some(bytes) = known.flatten() else {
-            lost.push(place.path().clone());
+        let Ok(current) = change.look_at(&path) else { continue };
+        let Some((now, bytes)) = version_of(&current) else { continue };
+        let at = current.place().path();
+        let Some((_, bytes)) = tip.as_ref().and_then(|_| snapshot.version(at, &bytes)) else {
+            lost.push(at.clone());
             continue;
         };
-        let (sha256, size) = (Sha256::of(&bytes), bytes.len() as u64);
-        let version = Some(Version { sha256, size, mode: fs::recorded_mode(stat), identity: None });
-        call.files.push(FileBefore { path: place.path().clone(), version });
+        let version = Version { sha256: Sha256::of(&bytes), size: bytes.len() as u64, ..now };
+        // No object has these bytes if the line endings of the file are other ones.
+        backups.add(&bytes, &version)?;
+        call.files.push(FileBefore { path: at.clone(), version: Some(version) });
     }
     Ok((call, lost))
 }
@@ -215,7 +218,8 @@ fn record(
 ) -> Result<(), Error> {
     let Some(state) = change.state() else { return Ok(()) };
     let theirs = ConcurrentChanges::of(call.heads.since(state)?);
-    let mut files = Vec::new();
+    let running = ClientCall::all(state)?;
+    let (mut files, mut backups) = (Vec::new(), Backups::new(state));
     for FileBefore { path, version } in &call.files {
         // What others recorded meanwhile is theirs.
         let before = theirs.files.get(path).map_or(version, |(_, last)| last);
@@ -226,6 +230,12 @@ fn record(
         let after = version_of(&current);
         if theirs.own(path) || same(before.as_ref(), after.as_ref().map(|(version, _)| version)) {
             continue;
+        }
+        // Another call goes on from these bytes, which may be in no snapshot.
+        if let Some((version, bytes)) =
+            after.as_ref().filter(|_| running.iter().any(|(_, it)| it.names(path)))
+        {
+            backups.add(bytes, version)?;
         }
         let bytes = before.as_ref().map(|version| change.bytes_seen(path, version.sha256));
         let before = match (before, bytes) {

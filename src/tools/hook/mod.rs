@@ -208,7 +208,7 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
 
 /// Records what is not recorded yet of the session's calls; returns a sentence about changes of unknown writers.
 fn settle(engine: &mut Engine) -> Result<Option<String>, Error> {
-    files::settle(engine)?;
+    files::settle(engine, true)?;
     Ok(match of_unknown_writers(client_command::end(engine, true, false)?) {
         Verdict::Context(text) => Some(text),
         _ => None,
@@ -242,6 +242,8 @@ fn before_command(engine: &mut Engine, client: &HookClient, event: &Event) -> Re
         )));
     }
     if word != "off" {
+        // An edit that is not recorded yet would be a part of what was there before the command.
+        files::settle(engine, false)?;
         client_command::begin(engine, command, event.is_background())?;
     }
     Ok(Verdict::Silent)
