@@ -444,43 +444,14 @@ fn action_for(errno: Errno) -> Option<&'static str> {
     }
 }
 
-/// Returns the symbolic name of an errno, or its number if it is not a common one.
+/// Returns the symbolic name of an errno, or its number if it has none.
 fn errno_name(errno: Errno) -> String {
-    const NAMES: &[(Errno, &str)] = &[
-        (Errno::ACCESS, "EACCES"),
-        (Errno::BADF, "EBADF"),
-        (Errno::BUSY, "EBUSY"),
-        (Errno::DQUOT, "EDQUOT"),
-        (Errno::EXIST, "EEXIST"),
-        (Errno::FBIG, "EFBIG"),
-        (Errno::INTR, "EINTR"),
-        (Errno::INVAL, "EINVAL"),
-        (Errno::IO, "EIO"),
-        (Errno::ISDIR, "EISDIR"),
-        (Errno::LOOP, "ELOOP"),
-        (Errno::MFILE, "EMFILE"),
-        (Errno::MLINK, "EMLINK"),
-        (Errno::NAMETOOLONG, "ENAMETOOLONG"),
-        (Errno::NFILE, "ENFILE"),
-        (Errno::NODEV, "ENODEV"),
-        (Errno::NOENT, "ENOENT"),
-        (Errno::NOMEM, "ENOMEM"),
-        (Errno::NOSPC, "ENOSPC"),
-        (Errno::NOTDIR, "ENOTDIR"),
-        (Errno::NOTEMPTY, "ENOTEMPTY"),
-        (Errno::NOTSUP, "ENOTSUP"),
-        (Errno::NXIO, "ENXIO"),
-        (Errno::PERM, "EPERM"),
-        (Errno::PIPE, "EPIPE"),
-        (Errno::ROFS, "EROFS"),
-        (Errno::STALE, "ESTALE"),
-        (Errno::TXTBSY, "ETXTBSY"),
-        (Errno::XDEV, "EXDEV"),
-    ];
-    NAMES
-        .iter()
-        .find(|(known, _)| *known == errno)
-        .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_owned())
+    match nix::errno::Errno::from_raw(errno.raw_os_error()) {
+        nix::errno::Errno::UnknownErrno => format!("errno {}", errno.raw_os_error()),
+        // Linux has one number for this and EOPNOTSUPP.
+        nix::errno::Errno::ENOTSUP => "ENOTSUP".to_owned(),
+        known => format!("{known:?}"),
+    }
 }
 
 /// Turns a panic into an error.
