@@ -21,7 +21,7 @@ mod tool;
 
 use crate::error::Error;
 use crate::request;
-pub use tool::{Dialect, DialectTool, Media, MediaKind, ToolOutput};
+pub use tool::{Dialect, DialectTool, Media, ToolOutput};
 
 /// All dialects except lbx's own.
 pub const DIALECTS: &[Dialect] = &[

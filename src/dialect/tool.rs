@@ -161,36 +161,13 @@ pub struct Media {
     pub uri: String,
 }
 
-/// Kind of MCP block for a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaKind {
-    /// Picture.
-    Image,
-    /// Sound.
-    Audio,
-    /// Bytes with a URI.
-    Resource,
-}
-
 impl Media {
-    /// Returns the kind of block for the file.
-    pub fn kind(&self) -> MediaKind {
-        match self.mime.split('/').next() {
-            Some("image") => MediaKind::Image,
-            Some("audio") => MediaKind::Audio,
-            _ => MediaKind::Resource,
-        }
-    }
-
     /// Returns the file as an MCP block: an image, a sound, or a resource.
     pub fn as_block(&self) -> Value {
         let Self { mime, base64, uri } = self;
-        match self.kind() {
-            MediaKind::Image => json!({ "type": "image", "data": base64, "mimeType": mime }),
-            MediaKind::Audio => json!({ "type": "audio", "data": base64, "mimeType": mime }),
-            MediaKind::Resource => {
-                json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } })
-            }
+        match mime.split('/').next() {
+            Some(kind @ ("image" | "audio")) => json!({ "type": kind, "data": base64, "mimeType": mime }),
+            _ => json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } }),
         }
     }
 }

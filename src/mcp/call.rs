@@ -16,7 +16,7 @@ use crate::app::remote::{CallResult, Remote};
 use crate::app::{Ask, Call, Proposal, consent, consent_unseen};
 use crate::control::{Control, Progress};
 use crate::dialect::client::LbxClient;
-use crate::dialect::{Dialect, DialectTool, Media, MediaKind, ToolOutput};
+use crate::dialect::{Dialect, DialectTool, Media, ToolOutput};
 use crate::engine::CallNotes;
 use crate::engine::sandbox::fork::ForkFolder;
 use crate::engine::store::state::State;
@@ -29,7 +29,7 @@ use crate::request;
 use crate::text::escaped;
 use crate::tools::fork::Fork;
 use crate::tools::read::Read;
-use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
+use crate::tools::{Answered, Image, Reply, Text, Tool as _, ToolEntry};
 
 /// Largest payload in bytes, also for requests that want more. A structured result holds its payload twice, once
 /// escaped twice; with this limit, every text fits into a message.
@@ -339,7 +339,7 @@ impl ToolResult {
                 Results::Json => Self::structured(reply.as_ref(), outcome)?,
                 Results::Text => Self::text(reply.as_ref(), outcome),
             };
-            result.content.extend(images.iter().map(|image| media_block("image", &image.base64, image.mime)));
+            result.content.extend(images.iter().map(image_block));
             match result.excess() {
                 None => Ok(result),
                 Some(bytes) => Err(too_large(bytes, outcome)),
@@ -403,8 +403,8 @@ impl ToolResult {
         if !said.text.is_empty() || said.images.is_empty() && said.media.is_empty() {
             blocks.push(text_block(said.text));
         }
-        blocks.extend(said.media.iter().map(block_of));
-        blocks.extend(said.images.iter().map(|image| media_block("image", &image.base64, image.mime)));
+        blocks.extend(said.media.iter().map(Media::as_block));
+        blocks.extend(said.images.iter().map(image_block));
         blocks.extend(warnings(outcome));
         let structured = said.structured.filter(|_| results == Results::Json);
         let result = Self { structured, ..Self::new(blocks, said.is_error) };
@@ -468,21 +468,9 @@ fn text_block(text: impl Into<String>) -> Value {
     Value::Object(fields)
 }
 
-/// Returns a block with an image or a sound.
-fn media_block(kind: &str, base64: &str, mime: &str) -> Value {
-    json!({ "type": kind, "data": base64, "mimeType": mime })
-}
-
-/// Returns a file as a content block.
-fn block_of(media: &Media) -> Value {
-    let Media { mime, base64, uri } = media;
-    match media.kind() {
-        MediaKind::Image => media_block("image", base64, mime),
-        MediaKind::Audio => media_block("audio", base64, mime),
-        MediaKind::Resource => {
-            json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } })
-        }
-    }
+/// Returns a block with an image.
+fn image_block(image: &Image) -> Value {
+    json!({ "type": "image", "data": image.base64, "mimeType": image.mime })
 }
 
 /// Returns an error as plain text: message, suggested action, then the facts.
