@@ -100,7 +100,7 @@ impl<S: AsFd> Patient<S> {
     ///
     /// # Errors
     /// Returns its error.
-    pub fn wait<T>(
+    fn wait<T>(
         &mut self,
         ready: PollFlags,
         mut action: impl FnMut(&mut S) -> std::io::Result<T>,
@@ -124,18 +124,28 @@ impl<S: Read + AsFd> Read for Patient<S> {
     }
 }
 
+impl<S: Write + AsFd> Write for Patient<S> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.wait(PollFlags::OUT, |stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.wait(PollFlags::OUT, Write::flush)
+    }
+}
+
 /// Writer that counts the bytes printed.
 struct Counted<W>(Patient<W>);
 
 impl<W: Write + AsFd> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let count = self.0.wait(PollFlags::OUT, |stream| stream.write(bytes))?;
+        let count = self.0.write(bytes)?;
         PRINTED.fetch_add(count, Ordering::Relaxed);
         Ok(count)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.wait(PollFlags::OUT, Write::flush)
+        self.0.flush()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Refusal, Request, RpcError};
 use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
+use crate::cli::output::Patient;
 use crate::control::Control;
 use crate::error::without_panic;
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -234,12 +235,12 @@ pub fn serve<S: Service>(service: Arc<S>, calls_max: usize) -> io::Result<()> {
     let connection = Arc::new(Connection::new(waker, calls_max));
     let serving = Arc::new(Serving { connection, service });
     let (reader, writer) = (Arc::clone(&serving), Arc::clone(&serving));
-    let stdin = Stream::of(io::stdin())?;
+    let stdin = unbuffered(io::stdin())?;
     std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
         reader.read(Lines::new(BufReader::with_capacity(BUFFER_BYTES, stdin), MESSAGE_BYTES_MAX));
         reader.connection.close();
     })?;
-    let stdout = Stream::of(io::stdout())?;
+    let stdout = unbuffered(io::stdout())?;
     std::thread::Builder::new().name("writer".to_owned()).spawn(move || writer.write(stdout))?;
     // Both threads may stay in a call of the system; they end with the process.
     let _ = woken.read(&mut [0]);
@@ -247,46 +248,9 @@ pub fn serve<S: Service>(service: Arc<S>, calls_max: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Stdin or stdout, without a buffer. It waits also if another program has made it non-blocking.
-struct Stream(File);
-
-impl Stream {
-    /// Returns a stream of the process.
-    fn of(stream: impl AsFd) -> io::Result<Self> {
-        stream.as_fd().try_clone_to_owned().map(|stream| Self(File::from(stream)))
-    }
-
-    /// Repeats a call until it does not block.
-    fn retry(
-        &mut self,
-        event: PollFlags,
-        mut call: impl FnMut(&mut File) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        loop {
-            match call(&mut self.0) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    poll(&mut [PollFd::new(&self.0, event)], None)?;
-                }
-                done => return done,
-            }
-        }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.retry(PollFlags::IN, |stream| stream.read(bytes))
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.retry(PollFlags::OUT, |stream| stream.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Returns stdin or stdout without a buffer.
+fn unbuffered(stream: impl AsFd) -> io::Result<Patient<File>> {
+    Ok(Patient(stream.as_fd().try_clone_to_owned()?.into()))
 }
 
 /// Returns true if the client has closed its end of stdin, even if unread bytes are left.
@@ -480,7 +444,7 @@ impl<S: Service> Serving<S> {
     }
 
     /// Writes messages until the client reads no more, and then ends the connection.
-    fn write(self: &Arc<Self>, mut stdout: Stream) {
+    fn write(self: &Arc<Self>, mut stdout: Patient<File>) {
         let connection = &self.connection;
         loop {
             let waited = connection.posted.wait_while(connection.state(), |state| state.outbox.is_empty());
