@@ -1,6 +1,5 @@
 //! Makes one call of a tool, and turns its result into MCP's form; handles its progress.
 
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +25,7 @@ use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind, without_panic};
 use crate::limits::RESULT_TEXT_BYTES_MAX;
 use crate::request;
+use crate::search::page::json_bytes;
 use crate::text::escaped;
 use crate::tools::fork::Fork;
 use crate::tools::read::Read;
@@ -439,16 +439,14 @@ impl ToolResult {
     }
 
     /// Returns the bytes of a result that is too large for clients; `None` for any other.
-    fn excess(&self) -> Option<usize> {
+    fn excess(&self) -> Option<u64> {
         let parts = || self.content.iter().chain(&self.structured);
         // Most results fit even if every character in them is escaped, and need not be counted.
         if parts().map(bytes_at_most).sum::<usize>() <= RESULT_BYTES_MAX {
             return None;
         }
-        let mut counter = Counter(0);
-        // Counting cannot fail.
-        parts().for_each(|part| drop(serde_json::to_writer(&mut counter, part)));
-        Some(counter.0).filter(|bytes| *bytes > RESULT_BYTES_MAX)
+        let bytes: u64 = parts().map(json_bytes).sum();
+        (bytes > RESULT_BYTES_MAX as u64).then_some(bytes)
     }
 
     /// Returns the result in MCP's form.
@@ -514,7 +512,7 @@ fn with_outcome(mut value: Value, outcome: &CallNotes) -> Value {
 }
 
 /// Returns the error for a response that is too large for clients.
-fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
+fn too_large(bytes: u64, outcome: &CallNotes) -> Error {
     let error = Error::new(
         ErrorKind::TooLarge,
         format!("the answer takes {bytes} bytes, and a message may have {RESULT_BYTES_MAX}"),
@@ -542,20 +540,6 @@ fn bytes_at_most(value: &Value) -> usize {
         Value::Object(fields) => {
             fields.iter().map(|(name, value)| text(name) + bytes_at_most(value)).sum::<usize>() + AROUND_BYTES
         }
-    }
-}
-
-/// Counts the bytes that are written to it.
-struct Counter(usize);
-
-impl io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
