@@ -64,11 +64,7 @@ pub fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error>
         let is_taken = allowed.contains(&value) || others.is_some_and(|others| others.contains(&value));
         return if is_taken { Ok(value) } else { Err(not_among(&value, allowed, path)) };
     }
-    let takes = |kind: &str| match schema.get("type") {
-        Some(Value::String(only)) => only == kind,
-        Some(Value::Array(kinds)) => kinds.iter().any(|known| known == kind),
-        _ => false,
-    };
+    let takes = |kind: &str| takes(schema, kind);
     match value {
         Value::Object(object) if takes("object") => object_in_form(object, schema, path).map(Value::Object),
         Value::Array(list) if takes("array") => list_in_form(list, schema, path),
@@ -77,7 +73,7 @@ pub fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error>
             let command = words.map(|words| escaped::command_of(&words).into());
             command.ok_or_else(|| wrong_type(&Value::Array(list), schema, path))
         }
-        Value::String(text) => text_in_form(text, schema, path, &takes),
+        Value::String(text) => text_in_form(text, schema, path),
         Value::Number(number) if takes("integer") && (number.is_u64() || number.is_i64()) => {
             within_range(number.into(), schema, path)
         }
@@ -106,12 +102,8 @@ fn list_in_form(list: Vec<Value>, schema: &Value, path: &str) -> Result<Value, E
 }
 
 /// Converts a string if the schema wants another type that can be read from it.
-fn text_in_form(
-    text: String,
-    schema: &Value,
-    path: &str,
-    takes: &impl Fn(&str) -> bool,
-) -> Result<Value, Error> {
+fn text_in_form(text: String, schema: &Value, path: &str) -> Result<Value, Error> {
+    let takes = |kind: &str| takes(schema, kind);
     let trimmed = text.trim();
     if takes("array") {
         // Models sometimes encode a list twice; a plain string is a list of one item.
@@ -166,7 +158,8 @@ fn object_in_form(
     {
         let named = field_for(&given, &value, fields);
         let has_list = |name: &&str| {
-            *name == "path" && value.is_array() && fields.contains_key("paths") && !takes_list(fields, name)
+            let takes_list = || fields.get(*name).is_some_and(|field| takes(field, "array"));
+            *name == "path" && value.is_array() && fields.contains_key("paths") && !takes_list()
         };
         let Some(name) = named.map(|name| if has_list(&name) { "paths" } else { name }) else {
             if let Some(values) = schema.get("additionalProperties").filter(|_| is_open) {
@@ -200,15 +193,10 @@ fn object_in_form(
     Ok(known)
 }
 
-/// Returns true if the field with this name takes a list.
-fn takes_list(fields: &Map<String, Value>, name: &str) -> bool {
-    fields.get(name).is_some_and(is_list)
-}
-
-/// Returns true if a schema is that of a list.
-fn is_list(schema: &Value) -> bool {
-    schema.get("type").is_some_and(|kind| {
-        kind == "array" || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "array"))
+/// Returns true if a schema has this type among its types.
+fn takes(schema: &Value, kind: &str) -> bool {
+    schema.get("type").is_some_and(|types| {
+        types == kind || types.as_array().is_some_and(|types| types.iter().any(|known| known == kind))
     })
 }
 
@@ -230,7 +218,7 @@ fn says_nothing(name: &str, value: &Value, schema: &Value) -> bool {
     ];
     match value {
         Value::String(text) => text.is_empty() && !TEXTS.contains(&name),
-        Value::Array(list) => list.is_empty() && is_list(schema),
+        Value::Array(list) => list.is_empty() && takes(schema, "array"),
         Value::Number(number) => {
             let is_counted = schema.get("minimum").and_then(Value::as_f64).is_some_and(|least| least > 0.0);
             number.as_f64() == Some(0.0) && (is_counted || schema.get(NOT_ZERO).is_some())
