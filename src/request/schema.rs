@@ -25,35 +25,14 @@ pub(super) const NOT_ZERO: &str = "x-not-zero";
 
 /// Returns the schema of a request, without references and without parts that a reader does not need.
 pub fn schema_of<T: JsonSchema>() -> Value {
-    request_schema(Described::of::<T>())
+    let mut schema = generate(SchemaSettings::draft2020_12(), T::schema_name, T::json_schema);
+    complete(&mut schema);
+    schema
 }
 
 /// Returns the schema of a response, in which a field that may be omitted is not required.
 pub fn answer_schema_of<T: JsonSchema>() -> Value {
-    generate(SchemaSettings::draft2020_12().for_serialize(), Described::of::<T>())
-}
-
-/// Generator of the schema of a type. It is a value, so that its users are compiled once and not once for each type.
-#[derive(Clone, Copy)]
-struct Described {
-    /// Name of the type.
-    name: fn() -> Cow<'static, str>,
-    /// Schema of the type.
-    schema: fn(&mut SchemaGenerator) -> Schema,
-}
-
-impl Described {
-    /// Returns the entry for `T`.
-    fn of<T: JsonSchema>() -> Self {
-        Self { name: T::schema_name, schema: T::json_schema }
-    }
-}
-
-/// Works as [`schema_of`], without the type parameter.
-fn request_schema(of: Described) -> Value {
-    let mut schema = generate(SchemaSettings::draft2020_12(), of);
-    complete(&mut schema);
-    schema
+    generate(SchemaSettings::draft2020_12().for_serialize(), T::schema_name, T::json_schema)
 }
 
 /// Closes each object of the schema of a request to other fields, and makes its booleans optional: they are false by
@@ -86,12 +65,16 @@ fn complete_object(object: &mut Map<String, Value>) {
     object.extend(required.map(|names| ("required".to_owned(), names)));
 }
 
-/// Generates a tidy schema.
-fn generate(settings: SchemaSettings, of: Described) -> Value {
+/// Generates a tidy schema of a type. It has no type parameter, so that it is compiled once and not once for each type.
+fn generate(
+    settings: SchemaSettings,
+    name: fn() -> Cow<'static, str>,
+    make: fn(&mut SchemaGenerator) -> Schema,
+) -> Value {
     let mut generator = settings.with(|settings| settings.inline_subschemas = true).into_generator();
-    let mut schema = (of.schema)(&mut generator);
+    let mut schema = make(&mut generator);
     let object = schema.ensure_object();
-    object.entry("title").or_insert_with(|| (of.name)().into());
+    object.entry("title").or_insert_with(|| name().into());
     // Only a recursive type cannot be inlined.
     let definitions = generator.take_definitions(false);
     if !definitions.is_empty() {
