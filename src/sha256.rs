@@ -130,21 +130,13 @@ impl FromStr for Sha256 {
             return Err(wrong());
         }
         let mut digest = [0; 32];
-        for (byte, [high, low]) in digest.iter_mut().zip(pairs) {
-            let (high, low) = (value_of(*high).ok_or_else(wrong)?, value_of(*low).ok_or_else(wrong)?);
-            *byte = high << 4 | low;
+        for (byte, digits) in digest.iter_mut().zip(pairs) {
+            for digit in digits {
+                let value = char::from(*digit).to_digit(16).ok_or_else(wrong)?;
+                *byte = *byte << 4 | u8::try_from(value).unwrap_or_default();
+            }
         }
         Ok(Self(digest))
-    }
-}
-
-/// Returns the value of a hex digit.
-const fn value_of(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
     }
 }
 
@@ -166,24 +158,9 @@ impl Serialize for Sha256 {
     }
 }
 
-/// Parses a digest from a borrowed or owned text.
-struct FromText;
-
-impl serde::de::Visitor<'_> for FromText {
-    type Value = Sha256;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sha256, E> {
-        text.parse().map_err(E::custom)
-    }
-}
-
 impl<'de> Deserialize<'de> for Sha256 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(FromText)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
