@@ -163,9 +163,8 @@ impl Refusal {
 
 /// A message of the server.
 #[derive(Default, Serialize)]
+#[serde(tag = "jsonrpc", rename = "2.0")]
 struct Outgoing<'a> {
-    /// Revision of JSON-RPC.
-    jsonrpc: Version,
     /// Id of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Id>,
@@ -181,15 +180,6 @@ struct Outgoing<'a> {
     /// Error of a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a RpcError>,
-}
-
-/// Revision of JSON-RPC.
-#[derive(Default, Serialize)]
-enum Version {
-    /// The only one.
-    #[default]
-    #[serde(rename = "2.0")]
-    Two,
 }
 
 /// Returns a message as a line.
