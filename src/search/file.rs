@@ -133,7 +133,7 @@ impl<'m> FileSearcher<'m> {
                 Some((Sha256::of(bytes), stat))
             } else {
                 hash(&mut file, should_stop)?
-                    .filter(|_| is_unchanged(&file, &stat))
+                    .filter(|_| rustix::fs::fstat(&file).is_ok_and(|now| fs::is_unchanged(&stat, &now)))
                     .map(|sha256| (sha256, stat))
             };
         }
@@ -207,15 +207,6 @@ fn hash(file: &mut File, should_stop: &dyn Fn() -> bool) -> io::Result<Option<Sh
         }
         hasher.update(buffer.get(..count).unwrap_or_default());
     }
-}
-
-/// Returns true if the file is unchanged.
-fn is_unchanged(file: &File, before: &Stat) -> bool {
-    rustix::fs::fstat(file).is_ok_and(|now| {
-        now.st_size == before.st_size
-            && (now.st_mtime, now.st_mtime_nsec) == (before.st_mtime, before.st_mtime_nsec)
-            && (now.st_ctime, now.st_ctime_nsec) == (before.st_ctime, before.st_ctime_nsec)
-    })
 }
 
 /// A file that is read only until the work has to end.
