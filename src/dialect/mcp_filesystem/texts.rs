@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use crate::dialect::client::{Facts, LbxClient};
 use crate::dialect::tool::{ToolOutput, refused};
+use crate::engine::workspace::path::lexical;
 use crate::error::{Error, ErrorKind};
 use crate::text::checked::slice_or_empty;
 use crate::text::patch::{self, PatchOptions};
@@ -285,7 +286,7 @@ pub fn said(text: String) -> ToolOutput {
 /// Converts an error of a native call to the text of the reference server; `call` is the system call that fails there.
 pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Error {
     let Ok(absolute) = lbx.absolute(path) else { return error };
-    let absolute = normalized(&absolute);
+    let absolute = lexical(&absolute);
     let absolute = absolute.display();
     match error.kind() {
         ErrorKind::NotFound => no_entry(lbx, path, call),
@@ -307,21 +308,6 @@ pub fn worded(lbx: &LbxClient<'_>, path: &str, call: &str, error: Error) -> Erro
         ),
         _ => error,
     }
-}
-
-/// Returns a path without `.` and `..`, without access to the disk.
-fn normalized(path: &Path) -> PathBuf {
-    let mut parts = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                parts.pop();
-            }
-            Component::CurDir => {}
-            other => parts.push(other),
-        }
-    }
-    parts
 }
 
 /// Returns the error for a path that does not exist.

@@ -120,6 +120,19 @@ impl Ord for WorkspacePath {
     }
 }
 
+/// Returns a path without `.` and `..`, by its names alone.
+pub fn lexical(path: &Path) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(resolved.pop()),
+            Component::CurDir => {}
+            part => resolved.push(part),
+        }
+    }
+    resolved
+}
+
 impl WorkspacePath {
     /// Returns the workspace root.
     pub fn root() -> Self {

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD};
 
@@ -16,6 +16,7 @@ use crate::engine::sandbox::plan::Reach;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::path::lexical;
 use crate::limits::OUTPUT_PATH_BYTES_MAX;
 
 /// Folder of the files.
@@ -153,19 +154,6 @@ fn hidden(line: &str, is_missing: bool, reach: &Reach) -> Option<String> {
     paths(line).find(is_hidden).map(|path| {
         format!("commands do not see {}: the setting `bash.readable` shows a path", path.display())
     })
-}
-
-/// Resolves `..` in a path by its names alone.
-fn lexical(path: &Path) -> PathBuf {
-    let mut resolved = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(resolved.pop()),
-            Component::CurDir => {}
-            part => resolved.push(part),
-        }
-    }
-    resolved
 }
 
 /// Returns the words of a line without quotes and punctuation around them, and without the name of the shell.
