@@ -35,6 +35,12 @@ const DIFF_BYTES: usize = 300;
 /// Largest number of places that are listed.
 pub const PLACES_LISTED: usize = 20;
 
+/// Returns true for zero: a count that a response leaves out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+pub(super) const fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// Completeness of a list in a response.
 #[derive(Debug, Clone, Copy, Default, Serialize, schemars::JsonSchema)]
 pub struct ListEnd {

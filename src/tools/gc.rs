@@ -5,6 +5,7 @@ use crate::engine::store::lock::unique_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::is_zero;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -54,10 +55,10 @@ pub struct Response {
     /// Removed data by kind
     pub by_kind: ByKind,
     /// Loose objects of snapshots that were packed
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub packed: usize,
     /// Changes that were packed, with their backups
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub packed_changes: usize,
     /// Bytes that packing these freed
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,14 +70,8 @@ pub struct Response {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub old_forks: Vec<String>,
     /// Files and folders that killed calls on forks had left
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub fork_leftovers: usize,
-}
-
-/// Returns true if there are none to report.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_none(count: &usize) -> bool {
-    *count == 0
 }
 
 /// `gc` tool.

@@ -16,6 +16,7 @@ use crate::text::escaped::plural;
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Clipped, Slice, Sliced};
 use crate::tools::Text;
+use crate::tools::common::is_zero;
 
 /// Form of shown lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -196,12 +197,6 @@ pub enum Response {
         #[serde(skip)]
         first_refused: Option<ErrorKind>,
     },
-}
-
-/// Returns true for zero.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// One of several files.

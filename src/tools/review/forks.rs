@@ -21,6 +21,7 @@ use crate::limits::REVIEWED_CHANGES_MAX;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::escaped;
 use crate::text::escaped::plural;
+use crate::tools::common::is_zero;
 use crate::tools::diff::FileStat;
 use crate::tools::fork::{change_lines, log, time_of, warn_of};
 use crate::tools::fork_changes::{ForkChanges, ForkDelta};
@@ -57,16 +58,10 @@ pub struct ReviewedFork {
     /// Files that it changed since it began, or since its last merge
     pub files: Vec<FileStat>,
     /// Number of further files
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub more_files: usize,
     /// Newest changes in it, with their times
     pub changes: Vec<String>,
-}
-
-/// Returns true if there are none to report.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_none(count: &usize) -> bool {
-    *count == 0
 }
 
 /// A file that several forks changed.
