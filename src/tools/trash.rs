@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ChangeOptions, subject};
+use super::common::{ChangeOptions, fitting, subject};
 use super::gc::DAY;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
@@ -179,17 +179,8 @@ fn within<'e>(
 ) -> Vec<TrashItem> {
     /// Bytes of an entry besides its path and session.
     const SAID_BYTES: usize = 160;
-    let bytes_max = asked.unwrap_or(engine.policy().max_bytes());
-    let (mut shown, mut bytes): (Vec<TrashItem>, usize) = (Vec::new(), 0);
-    for entry in entries {
-        let entry = listed(engine, entry);
-        bytes += entry.path.len() + entry.session.len() + SAID_BYTES;
-        if bytes_max > 0 && bytes > bytes_max && !shown.is_empty() {
-            break;
-        }
-        shown.push(entry);
-    }
-    shown
+    let bytes = |entry: &TrashItem| entry.path.len() + entry.session.len() + SAID_BYTES;
+    fitting(asked.unwrap_or(engine.policy().max_bytes()), entries.map(|entry| listed(engine, entry)), bytes)
 }
 
 /// Removes entries for good.
