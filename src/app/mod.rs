@@ -34,11 +34,9 @@ pub struct Call {
 impl Call {
     /// Makes a call from a JSON request, in the container that the options name, if any.
     pub fn make(tool: &'static ToolEntry, mut request: Value, options: &Options) -> CallResult {
-        let called = options.with_fields_of(&mut request).and_then(|options| {
-            Ok(match Remote::of(&options)? {
-                Some(remote) => remote.call(tool, &request, &options, &Control::default()),
-                None => Self { request, ..Self::new(tool, &options)? }.run(),
-            })
+        let called = options.with_fields_of(&mut request).and_then(|options| match Remote::of(&options)? {
+            Some(remote) => remote.call(tool, &request, &options, &Control::default()),
+            None => Ok(Self { request, ..Self::new(tool, &options)? }.run()),
         });
         called.unwrap_or_else(CallResult::refused)
     }

@@ -139,9 +139,8 @@ impl Remote {
         if is_tied {
             words.insert(1, OsString::from(container::KILL_WITH_PARENT));
         }
-        let input = if is_tied { Input::Tie } else { Input::Own };
         container::command(&self.container, &words)
-            .and_then(|command| run(command, input))
+            .and_then(|command| run(command, is_tied))
             .map_err(|source| self.unreachable(&source.to_string()))
     }
 
@@ -178,12 +177,10 @@ impl Remote {
     }
 
     /// Makes the call of a JSON request, and returns its response.
-    pub fn call(self, tool: &ToolEntry, request: &Value, options: &Options, control: &Control) -> CallResult {
-        self.answer(tool, request, options, control).unwrap_or_else(CallResult::refused)
-    }
-
-    /// Makes the call, and returns errors of the connection too.
-    fn answer(
+    ///
+    /// # Errors
+    /// Fails if the container does not respond, or the call is cancelled.
+    pub fn call(
         mut self,
         tool: &ToolEntry,
         request: &Value,
@@ -373,34 +370,24 @@ impl Reply for Answer {
     }
 }
 
-/// Stdin of the call inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// Stdin of this process.
-    Own,
-    /// Empty pipe; its end signals that the outer call has ended.
-    Tie,
-}
-
 /// Call that has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Relayed {
+struct Relayed {
     /// Exit status of the call.
-    pub status: ExitStatus,
+    status: ExitStatus,
     /// True if the call wrote to stdout.
-    pub has_answered: bool,
+    has_answered: bool,
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end. Its stdin is that of this process; that of a tied one is an empty pipe, whose end signals
+/// that the outer call has ended.
 ///
 /// # Errors
 /// Fails if the command cannot be started or waited for.
-pub fn run(mut command: Command, input: Input) -> io::Result<Relayed> {
+fn run(mut command: Command, is_tied: bool) -> io::Result<Relayed> {
     let mut child = programs::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let mut stdin = child.stdin.take();
-    if input == Input::Own
-        && let Some(mut stdin) = stdin.take()
-    {
+    if let Some(mut stdin) = stdin.take_if(|_| !is_tied) {
         // The thread ends with this process at the latest.
         std::thread::spawn(move || io::copy(&mut io::stdin().lock(), &mut stdin));
     }

@@ -151,7 +151,7 @@ impl ToolCall<'_> {
             if let Some(ask) = ask {
                 consent_unseen(ask, tool, &request, &options)?;
             }
-            return Ok(remote.call(tool, &request, &options, &control));
+            return remote.call(tool, &request, &options, &control);
         }
         if let Some(ask) = ask {
             let open = || workspace_of(&options, &root);
