@@ -71,7 +71,6 @@ pub fn find(name: &str) -> Option<&'static ToolEntry> {
 ///
 /// Those of all tools are some 130 kB, for programs; --list names the tools in 5 kB.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Tool to show, also one that a single model family has; all without it
     pub tool: Option<String>,
@@ -80,11 +79,9 @@ pub struct Request {
     pub dialect: Option<String>,
     /// List the other field names that are accepted, instead of the schemas
     #[arg(long)]
-    #[serde(default)]
     pub aliases: bool,
     /// List the tools and what each does, without the schemas
     #[arg(long)]
-    #[serde(default)]
     pub list: bool,
 }
 

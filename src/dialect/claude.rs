@@ -308,7 +308,7 @@ struct GrepRequest {
     #[serde(rename = "-A")]
     after: Option<u64>,
     /// Lines to show before and after each match
-    #[serde(rename = "-C", alias = "context")]
+    #[serde(rename = "-C")]
     #[schemars(extend("x-aliases" = ["context"]))]
     context: Option<u64>,
     /// Show line numbers

@@ -85,7 +85,6 @@ const HEADING_BYTES: usize = 16;
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ReadFileRequest {
     /// The path of the file to read
-    #[serde(alias = "absolute_path")]
     #[schemars(extend("x-aliases" = ["absolute_path"]))]
     file_path: String,
     /// The first line to read, from 1
@@ -158,7 +157,6 @@ struct Filtering {
 #[schemars(extend("x-ignored" = ["recursive", "useDefaultExcludes"]))]
 struct ReadManyRequest {
     /// Paths or globs to read
-    #[serde(alias = "paths")]
     #[schemars(extend("x-aliases" = ["paths"]))]
     include: Vec<String>,
     /// Globs to skip
@@ -308,11 +306,9 @@ struct GrepSearchRequest {
     /// The regular expression to search for
     pattern: String,
     /// The directory to search in
-    #[serde(alias = "path")]
     #[schemars(extend("x-aliases" = ["path"]))]
     dir_path: Option<String>,
     /// Glob of the files to search
-    #[serde(alias = "include")]
     #[schemars(extend("x-aliases" = ["include"]))]
     include_pattern: Option<String>,
     /// Glob of the files to skip
@@ -392,7 +388,6 @@ struct GlobRequest {
     /// The glob pattern to match
     pattern: String,
     /// The directory to search in
-    #[serde(alias = "path")]
     #[schemars(extend("x-aliases" = ["path"]))]
     dir_path: Option<String>,
     /// Match case
@@ -432,7 +427,6 @@ fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Err
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ListDirectoryRequest {
     /// The directory to list
-    #[serde(alias = "path")]
     #[schemars(extend("x-aliases" = ["path"]))]
     dir_path: String,
     /// Globs to skip

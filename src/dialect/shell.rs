@@ -228,7 +228,6 @@ pub struct ShellRequest<Command> {
     /// The folder to run it in
     workdir: Option<String>,
     /// Time limit in milliseconds
-    #[serde(alias = "timeout")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     timeout_ms: Option<u64>,
     /// Purpose

@@ -57,7 +57,6 @@ pub struct Request {
     pub why: Option<String>,
     /// With diff, show only line counts for each file
     #[arg(long)]
-    #[serde(default)]
     pub stat: bool,
     /// Lines of the diff to skip, or files with stat
     #[arg(long, value_name = "COUNT", default_value_t)]

@@ -17,7 +17,6 @@ use crate::text::escaped;
 /// allows it. Its changes are applied when it ends, as one change that undo takes back. The response
 /// lists changed files. Every process ends with the command.
 #[derive(Debug, clap::Args, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// The command, as for `bash -c`
     #[arg(value_name = "COMMAND")]
@@ -54,25 +53,21 @@ pub struct Request {
     pub network: Option<bool>,
     /// Apply all changes of the command or none: fail if others changed one of the files while it ran
     #[arg(long)]
-    #[serde(default)]
     pub transaction: bool,
     /// Change the files themselves instead of a layer: for servers and shared locks
     #[arg(long)]
-    #[serde(default)]
     pub direct: bool,
     /// Fate of the changes of a failed command; implies transaction [default: keep]
     #[arg(long, value_name = "WHAT")]
     pub on_failure: Option<OnFailure>,
     /// Run the command, list what it changes, and change nothing; implies transaction
     #[arg(long)]
-    #[serde(default)]
     pub dry_run: bool,
     /// Maximum bytes of output, split between its start and its end; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
     /// Start the command as a job and return at once; look at it with job
     #[arg(long, short = 'b')]
-    #[serde(default)]
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background"]))]
     pub background: bool,
     /// Show a job's state and its output from offset; with `timeout_ms`, wait up to that long for its end
@@ -84,27 +79,22 @@ pub struct Request {
     pub offset: Option<i64>,
     /// End the job
     #[arg(long)]
-    #[serde(default)]
     pub stop: bool,
     /// Show the changes in a kept layer: of a command that was killed, or of conflicts
     #[arg(long, value_name = "NAME")]
     pub layer: Option<String>,
     /// Apply the layer
     #[arg(long)]
-    #[serde(default)]
     pub apply: bool,
     /// Delete the layer
     #[arg(long)]
-    #[serde(default)]
     pub drop: bool,
     /// List the jobs of this session and the kept layers. Of ended jobs, the newest 20 with read output and the newest
     /// 80 with unread output are kept
     #[arg(long)]
-    #[serde(default)]
     pub list: bool,
     /// List the backends that confine commands, and why one does not work here
     #[arg(long)]
-    #[serde(default)]
     pub backends: bool,
     /// Reason for the change, recorded in the snapshot
     #[arg(long, value_name = "TEXT")]

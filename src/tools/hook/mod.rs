@@ -44,7 +44,6 @@ use crate::tools::fork_changes::ForkChanges;
 /// session has not seen the file's present bytes; after it, and after a command, the files that changed are recorded as
 /// a change of the session, in the turn of its prompt. With --forks, each worktree that the client wants is a fork.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Client that sends the event
     #[arg(value_name = "CLIENT")]
@@ -54,7 +53,6 @@ pub struct Request {
     pub name: Option<String>,
     /// The event, as the client's JSON
     #[arg(long, value_name = "JSON")]
-    #[serde(default)]
     pub event: Option<String>,
 }
 

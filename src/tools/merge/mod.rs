@@ -44,7 +44,6 @@ pub struct Request {
     pub name: Option<String>,
     /// Show what would merge and where forks overlap, without changing anything
     #[arg(long)]
-    #[serde(default)]
     pub check: bool,
     /// Merge only these files and folders
     #[arg(long, value_name = "PATH", num_args = 1..)]
