@@ -72,7 +72,6 @@ impl Search<'_> {
         };
         let mut results = Results::new(self);
         run_in_order(
-            &running,
             || {
                 if self.control.should_stop() {
                     return None;
@@ -80,6 +79,8 @@ impl Search<'_> {
                 let batch: Vec<FileToSearch> = files.by_ref().take(BATCH_FILES).collect();
                 (!batch.is_empty()).then_some(batch)
             },
+            || FileSearcher::new(&self.manner),
+            |searcher, batch, turn| running.search_batch(searcher, batch, turn),
             |parts| {
                 for part in parts {
                     results.take(part);
@@ -106,18 +107,11 @@ struct Running<'s, 'w> {
     notes: Mutex<SearchWarnings>,
 }
 
-impl<'s> Work for Running<'s, '_> {
-    type Batch = Vec<FileToSearch>;
-    type Done = Vec<SearchedPart>;
-    type Scratch = FileSearcher<'s>;
-
-    fn scratch(&self) -> FileSearcher<'s> {
-        FileSearcher::new(&self.search.manner)
-    }
-
-    fn process(
+impl Running<'_, '_> {
+    /// Searches the files of a batch, and passes on early the matches that are too large to keep.
+    fn search_batch(
         &self,
-        searcher: &mut FileSearcher<'s>,
+        searcher: &mut FileSearcher<'_>,
         batch: Vec<FileToSearch>,
         turn: &Turn<'_, '_, Vec<FileToSearch>, Vec<SearchedPart>>,
     ) -> Vec<SearchedPart> {
@@ -134,9 +128,7 @@ impl<'s> Work for Running<'s, '_> {
         }
         parts
     }
-}
 
-impl Running<'_, '_> {
     /// Searches one file and adds its results to `parts`.
     fn search_one(
         &self,
@@ -213,40 +205,21 @@ const AHEAD_MAX: usize = 64;
 /// Batches that the calling thread does before it starts others.
 const ALONE_BATCHES: u64 = 1;
 
-/// Work that is done in batches.
-pub trait Work: Sync {
-    /// Input of one batch.
-    type Batch: Send;
-    /// Result of one batch.
-    type Done: Send;
-    /// State that a thread keeps between batches.
-    type Scratch;
-
-    /// Returns the initial state of a thread.
-    fn scratch(&self) -> Self::Scratch;
-
-    /// Processes a batch; `turn` passes on early results that are too large to keep.
-    fn process(
-        &self,
-        scratch: &mut Self::Scratch,
-        batch: Self::Batch,
-        turn: &Turn<'_, '_, Self::Batch, Self::Done>,
-    ) -> Self::Done;
-}
-
-/// Does all of `work`: `feed` returns the batches, `commit` receives the results in order and returns true to go on.
-pub fn run_in_order<W: Work>(
-    work: &W,
-    feed: impl FnMut() -> Option<W::Batch> + Send,
-    commit: impl FnMut(W::Done) -> bool + Send,
+/// Does work in batches: `feed` returns them, `process` does one with the state that `scratch` made for its thread, and
+/// `commit` receives the results in order and returns true to go on.
+pub fn run_in_order<B: Send, D: Send, S>(
+    feed: impl FnMut() -> Option<B> + Send,
+    scratch: impl Fn() -> S + Sync,
+    process: impl Fn(&mut S, B, &Turn<'_, '_, B, D>) -> D + Sync,
+    commit: impl FnMut(D) -> bool + Send,
 ) {
     let line = Line::new(Box::new(feed), Box::new(commit));
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(SEARCH_THREADS_MAX);
-    let mut scratch = work.scratch();
+    let mut own = scratch();
     let mut alone = 0;
     while alone < ALONE_BATCHES || threads == 1 {
         alone += 1;
-        if !line.do_next(work, &mut scratch) {
+        if !line.do_next(&mut own, &process) {
             return;
         }
     }
@@ -254,11 +227,11 @@ pub fn run_in_order<W: Work>(
         for _ in 1..threads {
             // If no thread can start, the others do the work.
             let _ = other_cpu::spawn_scoped(scope, || {
-                let mut scratch = work.scratch();
-                while line.do_next(work, &mut scratch) {}
+                let mut own = scratch();
+                while line.do_next(&mut own, &process) {}
             });
         }
-        while line.do_next(work, &mut scratch) {}
+        while line.do_next(&mut own, &process) {}
     });
 }
 
@@ -299,7 +272,7 @@ impl<'a, B: Send, D: Send> Line<'a, B, D> {
     }
 
     /// Processes one batch from start to end; `false` if there is nothing left to do.
-    fn do_next<W: Work<Batch = B, Done = D>>(&self, work: &W, scratch: &mut W::Scratch) -> bool {
+    fn do_next<S>(&self, scratch: &mut S, process: &impl Fn(&mut S, B, &Turn<'_, '_, B, D>) -> D) -> bool {
         if self.is_stopped() {
             return false;
         }
@@ -312,7 +285,7 @@ impl<'a, B: Send, D: Send> Line<'a, B, D> {
             (feed.0 - 1, batch)
         };
         let _guard = StopOnUnwind(self);
-        let done = work.process(scratch, batch, &Turn { line: self, number });
+        let done = process(scratch, batch, &Turn { line: self, number });
         self.hand_over(number, done);
         !self.is_stopped()
     }
@@ -400,24 +373,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// Doubles numbers, earlier ones more slowly, and passes on each result in two parts.
-    struct Doubling;
-
-    impl Work for Doubling {
-        type Batch = u64;
-        type Done = Vec<u64>;
-        type Scratch = ();
-
-        fn scratch(&self) {}
-
-        fn process(&self, (): &mut (), batch: u64, turn: &Turn<'_, '_, u64, Vec<u64>>) -> Vec<u64> {
-            std::thread::sleep(std::time::Duration::from_micros(300 - batch % 300));
-            if batch.is_multiple_of(7) {
-                let _ = turn.flush(vec![batch * 2]);
-                return Vec::new();
-            }
-            vec![batch * 2]
+    /// Doubles a number, an earlier one more slowly, and passes on some results early.
+    fn doubled((): &mut (), number: u64, turn: &Turn<'_, '_, u64, Vec<u64>>) -> Vec<u64> {
+        std::thread::sleep(std::time::Duration::from_micros(300 - number % 300));
+        if number.is_multiple_of(7) {
+            let _ = turn.flush(vec![number * 2]);
+            return Vec::new();
         }
+        vec![number * 2]
     }
 
     #[test]
@@ -425,8 +388,9 @@ mod tests {
         let mut numbers = 0..1000;
         let mut results = Vec::new();
         run_in_order(
-            &Doubling,
             || numbers.next(),
+            || {},
+            doubled,
             |done| {
                 results.extend(done);
                 true
@@ -440,11 +404,12 @@ mod tests {
         let mut results = Vec::new();
         let mut fed = 0;
         run_in_order(
-            &Doubling,
             || {
                 fed += 1;
                 Some(fed - 1)
             },
+            || {},
+            doubled,
             |done| {
                 results.extend(done);
                 results.len() < 100
