@@ -86,10 +86,11 @@ pub struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Returns an empty collector.
+    /// Returns an empty collector, which ends the search after `left` lines.
     pub fn new(
         matcher: &'a RegexMatcher,
         style: &'a Style,
+        left: Option<LinesLeft>,
         only_count: &'a dyn Fn() -> bool,
         hand_over: &'a mut dyn FnMut(Gathered) -> bool,
     ) -> Self {
@@ -100,17 +101,10 @@ impl<'a> Collector<'a> {
             hand_over,
             packer: Packer::default(),
             counted: 0,
-            left: None,
+            left,
             count: 0,
             binary_at: None,
         }
-    }
-
-    /// Sets the number of lines after which the search ends.
-    #[must_use]
-    pub const fn up_to(mut self, left: Option<LinesLeft>) -> Self {
-        self.left = left;
-        self
     }
 
     /// Returns a line without its ending, as the pattern sees it.

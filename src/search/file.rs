@@ -117,8 +117,9 @@ impl<'m> FileSearcher<'m> {
         let whole = head < WHOLE_BYTES_MAX;
         let bytes = self.buffer.get(..head).unwrap_or_default();
         let Listener { should_stop, only_count, hand_over } = listener;
-        let mut collector = Collector::new(&self.manner.matcher, &self.manner.style, only_count, hand_over)
-            .up_to(self.manner.counted_by_us());
+        let Manner { matcher, style, .. } = self.manner;
+        let mut collector =
+            Collector::new(matcher, style, self.manner.counted_by_us(), only_count, hand_over);
         let searcher = if named { &mut self.named } else { &mut self.found };
         if whole && !named && !has_bom(bytes) && !has_early_line(bytes) {
             searcher.search_slice(&self.manner.matcher, bytes, &mut collector)?;
