@@ -121,24 +121,23 @@ fn wanted<'v>(value: Option<&'v String>, name: &str) -> Result<&'v str, Error> {
 
 /// Runs `memory`.
 fn memory(lbx: &mut LbxClient<'_>, request: MemoryRequest) -> Result<ToolOutput, Error> {
-    if request.command == Command::Rename {
-        let old = wanted(request.old_path.as_ref(), "old_path")?;
-        return rename(lbx, old, wanted(request.new_path.as_ref(), "new_path")?);
-    }
-    let path = wanted(request.path.as_ref(), "path")?;
+    let path = || wanted(request.path.as_ref(), "path");
     match request.command {
-        Command::View => view(lbx, path, request.view_range.as_deref()),
-        Command::Create => create(lbx, path, wanted(request.file_text.as_ref(), "file_text")?),
+        Command::View => view(lbx, path()?, request.view_range.as_deref()),
+        Command::Create => create(lbx, path()?, wanted(request.file_text.as_ref(), "file_text")?),
         Command::StrReplace => {
-            let old = wanted(request.old_str.as_ref(), "old_str")?;
+            let (path, old) = (path()?, wanted(request.old_str.as_ref(), "old_str")?);
             replace(lbx, path, old, request.new_str.as_deref().unwrap_or_default())
         }
         Command::Insert => {
             let line = request.insert_line.unwrap_or(0);
-            insert(lbx, path, line, wanted(request.insert_text.as_ref(), "insert_text")?)
+            insert(lbx, path()?, line, wanted(request.insert_text.as_ref(), "insert_text")?)
         }
-        Command::Delete => delete(lbx, path),
-        Command::Rename => Err(Error::internal("rename was handled before")),
+        Command::Delete => delete(lbx, path()?),
+        Command::Rename => {
+            let old = wanted(request.old_path.as_ref(), "old_path")?;
+            rename(lbx, old, wanted(request.new_path.as_ref(), "new_path")?)
+        }
     }
 }
 
