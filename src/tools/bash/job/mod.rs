@@ -10,7 +10,7 @@
 pub(super) mod record;
 mod start;
 
-use std::os::unix::fs::FileExt as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::{Duration, Instant};
 
 use record::{About, End, JobFolder, JobState};
@@ -238,20 +238,13 @@ fn piece(
     (wanted, room): (usize, AnswerRoom),
     is_running: bool,
 ) -> Result<Vec<u8>, Error> {
-    let Some(file) = folder.open_output() else { return Ok(Vec::new()) };
-    let mut bytes = vec![0; wanted + 1];
-    let mut read = 0;
-    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, offset + read as u64) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::io("read the output of", &folder.name, source)),
-        }
-    }
-    bytes.truncate(read);
+    let Some(mut file) = folder.open_output() else { return Ok(Vec::new()) };
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(offset))
+        .and_then(|_| file.take(wanted as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|source| Error::io("read the output of", &folder.name, source))?;
     let has_room = room.start_of(&bytes).max(1);
-    let has_more = read > has_room;
+    let has_more = bytes.len() > has_room;
     bytes.truncate(has_room);
     let line_end = memchr::memrchr(b'\n', &bytes).map(|at| at + 1);
     match line_end {
