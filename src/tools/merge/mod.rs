@@ -279,7 +279,7 @@ fn selection(engine: &Engine, request: &Request) -> Result<Selection, Error> {
 }
 
 /// Returns the error for a workspace without forks.
-fn no_forks() -> Error {
+pub fn no_forks() -> Error {
     Error::new(ErrorKind::SandboxNotFound, "this workspace has no forks")
         .suggest("`fork` with a name makes one.")
 }

@@ -25,6 +25,7 @@ use crate::tools::common::is_zero;
 use crate::tools::diff::FileStat;
 use crate::tools::fork::{change_lines, log, time_of, warn_of};
 use crate::tools::fork_changes::{ForkChanges, ForkDelta};
+use crate::tools::merge::no_forks;
 use crate::tools::{Paint, Text};
 
 /// Several forks, compared.
@@ -95,11 +96,7 @@ pub fn review(
     names: &[String],
     (stat, mut room): (bool, AnswerRoom),
 ) -> Result<ForkReview, Error> {
-    let none = || {
-        Error::new(ErrorKind::SandboxNotFound, "this workspace has no forks")
-            .suggest("`fork` with a name makes one.")
-    };
-    let state = State::find(&engine.workspace)?.ok_or_else(none)?;
+    let state = State::find(&engine.workspace)?.ok_or_else(no_forks)?;
     let names: Vec<String> = names.iter().map(|name| sandboxes::slug(name)).collect::<Result<_, _>>()?;
     let mut all = ForkFolder::list(&engine.workspace, &state)?;
     for name in &names {
@@ -109,7 +106,7 @@ pub fn review(
     }
     all.retain(|fork| names.is_empty() || names.contains(&fork.record.name));
     if all.is_empty() {
-        return Err(none());
+        return Err(no_forks());
     }
     let lock = Forks::lock(&engine.workspace, &state)?;
     let mut read = Vec::new();
