@@ -293,9 +293,18 @@ pub fn plural<N: Copy + Display + PartialEq + From<u8>>(count: N, singular: &str
 pub fn some_of(names: &[String]) -> String {
     /// Largest number of names.
     const NAMED: usize = 5;
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+    first_of(names.iter().cloned(), names.len(), NAMED)
+}
+
+/// Returns the first names of a list of `total`, at most `named`, for a message.
+pub fn first_of(names: impl Iterator<Item = String>, total: usize, named: usize) -> String {
+    let names: Vec<String> = names.take(named).collect();
+    names.join(", ") + &and_more(total.saturating_sub(names.len()))
+}
+
+/// Returns the end of a list that leaves `count` entries out.
+pub fn and_more(count: usize) -> String {
+    if count > 0 { format!(" and {count} more") } else { String::new() }
 }
 
 /// Shells whose `-c` takes a command.

@@ -6,7 +6,6 @@
 //!                                            +--- kept aside <--+  (a transaction fails instead)
 //! ```
 
-use std::borrow::Cow;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -35,7 +34,7 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
 use crate::limits::APPLY_TRIES_MAX;
 use crate::text::diff::unified;
-use crate::text::escaped::short_path;
+use crate::text::escaped::{first_of, short_path};
 use crate::tools::Tool as _;
 use crate::tools::common::warn_of_lossy;
 
@@ -389,11 +388,8 @@ impl LayeredCommand {
 
 /// Returns the first paths that were not applied, and the number of the others.
 fn named(conflicts: &[Conflict]) -> String {
-    let first: Vec<Cow<'_, str>> =
-        conflicts.iter().take(CONFLICTS_NAMED).map(|conflict| short_path(&conflict.path)).collect();
-    let more = conflicts.len().saturating_sub(CONFLICTS_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", first.join(", "))
+    let paths = conflicts.iter().map(|conflict| short_path(&conflict.path).into_owned());
+    first_of(paths, conflicts.len(), CONFLICTS_NAMED)
 }
 
 /// Returns the paths of a layer that were not applied.

@@ -497,11 +497,10 @@ pub fn warn_of<M: Into<Message>>(
     paths: &[WorkspacePath],
     warning: impl FnOnce(&str) -> M,
 ) {
-    let names: Vec<String> = paths.iter().take(NAMED).map(|path| engine.workspace.shown(path)).collect();
-    let more = paths.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    if !names.is_empty() {
-        engine.warn(warning(&format!("{}{more}", names.join(", "))));
+    if !paths.is_empty() {
+        let names = paths.iter().map(|path| engine.workspace.shown(path));
+        let names = escaped::first_of(names, paths.len(), NAMED);
+        engine.warn(warning(&names));
     }
 }
 

@@ -431,9 +431,6 @@ fn emptied(
     Ok(Some(all))
 }
 
-/// Number of further files that an error names.
-const NAMED: usize = 5;
-
 /// A conflicting file.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Conflict {
@@ -492,10 +489,7 @@ impl Conflicts {
         if others.is_empty() {
             return Some(first);
         }
-        let more = others.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named: Vec<&str> = others.iter().take(NAMED).map(String::as_str).collect();
-        let addition = format!(" (also conflicting: {}{more})", named.join(", "));
+        let addition = format!(" (also conflicting: {})", escaped::some_of(&others));
         Some(first.add_to_message(addition).detail("paths", self.paths.into_iter().collect::<Vec<_>>()))
     }
 

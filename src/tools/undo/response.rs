@@ -46,8 +46,7 @@ pub struct Undone {
 
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let more = self.files.unwrap_or(self.paths.len()).saturating_sub(1);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = escaped::and_more(self.files.unwrap_or(self.paths.len()).saturating_sub(1));
         let path = escaped::name(&self.path);
         let hunk = self.hunk.map(|hunk| format!(", hunk {hunk}")).unwrap_or_default();
         write!(f, "{}: {path}{more} (change {}{hunk})", self.tool, self.seq)
@@ -189,11 +188,9 @@ pub fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
     const NAMED: usize = 20;
     let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
     if total > 0 {
-        let lost = entries.iter().flat_map(|entry| &entry.lost).take(NAMED);
-        let names: Vec<String> = lost.map(|path| engine.workspace.shown(path)).collect();
-        let more = total.saturating_sub(names.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        engine.warn(format!("not restored, because no copy exists: {}{more}", names.join(", ")));
+        let lost = entries.iter().flat_map(|entry| &entry.lost).map(|path| engine.workspace.shown(path));
+        let lost = escaped::first_of(lost, total, NAMED);
+        engine.warn(format!("not restored, because no copy exists: {lost}"));
     }
 }
 
