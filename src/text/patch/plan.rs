@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::apply::HunkReport;
 use super::conflict::{Conflict, Reason};
 use super::model::{Body, FilePatch, Operation, Strip, is_symlink};
@@ -59,7 +62,8 @@ pub struct PlanOptions {
 }
 
 /// Effect on a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Action {
     /// The file is created; [`FileOutcome::from`] names the source of a copy.
     Create,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::trees::{ForkTrees, path_of};
-use super::{Action as FileAction, MergedPath, Selection};
+use super::{MergedPath, Selection};
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{self, JournalEntry};
@@ -13,6 +13,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::text::patch::Action as FileAction;
 use crate::text::tree_merge::{Action, FileType, MergedFile, Path, Side, Source, Version};
 use crate::tools::patch::ResultingTree;
 

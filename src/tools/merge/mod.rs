@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
 use crate::text::escaped::plural;
+use crate::text::patch::Action;
 use crate::text::tree_merge::{self, ConflictKind, Path, Plan};
 
 pub use apply::forget_undone;
@@ -105,32 +106,14 @@ pub struct MergedPath {
     pub merged: bool,
 }
 
-/// Effect of a merge on a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// It is new.
-    Create,
-    /// Its bytes or mode change.
-    Modify,
-    /// It is removed.
-    Delete,
-    /// It gets another path, perhaps with other bytes.
-    Rename,
-    /// The workspace has the change already.
-    AlreadyApplied,
-}
-
-impl Action {
-    /// Returns the word of a text.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Modify => "modify",
-            Self::Delete => "delete",
-            Self::Rename => "rename",
-            Self::AlreadyApplied => "already applied",
-        }
+/// Returns the word of a text for an action.
+const fn word_of(action: Action) -> &'static str {
+    match action {
+        Action::Create => "create",
+        Action::Modify => "modify",
+        Action::Delete => "delete",
+        Action::Rename => "rename",
+        Action::AlreadyApplied => "already applied",
     }
 }
 
@@ -230,7 +213,7 @@ impl Tool for Merge {
 fn line_of(file: &MergedPath) -> String {
     let from = file.from.as_ref().map(|from| format!("{} -> ", escaped::name(from))).unwrap_or_default();
     let merged = if file.merged { " (both sides changed it)" } else { "" };
-    format!("{}: {from}{}{merged}", file.action.word(), escaped::name(&file.path))
+    format!("{}: {from}{}{merged}", word_of(file.action), escaped::name(&file.path))
 }
 
 /// Adds a note about ignored files.

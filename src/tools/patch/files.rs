@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::request::{self, ExpectedByPath};
 use super::tree::{ResultingTree, emptied};
-use super::{FileAction, FilePatched, HunkDone, Proof};
+use super::{FilePatched, HunkDone, Proof};
 use crate::engine::change::gate::Needs;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
@@ -450,7 +450,7 @@ impl<'e> Files<'e> {
     fn already_applied(&mut self, outcome: &FileOutcome) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
         let sha256 = current.exists().then(|| current.sha256());
-        Ok(patched(outcome, FileAction::AlreadyApplied, current.place().shown(), None, sha256, None))
+        Ok(patched(outcome, Action::AlreadyApplied, current.place().shown(), None, sha256, None))
     }
 
     /// Plans the deletion of a file.
@@ -468,7 +468,7 @@ impl<'e> Files<'e> {
         let shown = seen.current().place().shown().to_owned();
         let diff = wanted.of(&shown, Some(seen.current().bytes()), None);
         self.change.remove(seen);
-        Ok(patched(outcome, FileAction::Delete, &shown, None, None, diff))
+        Ok(patched(outcome, Action::Delete, &shown, None, None, diff))
     }
 
     /// Plans the new content of a file.
@@ -498,7 +498,7 @@ impl<'e> Files<'e> {
         };
         let sha256 = self.change.put(seen, bytes, mode, known);
         self.change.note_replaced(outcome.replaced.clone());
-        let done = if exists { FileAction::Modify } else { FileAction::Create };
+        let done = if exists { Action::Modify } else { Action::Create };
         let from = match &outcome.from {
             Some(from) => Some(self.shown(from)?),
             None => None,
@@ -535,7 +535,7 @@ impl<'e> Files<'e> {
         let mode = mode.map(|mode| with_execute_bits(source.current().mode(), mode));
         let sha256 = self.change.rename(source, target, bytes, mode, CallerKnowledge::ChangedLines)?;
         self.change.note_replaced(outcome.replaced.clone());
-        Ok(patched(outcome, FileAction::Rename, &new, Some(old), Some(sha256), diff))
+        Ok(patched(outcome, Action::Rename, &new, Some(old), Some(sha256), diff))
     }
 
     /// Returns a path of the patch for display.
@@ -695,7 +695,7 @@ fn with_execute_bits(old: Option<u32>, asked: u32) -> u32 {
 /// Returns the response for one file.
 fn patched(
     outcome: &FileOutcome,
-    action: FileAction,
+    action: Action,
     shown: &str,
     from: Option<String>,
     sha256: Option<Sha256>,
@@ -706,7 +706,7 @@ fn patched(
         offset: hunk.offset,
         fuzz: hunk.fuzz,
         tier: (hunk.tier.name() != "exact").then(|| hunk.tier.name()),
-        already_applied: hunk.already_applied && action != FileAction::AlreadyApplied,
+        already_applied: hunk.already_applied && action != Action::AlreadyApplied,
     };
     FilePatched {
         path: shown.to_owned(),

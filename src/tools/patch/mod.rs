@@ -45,7 +45,7 @@ pub struct FilePatched {
     /// Path
     pub path: String,
     /// Type of the change
-    pub action: FileAction,
+    pub action: Action,
     /// Source of a renamed or copied file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -59,22 +59,6 @@ pub struct FilePatched {
     /// Change, as a unified diff
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-}
-
-/// Type of the change of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FileAction {
-    /// File was created.
-    Create,
-    /// Content or mode was changed.
-    Modify,
-    /// File was deleted.
-    Delete,
-    /// File was renamed; the content may have changed.
-    Rename,
-    /// Everything was already applied.
-    AlreadyApplied,
 }
 
 /// Place of a hunk.
@@ -137,11 +121,11 @@ impl Tool for Patch {
 impl std::fmt::Display for FilePatched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.action {
-            FileAction::Create => "created",
-            FileAction::Modify => "modified",
-            FileAction::Delete => "deleted",
-            FileAction::Rename => "renamed",
-            FileAction::AlreadyApplied => "already applied",
+            Action::Create => "created",
+            Action::Modify => "modified",
+            Action::Delete => "deleted",
+            Action::Rename => "renamed",
+            Action::AlreadyApplied => "already applied",
         };
         let path = escaped::name(&self.path);
         match &self.from {
@@ -328,9 +312,9 @@ impl Tool for ApplyPatch {
         });
         for file in &response.files {
             match file.action {
-                FileAction::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
-                FileAction::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
-                FileAction::Modify | FileAction::Rename | FileAction::AlreadyApplied => {
+                Action::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
+                Action::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
+                Action::Modify | Action::Rename | Action::AlreadyApplied => {
                     text.entry(&format!("M {}", escaped::name(&file.path)));
                 }
             }
