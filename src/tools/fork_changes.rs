@@ -153,12 +153,7 @@ impl<'f> ForkChanges<'f> {
     pub fn write(&self, delta: &ForkDelta, out: &mut Vec<u8>) -> Result<FileStat, Error> {
         let amount = self.write_diff(delta, out)?;
         let text = |known: &Known| String::from_utf8_lossy(&known.0).into_owned();
-        let action = match (&delta.before, &delta.after) {
-            (None, _) => Action::Create,
-            (_, None) => Action::Delete,
-            _ if delta.similarity.is_some() => Action::Rename,
-            _ => Action::Modify,
-        };
+        let action = Action::of(delta.before.is_some(), delta.after.is_some(), delta.similarity.is_some());
         let from = delta.before.as_ref().filter(|_| action == Action::Rename).map(text);
         let path = String::from_utf8_lossy(delta.path()).into_owned();
         Ok(FileStat { path, from, action, insertions: amount.insertions, deletions: amount.deletions })

@@ -112,12 +112,12 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the type of a delta.
-    pub(crate) const fn of(delta: &Delta) -> Self {
-        match (&delta.before, &delta.after) {
-            (None, _) => Self::Create,
-            (_, None) => Self::Delete,
-            _ if delta.similarity.is_some() => Self::Rename,
+    /// Returns the type of a change of a file that was there before, that is there after, and that was renamed.
+    pub(crate) const fn of(before: bool, after: bool, renamed: bool) -> Self {
+        match (before, after) {
+            (false, _) => Self::Create,
+            (_, false) => Self::Delete,
+            _ if renamed => Self::Rename,
             _ => Self::Modify,
         }
     }
@@ -226,7 +226,7 @@ impl FileStat {
 
     /// Returns the line counts of one file.
     pub fn of(delta: &Delta, amount: Amount) -> Self {
-        let action = Action::of(delta);
+        let action = Action::of(delta.before.is_some(), delta.after.is_some(), delta.similarity.is_some());
         let before = delta.before.as_ref().filter(|_| action == Action::Rename);
         Self {
             path: String::from_utf8_lossy(delta.path()).into_owned(),

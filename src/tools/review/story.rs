@@ -478,11 +478,7 @@ fn of_file(bytes: Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File 
         })
     };
     let (before, after) = (read(file.before.as_ref()), read(file.after.as_ref()));
-    let action = match (&before, &after) {
-        (None, _) => Action::Create,
-        (_, None) => Action::Delete,
-        _ => Action::Modify,
-    };
+    let action = Action::of(before.is_some(), after.is_some(), false);
     // Without the bytes of both sides there is no diff.
     let is_lost =
         |side: &Option<(&str, Option<Vec<u8>>)>| side.as_ref().is_some_and(|(_, bytes)| bytes.is_none());
