@@ -248,7 +248,7 @@ fn unescaped(request: &Value) -> String {
         Some(text) => format!("{name}: {text}\n"),
         None => format!("{name}: {value}\n"),
     };
-    fields.filter(|(name, _)| *name != WHY).map(line).collect()
+    fields.filter(|(name, value)| *name != WHY && !value.is_null()).map(line).collect()
 }
 
 /// Name of the field with the caller's reason.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{LbxClient, LinesShown, flag, list, match_lines, native_request, number, shown, text};
+use super::client::{LbxClient, LinesShown, flag, list, match_lines, number, shown, text};
 use super::shell;
 use super::tool::{Dialect, ToolOutput, required, tool};
 use crate::error::{Error, ErrorKind};
@@ -144,10 +144,10 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
         }
         Mode::Search | Mode::Image => {
             let pattern = required(operation.pattern.as_deref(), "pattern", "pattern")?;
-            let asked = native_request! {
+            let asked = json!({
                 "path": path, "pattern": pattern, "literal": true, "ignore_case": true,
                 "context": operation.context_lines.unwrap_or(2)
-            };
+            });
             let data = lbx.call::<grep::Grep>(asked)?;
             let found: Vec<Value> = list(&data, "matches").iter().map(found).collect();
             let mut said =
@@ -218,13 +218,12 @@ fn fs_write(lbx: &mut LbxClient<'_>, request: FsWriteRequest) -> Result<ToolOutp
     match command {
         Command::Create => {
             let content = required(file_text.or(new_str), "file_text", "file_text")?;
-            lbx.call::<write::Write>(native_request! { "path": path, "content": content, "why": summary })?;
+            lbx.call::<write::Write>(json!({ "path": path, "content": content, "why": summary }))?;
         }
         Command::StrReplace => {
             let old = required(old_str, "old_str", "old_str")?;
             let new = new_str.unwrap_or_default();
-            let asked =
-                native_request! { "path": path, "old_string": old, "new_string": new, "why": summary };
+            let asked = json!({ "path": path, "old_string": old, "new_string": new, "why": summary });
             lbx.call::<edit::Edit>(asked)?;
         }
         Command::Insert => {
@@ -232,12 +231,12 @@ fn fs_write(lbx: &mut LbxClient<'_>, request: FsWriteRequest) -> Result<ToolOutp
             let newline = if content.ends_with('\n') { "" } else { "\n" };
             let line = required(insert_line, "insert_line", "insert_line")?;
             let content = format!("{content}{newline}");
-            let asked = native_request! { "path": path, "line": line, "content": content, "why": summary };
+            let asked = json!({ "path": path, "line": line, "content": content, "why": summary });
             lbx.call::<insert::Insert>(asked)?;
         }
         Command::Append => {
             let content = required(new_str, "new_str", "new_str")?;
-            lbx.call::<append::Append>(native_request! { "path": path, "content": content, "why": summary })?;
+            lbx.call::<append::Append>(json!({ "path": path, "content": content, "why": summary }))?;
         }
     }
     Ok(format!("The file {path} was written.").into())

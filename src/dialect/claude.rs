@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{
     LbxClient, LinesShown, absolute_paths, count_of, flag, last_asked, list, match_lines, must_have_edits,
-    native_request, number, numbered, says_past_end, shown, shown_lines, text, texts, tree,
+    number, numbered, says_past_end, shown, shown_lines, text, texts, tree,
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
@@ -118,10 +118,10 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
         return Ok(said);
     }
     let start = request.offset.unwrap_or(1).max(1);
-    let asked = native_request! {
+    let asked = json!({
         "path": request.file_path, "start_line": start, "limit": request.limit,
         "max_bytes": request.allow_large.then_some(0)
-    };
+    });
     let data = match lbx.text_or_images(&request.file_path, asked)? {
         Ok(data) => data,
         Err(images) => return Ok(ToolOutput { images, ..ToolOutput::default() }),
@@ -262,10 +262,10 @@ struct GlobRequest {
 
 /// Runs `Glob`.
 fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Error> {
-    let asked = native_request! {
+    let asked = json!({
         "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true,
         "no_ignore": true, "limit": GLOB_LIMIT
-    };
+    });
     let data = lbx.call::<glob::Glob>(asked)?;
     let mut lines = absolute_paths(lbx, &data)?;
     if lines.is_empty() {
@@ -339,12 +339,12 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
         GrepMode::Count => ("count_matches", "path"),
     };
     let limit = request.head_limit.unwrap_or(GREP_LIMIT);
-    let asked = native_request! {
+    let asked = json!({
         "pattern": request.pattern, "path": request.path, "include": request.glob.as_deref().map(globs::split), "type": request.r#type,
         "ignore_case": request.ignore_case, "multiline": request.multiline, "before": request.before,
         "after": request.after, "context": request.context, "only_matching": request.only_matching,
         "output_mode": native, "sort": sort, "hidden": true, "limit": limit, "offset": request.offset
-    };
+    });
     let data = lbx.call::<grep::Grep>(asked)?;
     let mut said = match mode {
         GrepMode::Content => content(&data, request.line_numbers.unwrap_or(true)),

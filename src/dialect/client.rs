@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::app::options::Options;
 use crate::app::{Ask, Call, Proposal, consent};
@@ -341,24 +341,6 @@ impl<'a> LbxClient<'a> {
 
 /// Lines of context around a change in a snippet.
 const SNIPPET_CONTEXT: u64 = 4;
-
-/// Builds a request for a native tool, without absent fields.
-macro_rules! native_request {
-    ($($name:literal: $value:expr),* $(,)?) => {
-        $crate::dialect::client::without_nulls(serde_json::json!({ $($name: $value),* }))
-    };
-}
-pub(super) use native_request;
-
-/// Returns an object without its null fields.
-pub(super) fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
-        }
-        other => other,
-    }
-}
 
 /// Returns a string field of a response.
 pub(super) fn text<'v>(data: &'v Value, field: &str) -> &'v str {

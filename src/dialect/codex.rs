@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::{
-    LbxClient, LinesShown, flag, last_asked, list, native_request, numbered, says_past_end, shown_lines,
-    shown_path, text, texts,
+    LbxClient, LinesShown, flag, last_asked, list, numbered, says_past_end, shown_lines, shown_path, text,
+    texts,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -115,13 +115,13 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     let block = request.indentation.unwrap_or_default();
     let mode = request.mode.unwrap_or_default();
     let asked = match mode {
-        ReadMode::Slice => native_request! {
+        ReadMode::Slice => json!({
             "path": request.file_path, "start_line": offset, "limit": request.limit
-        },
-        ReadMode::Indentation => native_request! {
+        }),
+        ReadMode::Indentation => json!({
             "path": request.file_path, "around_line": block.anchor_line.unwrap_or(offset),
             "limit": block.max_lines.or(request.limit)
-        },
+        }),
     };
     let data = lbx.call::<read::Read>(asked)?;
     if text(&data, "content").is_empty() && offset > 1 {
@@ -196,10 +196,10 @@ struct GrepFilesRequest {
 /// Runs `grep_files`.
 fn grep_files(lbx: &mut LbxClient<'_>, request: GrepFilesRequest) -> Result<ToolOutput, Error> {
     let limit = request.limit.unwrap_or(100).clamp(1, GREP_LIMIT_MAX);
-    let asked = native_request! {
+    let asked = json!({
         "pattern": request.pattern, "include": request.include.as_deref().map(globs::split), "path": request.path,
         "output_mode": "files", "sort": "mtime", "limit": limit
-    };
+    });
     let data = lbx.call::<grep::Grep>(asked)?;
     let files = texts(&data, "files");
     if files.is_empty() {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::client::{
     LbxClient, LinesShown, absolute_paths, count_of, first_replacement, flag, globs, list, match_lines,
-    native_request, number, says_past_end, shown, shown_lines, snippet, text, texts,
+    number, says_past_end, shown, shown_lines, snippet, text, texts,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -102,9 +102,9 @@ struct ReadFileRequest {
 /// Runs `read_file`.
 fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOutput, Error> {
     let start = request.start_line.or(request.offset.map(|offset| offset.saturating_add(1)));
-    let asked = native_request! {
+    let asked = json!({
         "path": request.file_path, "start_line": start, "end_line": request.end_line, "limit": request.limit
-    };
+    });
     let data = match lbx.text_or_images(&request.file_path, asked)? {
         Ok(data) => data,
         Err(images) => return Ok(ToolOutput { images, ..ToolOutput::default() }),
@@ -283,17 +283,17 @@ struct ReplaceRequest {
 fn replace(lbx: &mut LbxClient<'_>, request: ReplaceRequest) -> Result<ToolOutput, Error> {
     let path = &request.file_path;
     if request.old_string.is_empty() {
-        let asked = native_request! {
+        let asked = json!({
             "path": path, "content": request.new_string, "create_only": true, "why": request.instruction
-        };
+        });
         lbx.call::<write::Write>(asked)?;
         return Ok(format!("Created new file: {path} with provided content.").into());
     }
-    let asked = native_request! {
+    let asked = json!({
         "path": path, "old_string": request.old_string, "new_string": request.new_string,
         "replace_all": request.allow_multiple, "expected_replacements": request.expected_replacements,
         "why": request.instruction
-    };
+    });
     let data = lbx.call::<edit::Edit>(asked)?;
     let made = count_of(number(&data, "count"), "replacement", "replacements");
     let shown = snippet(lbx, path, first_replacement(&data))?;
@@ -336,14 +336,14 @@ struct GrepSearchRequest {
 /// Runs `grep_search`.
 fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<ToolOutput, Error> {
     let names_only = request.names_only == Some(true);
-    let asked = native_request! {
+    let asked = json!({
         "pattern": request.pattern, "path": request.dir_path, "include": request.include_pattern.as_deref().map(globs::split),
         "exclude": request.exclude_pattern, "ignore_case": request.case_sensitive != Some(true),
         "literal": request.fixed_strings, "context": request.context, "after": request.after,
         "before": request.before, "no_ignore": request.no_ignore, "max_count": request.max_matches_per_file,
         "limit": request.total_max_matches.unwrap_or(MATCHES_MAX),
         "output_mode": if names_only { "files" } else { "content" }
-    };
+    });
     let data = lbx.call::<grep::Grep>(asked)?;
     let place = request.dir_path.as_deref().unwrap_or(".");
     let about = format!("for pattern \"{}\" in path \"{place}\"", request.pattern);
@@ -398,11 +398,11 @@ struct GlobRequest {
 
 /// Runs `glob`.
 fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Error> {
-    let asked = native_request! {
+    let asked = json!({
         "pattern": request.pattern, "path": request.dir_path, "sort": "mtime",
         "ignore_case": request.case_sensitive != Some(true),
         "no_ignore": request.respect_git_ignore == Some(false)
-    };
+    });
     let data = lbx.call::<glob::Glob>(asked)?;
     let lines = absolute_paths(lbx, &data)?;
     let place = request.dir_path.as_deref().unwrap_or(".");

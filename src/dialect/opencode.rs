@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, absolute_paths, count_of, flag, list, native_request, number, numbered,
-    says_past_end, shown, text, tree,
+    LbxClient, LinesShown, absolute_paths, count_of, flag, list, number, numbered, says_past_end, shown,
+    text, tree,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -96,7 +96,7 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     if lbx.is_folder(path)? {
         return read_folder(lbx, path, start, request.limit);
     }
-    let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
+    let asked = json!({ "path": path, "start_line": start, "limit": request.limit });
     let data = match lbx.text_or_images(path, asked)? {
         Ok(data) => data,
         Err(images) => {
@@ -125,9 +125,9 @@ fn read_folder(
     start: u64,
     limit: Option<u64>,
 ) -> Result<ToolOutput, Error> {
-    let asked = native_request! {
+    let asked = json!({
         "path": path, "hidden": true, "no_ignore": true, "offset": start - 1, "limit": limit
-    };
+    });
     let data = lbx.list_folder(asked)?;
     let names = list(&data, "entries").iter().map(|entry| {
         let slash = if text(entry, "type") == "dir" { "/" } else { "" };
@@ -186,9 +186,9 @@ fn edit(lbx: &mut LbxClient<'_>, request: EditRequest) -> Result<ToolOutput, Err
     if old_string.is_empty() {
         lbx.call::<write::Write>(json!({ "path": path, "content": new_string, "create_only": true }))?;
     } else {
-        let asked = native_request! {
+        let asked = json!({
             "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
-        };
+        });
         lbx.call::<edit::Edit>(asked)?;
     }
     Ok("Edit applied successfully.".into())
@@ -220,10 +220,10 @@ struct GrepRequest {
 
 /// Runs `grep`.
 fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Error> {
-    let asked = native_request! {
+    let asked = json!({
         "pattern": request.pattern, "path": request.path, "include": request.include.as_deref().map(globs::split), "sort": "mtime",
         "hidden": true, "limit": LIMIT
-    };
+    });
     let data = lbx.call::<grep::Grep>(asked)?;
     let matches = list(&data, "matches");
     if matches.is_empty() {
@@ -262,9 +262,9 @@ struct GlobRequest {
 
 /// Runs `glob`.
 fn glob(lbx: &mut LbxClient<'_>, request: GlobRequest) -> Result<ToolOutput, Error> {
-    let asked = native_request! {
+    let asked = json!({
         "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true, "limit": LIMIT
-    };
+    });
     let data = lbx.call::<glob::Glob>(asked)?;
     let mut lines = absolute_paths(lbx, &data)?;
     if lines.is_empty() {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{LbxClient, flag, list, native_request, number, shown, text};
+use super::client::{LbxClient, flag, list, number, shown, text};
 use super::tool::{DialectTool, ToolOutput, tool};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -58,8 +58,7 @@ fn run(
     timeout_ms: Option<u64>,
     why: Option<&String>,
 ) -> Result<Ran, Error> {
-    let asked =
-        native_request! { "command": command, "workdir": folder, "timeout_ms": timeout_ms, "why": why };
+    let asked = json!({ "command": command, "workdir": folder, "timeout_ms": timeout_ms, "why": why });
     let data = lbx.call::<bash::Bash>(asked)?;
     Ok(Ran {
         stdout: text(&data, "stdout").to_owned(),
@@ -93,7 +92,7 @@ fn start(
     folder: Option<&String>,
     why: Option<&String>,
 ) -> Result<Started, Error> {
-    let asked = native_request! { "command": command, "workdir": folder, "why": why, "background": true };
+    let asked = json!({ "command": command, "workdir": folder, "why": why, "background": true });
     let data = lbx.call::<bash::Bash>(asked)?;
     let field = |name| text(&data, name).to_owned();
     Ok(Started { job: field("job"), output_file: field("output_file") })
@@ -404,10 +403,11 @@ pub const EXECUTE_BASH: DialectTool = tool!("execute_bash", Writes, execute_bash
 /// Runs `execute_bash` of the `q` family.
 fn execute_bash(lbx: &mut LbxClient<'_>, request: ExecuteBashRequest) -> Result<ToolOutput, Error> {
     let ran = run(lbx, &request.command, None, None, request.summary.as_ref())?;
-    let said = native_request! {
-        "exit_status": ran.exit_code.to_string(), "stdout": ran.stdout, "stderr": ran.stderr,
-        "note": ran.rest
-    };
+    let mut said =
+        json!({ "exit_status": ran.exit_code.to_string(), "stdout": ran.stdout, "stderr": ran.stderr });
+    if let (Some(said), Some(rest)) = (said.as_object_mut(), ran.rest) {
+        said.insert("note".to_owned(), rest.into());
+    }
     Ok(said.to_string().into())
 }
 
