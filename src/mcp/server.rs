@@ -94,27 +94,8 @@ enum Lifecycle {
     Stateless,
 }
 
-/// Severity of a log message.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Level {
-    /// A call that succeeded.
-    Debug,
-    /// Not used.
-    Info,
-    /// Not used.
-    Notice,
-    /// A call that failed.
-    Warning,
-    /// Not used.
-    Error,
-    /// Not used.
-    Critical,
-    /// Not used.
-    Alert,
-    /// Not used.
-    Emergency,
-}
+/// Severities of a log message, the lowest first: a call that succeeds is logged as `debug`, one that fails as `warning`.
+static LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// Serves one client.
 pub struct Server {
@@ -126,8 +107,8 @@ pub struct Server {
     settings: Settings,
     /// Number of open questions to a person.
     questions: AtomicUsize,
-    /// Lowest severity of log messages that the client wants; none until it sets one.
-    log_level: Mutex<Option<Level>>,
+    /// Severities of log messages that the client wants; none until it sets the lowest.
+    log_levels: Mutex<&'static [&'static str]>,
     /// Tools of the server.
     tools: ToolSet,
     /// The client's way of opening the connection.
@@ -137,9 +118,9 @@ pub struct Server {
 impl Server {
     /// Creates a server for one workspace.
     pub fn new(root: Root, options: Options, settings: Settings, tools: ToolSet) -> Self {
-        let (questions, log_level) = (AtomicUsize::new(0), Mutex::default());
+        let (questions, log_levels) = (AtomicUsize::new(0), Mutex::default());
         let lifecycle = Mutex::new(Lifecycle::Unopened);
-        Self { root, options, settings, questions, log_level, tools, lifecycle }
+        Self { root, options, settings, questions, log_levels, tools, lifecycle }
     }
 
     /// Removes the `/tmp` of the session that only this connection has.
@@ -310,7 +291,7 @@ impl Server {
         /// Parameters of the severity.
         #[derive(Deserialize)]
         struct Severity {
-            level: Level,
+            level: String,
         }
         match method {
             "resources/read" => {
@@ -338,7 +319,8 @@ impl Server {
             }
             "logging/setLevel" => {
                 let Severity { level } = parameters(method, params)?;
-                *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+                let at = LEVELS.iter().position(|known| *known == level).ok_or_else(|| misfit(method))?;
+                *self.log_levels.lock().unwrap_or_else(PoisonError::into_inner) = LEVELS.split_at(at).1;
                 Ok(json!({}))
             }
             _ => Err(no_method(method)),
@@ -412,11 +394,10 @@ impl Server {
 
     /// Logs a call that has ended, if the client asked for that.
     fn log(&self, connection: &Connection, tool: &str, is_error: bool) {
-        let (level, name) = if is_error { (Level::Warning, "warning") } else { (Level::Debug, "debug") };
-        let wanted = *self.log_level.lock().unwrap_or_else(PoisonError::into_inner);
-        if wanted.is_some_and(|wanted| level >= wanted) {
+        let level = if is_error { "warning" } else { "debug" };
+        if self.log_levels.lock().unwrap_or_else(PoisonError::into_inner).contains(&level) {
             let data = json!({ "tool": tool, "ok": !is_error });
-            connection.notify("notifications/message", &json!({ "level": name, "data": data }));
+            connection.notify("notifications/message", &json!({ "level": level, "data": data }));
         }
     }
 }
