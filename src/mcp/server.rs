@@ -230,7 +230,17 @@ impl Server {
     /// Returns the result of a request.
     fn result(&self, client: &Client<'_>, request: Request) -> Answer {
         let Request { method, params, .. } = request;
-        let list = |field: &str, list: Value| json!({ field: list });
+        let page = match method.as_str() {
+            "tools/list" => Some(("tools", self.tools.declared(self.settings.results))),
+            "resources/list" => Some(("resources", library::resources())),
+            "resources/templates/list" => Some(("resourceTemplates", library::templates())),
+            "prompts/list" => Some(("prompts", library::prompts())),
+            _ => None,
+        };
+        if let Some((field, list)) = page {
+            on_the_only_page(&method, params)?;
+            return Ok(json!({ field: list }));
+        }
         match method.as_str() {
             DISCOVER => {
                 let mut answer = self.description();
@@ -242,22 +252,6 @@ impl Server {
                 Ok(answer.into())
             }
             "tools/call" => self.call_tool(client, params, request.flaw),
-            "tools/list" => {
-                on_the_only_page(&method, params)?;
-                Ok(list("tools", self.tools.declared(self.settings.results)))
-            }
-            "resources/list" => {
-                on_the_only_page(&method, params)?;
-                Ok(list("resources", library::resources()))
-            }
-            "resources/templates/list" => {
-                on_the_only_page(&method, params)?;
-                Ok(list("resourceTemplates", library::templates()))
-            }
-            "prompts/list" => {
-                on_the_only_page(&method, params)?;
-                Ok(list("prompts", library::prompts()))
-            }
             _ => self.result_of_rare(client, &method, params),
         }
     }
