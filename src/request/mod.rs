@@ -356,7 +356,7 @@ pub fn quoted(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the start of a text, with a mark if it continues.
-fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
+pub fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(characters_max) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
         None => text.into(),

@@ -15,6 +15,7 @@ use crate::engine::change::gate::LONG_AGO;
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::limits::OUTLINE_PARTS_MAX;
+use crate::request;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::escaped::plural;
@@ -542,8 +543,5 @@ fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
 
 /// Returns a header for a message, cut if it is long.
 fn shortened(header: &str) -> String {
-    match header.char_indices().nth(HEADER_CHARACTERS) {
-        Some((cut, _)) => format!("{}…", header.get(..cut).unwrap_or_default()),
-        None => header.to_owned(),
-    }
+    request::cut(header, HEADER_CHARACTERS).into_owned()
 }
