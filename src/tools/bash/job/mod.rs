@@ -258,20 +258,10 @@ fn piece(
 /// Returns the number of bytes before a cut character; all of them if nothing else would be left, or if the cut bytes
 /// are not UTF-8.
 fn whole_characters(bytes: &[u8]) -> usize {
-    let start = bytes.len().saturating_sub(CHARACTER_BYTES_MAX);
-    let tail = bytes.get(start..).unwrap_or_default();
-    for cut in 0..tail.len() {
-        let Some(rest) = tail.get(cut..) else { break };
-        match std::str::from_utf8(rest) {
-            Ok(_) => return bytes.len(),
-            Err(error) if error.error_len().is_none() => {
-                let end = start + cut + error.valid_up_to();
-                return if end == 0 { bytes.len() } else { end };
-            }
-            Err(_) => {}
-        }
-    }
-    bytes.len()
+    let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    let is_cut = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+    let end = bytes.len() - last.len();
+    if is_cut && end > 0 { end } else { bytes.len() }
 }
 
 #[cfg(test)]
