@@ -307,16 +307,10 @@ const PIECE_BYTES: usize = 256 << 10;
 const PIECE_BYTES_MIN: usize = 4 << 10;
 
 /// Returns the first bytes of a file, which stays at its start.
-pub fn first_bytes(file: &File) -> std::io::Result<Vec<u8>> {
-    let mut start = vec![0; BINARY_CHECK_BYTES];
-    let mut length = 0;
-    while let Some(room) = start.get_mut(length..).filter(|room| !room.is_empty()) {
-        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *room, length as u64))? {
-            0 => break,
-            count => length += count,
-        }
-    }
-    start.truncate(length);
+pub fn first_bytes(mut file: &File) -> std::io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(BINARY_CHECK_BYTES);
+    file.take(BINARY_CHECK_BYTES as u64).read_to_end(&mut start)?;
+    file.rewind()?;
     Ok(start)
 }
 
