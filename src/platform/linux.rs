@@ -1,5 +1,7 @@
 //! Linux: `openat2`, descriptors that only examine, `renameat2`, `statx`, `syncfs`, and `/proc`.
 
+#![cfg_attr(feature = "portable", allow(dead_code, unused_imports, reason = "the portable calls are in use"))]
+
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
@@ -18,8 +20,13 @@ use super::values::{EXAMINE, path_of};
 /// Most bytes that are read of a file of the kernel; it gives them at once.
 const KERNEL_FILE_BYTES_MAX: usize = 8 << 10;
 
-/// Opens `path` below `root`. If `openat2` is impossible (before Linux 5.6, under a system call filter, or for a path
-/// that is too long), opens each component from the one before.
+/// Opens `path` below `root`, through no symlink. The path has neither `..` nor a root.
+///
+/// If `openat2` is impossible (before Linux 5.6, under a system call filter, or for a path that is too long), opens each
+/// component from the one before.
+///
+/// # Errors
+/// Returns the OS error; `ELOOP` if a symlink is on the way.
 pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     loop {
@@ -48,7 +55,7 @@ pub fn open_same_mount(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> R
     }
 }
 
-/// Opens an absolute path without symlinks.
+/// Opens an absolute path, if no symlink is on the way; `None` if there is one, or if the system cannot tell.
 pub fn open_without_links(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
     // With this flag, a symlink at the end would be opened itself.
     let flags = flags.difference(OFlags::NOFOLLOW);
@@ -61,34 +68,50 @@ pub fn open_without_links(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, 
     }
 }
 
-/// Looks up an absolute path without symlinks.
+/// Returns true if something is at an absolute path, and no symlink on the way; `None` if there is one, or if the system
+/// cannot tell.
 pub fn exists_without_links(path: &Path) -> Option<Result<(), Errno>> {
     open_without_links(path, EXAMINE).map(|opened| opened.map(drop))
 }
 
-/// Returns the stat of what is at `path` below `root`.
+/// Returns the stat of `path` below `root`, reached through no symlink; of a symlink at its end, the link's own.
+///
+/// # Errors
+/// Returns the OS error; `ELOOP` if a symlink is on the way.
 pub fn stat_beneath(root: BorrowedFd<'_>, path: &Path) -> Result<Stat, Errno> {
     open_beneath(root, path, EXAMINE).and_then(rustix::fs::fstat)
 }
 
-/// Renames to a free name.
+/// Renames to a name that must be free.
+///
+/// # Errors
+/// Returns the OS error; `EEXIST` if the name is taken, `EINVAL` or `ENOSYS` if the system cannot tell.
 pub fn rename_new(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> Result<(), Errno> {
     retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE))
 }
 
-/// Exchanges two names.
+/// Exchanges two names atomically.
+///
+/// # Errors
+/// Returns the OS error; `EINVAL` or `ENOSYS` if the file system cannot.
 pub fn exchange(one: BorrowedFd<'_>, name: &OsStr, other: BorrowedFd<'_>, with: &OsStr) -> Result<(), Errno> {
     retry_on_intr(|| rustix::fs::renameat_with(one, name, other, with, RenameFlags::EXCHANGE))
 }
 
-/// Sets permission bits.
+/// Sets the permission bits of a folder or file, even if it was opened only for examination.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn set_mode(opened: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     // An unreadable folder cannot be opened in any other way, and `fchmod` needs more.
     let path = path_of(opened);
     retry_on_intr(|| rustix::fs::chmod(&path, mode))
 }
 
-/// Returns device and mount.
+/// Returns device and mount of a file; no mount if the system has no number for it.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn mount_of(file: BorrowedFd<'_>) -> Result<(u64, Option<u64>), Errno> {
     use rustix::fs::{makedev, statx};
     match retry_on_intr(|| statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)) {
@@ -100,7 +123,7 @@ pub fn mount_of(file: BorrowedFd<'_>) -> Result<(u64, Option<u64>), Errno> {
     }
 }
 
-/// Returns the time of birth.
+/// Returns the time at which a file was made, in seconds and nanoseconds; `None` if the file system keeps none.
 pub fn birth_of(file: BorrowedFd<'_>) -> Option<(i64, i64)> {
     let look = || rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
     let found = retry_on_intr(look).ok()?;
@@ -108,22 +131,27 @@ pub fn birth_of(file: BorrowedFd<'_>) -> Option<(i64, i64)> {
     has_time.then(|| (found.stx_btime.tv_sec, i64::from(found.stx_btime.tv_nsec)))
 }
 
-/// Returns the time of birth of what is at `path` below `root`.
+/// Returns the time at which the file at `path` below `root` was made, in seconds.
 pub fn birth_beneath(root: BorrowedFd<'_>, path: &Path) -> Option<i64> {
     birth_of(open_beneath(root, path, EXAMINE).ok()?.as_fd()).map(|(seconds, _)| seconds)
 }
 
-/// Shares blocks, as btrfs and xfs can.
+/// Makes an empty file share the blocks of another one until either is written to; returns false if the file system
+/// cannot, as only btrfs and xfs can.
 pub fn share_blocks(to: BorrowedFd<'_>, from: BorrowedFd<'_>) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()
 }
 
-/// Creates a FIFO or a socket.
+/// Creates a FIFO or a socket, with permission bits that the umask may narrow.
+///
+/// # Errors
+/// Returns the OS error; `EOPNOTSUPP` if the system has no such call.
 pub fn make_special(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: Mode) -> Result<(), Errno> {
     rustix::fs::mknodat(folder, name, kind, mode, 0)
 }
 
-/// Returns true if a program uses a socket. A datagram connection tests it unnoticed.
+/// Returns true if a program uses the socket at `path` below `root`, or if the system cannot tell. A
+/// datagram connection tests it unnoticed.
 pub fn is_socket_in_use(root: BorrowedFd<'_>, path: &Path) -> bool {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let Ok(opened) = open_beneath(root, path, EXAMINE) else { return false };
@@ -136,7 +164,11 @@ pub fn is_socket_in_use(root: BorrowedFd<'_>, path: &Path) -> bool {
     }
 }
 
-/// Lists a folder.
+/// Calls `each` with the names in a folder and their types, `.` and `..` among them; `each` returns false to stop.
+/// `room` is a buffer of [`ROOM_BYTES`](super::ROOM_BYTES); calls `should_stop` now and then.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn list(
     folder: BorrowedFd<'_>,
     room: &mut [std::mem::MaybeUninit<u8>],
@@ -157,12 +189,15 @@ pub fn list(
     Ok(())
 }
 
-/// Makes a file system durable.
+/// Makes a whole file system durable.
+///
+/// # Errors
+/// Returns the OS error; `ENOSYS` if the system cannot.
 pub fn sync_file_system(folder: BorrowedFd<'_>) -> Result<(), Errno> {
     retry_on_intr(|| rustix::fs::syncfs(folder))
 }
 
-/// Returns true if the kernel's `syncfs` reports failed writes, as it does since Linux 5.8.
+/// Returns true if [`sync_file_system`] works and reports failed writes, as it does since Linux 5.8.
 pub fn syncs_file_systems() -> bool {
     let uname = rustix::system::uname();
     let mut numbers = uname.release().to_bytes().split(|byte| !byte.is_ascii_digit()).map(|digits| {
@@ -171,7 +206,7 @@ pub fn syncs_file_systems() -> bool {
     (numbers.next(), numbers.next()) >= (Some(5), Some(8))
 }
 
-/// Returns the kind of a file system.
+/// Returns the kernel's number for the kind of a file system (statfs(2)); `None` if the system has no such numbers.
 pub fn file_system_kind(folder: BorrowedFd<'_>) -> Option<u64> {
     let kind = retry_on_intr(|| rustix::fs::fstatfs(folder)).ok()?.f_type;
     u64::try_from(kind).ok()
@@ -188,7 +223,7 @@ pub fn has_journal(stat: &Stat) -> bool {
     thread.is_some_and(|number| number.trim().parse::<u32>().is_ok())
 }
 
-/// Returns the number of bytes that the kernel has yet to write to any disk.
+/// Returns the number of bytes that wait to be written to any disk; `None` if the system does not tell.
 pub fn unwritten_bytes() -> Option<u64> {
     let text = kernel_file("/proc/meminfo")?;
     let kilobytes = |name: &str| {
@@ -207,19 +242,22 @@ fn kernel_file(path: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Has the disk begin with a file.
+/// Has the disk begin to write the first `bytes` of a file. A hint.
 pub fn begin_writing(file: BorrowedFd<'_>, bytes: u64) {
     // The kernel writes what is dirty, and drops only what is on disk already.
     let length = std::num::NonZeroU64::new(bytes);
     let _ = rustix::fs::fadvise(file, 0, length, rustix::fs::Advice::DontNeed);
 }
 
-/// Asks for large pages.
+/// Asks for large pages for these bytes. A hint.
 pub fn use_large_pages(pages: &memmap2::MmapMut) {
     let _ = pages.advise(memmap2::Advice::HugePage);
 }
 
-/// Locks a byte.
+/// Locks one byte of a file until the file is closed, which a kill does too; returns false if another one holds it.
+///
+/// # Errors
+/// Returns the OS error; `ENOSYS` if the system has no locks that belong to an open file.
 pub fn lock_byte(file: BorrowedFd<'_>, byte: u64) -> Result<bool, Errno> {
     let lock = byte_lock(libc::F_WRLCK, &(byte..byte.saturating_add(1)))?;
     match fcntl(file, FcntlArg::F_OFD_SETLK(&lock)) {
@@ -229,7 +267,11 @@ pub fn lock_byte(file: BorrowedFd<'_>, byte: u64) -> Result<bool, Errno> {
     }
 }
 
-/// Waits for a byte: shares it with others that wait, which [`locked_bytes`] does not show.
+/// Waits until no other one holds [`lock_byte`] of a byte. Shares it with others that wait, which [`locked_bytes`] does
+/// not show.
+///
+/// # Errors
+/// As [`lock_byte`].
 pub fn wait_for_byte(file: BorrowedFd<'_>, byte: u64) -> Result<(), Errno> {
     let lock = byte_lock(libc::F_RDLCK, &(byte..byte.saturating_add(1)))?;
     loop {
@@ -241,7 +283,10 @@ pub fn wait_for_byte(file: BorrowedFd<'_>, byte: u64) -> Result<(), Errno> {
     }
 }
 
-/// Returns the end of a lock.
+/// Returns the end of one of the bytes in a range that others have locked; `None` if they have locked nothing there.
+///
+/// # Errors
+/// As [`lock_byte`].
 pub fn locked_bytes(file: BorrowedFd<'_>, bytes: Range<u64>) -> Result<Option<u64>, Errno> {
     let mut lock = byte_lock(libc::F_RDLCK, &bytes)?;
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).map_err(|error| Errno::from_raw_os_error(error as i32))?;
@@ -266,7 +311,10 @@ fn byte_lock(kind: i32, bytes: &Range<u64>) -> Result<libc::flock, Errno> {
     })
 }
 
-/// Fills a buffer with random bytes.
+/// Fills a buffer with random bytes that nobody can guess.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -3,7 +3,7 @@
 //! Checked by the compiler on Linux for both of Apple's processors (`.ci/darwin`); not yet run on a Mac.
 
 use std::ffi::OsStr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::RenameFlags;
@@ -16,11 +16,17 @@ pub use super::portable::{
 };
 
 /// Renames to a free name.
+///
+/// # Errors
+/// Returns the OS error; `EEXIST` if the name is taken, `EINVAL` or `ENOSYS` if the system cannot tell.
 pub fn rename_new(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> Result<(), Errno> {
     renameat(from, old, to, new, RenameFlags::NOREPLACE)
 }
 
 /// Exchanges two names.
+///
+/// # Errors
+/// Returns the OS error; `EINVAL` or `ENOSYS` if the file system cannot.
 pub fn exchange(one: BorrowedFd<'_>, name: &OsStr, other: BorrowedFd<'_>, with: &OsStr) -> Result<(), Errno> {
     renameat(one, name, other, with, RenameFlags::EXCHANGE)
 }
@@ -54,10 +60,13 @@ pub fn share_blocks(_: BorrowedFd<'_>, _: BorrowedFd<'_>) -> bool {
 }
 
 /// Makes a file durable: `fsync` alone leaves the bytes in the cache of the disk.
-pub fn sync(file: BorrowedFd<'_>) -> Result<(), Errno> {
-    match retry_on_intr(|| rustix::fs::fcntl_fullfsync(file)) {
+///
+/// # Errors
+/// Returns the OS error.
+pub fn sync(file: impl AsFd) -> Result<(), Errno> {
+    match retry_on_intr(|| rustix::fs::fcntl_fullfsync(&file)) {
         // Network file systems and some folders do not know it.
-        Err(Errno::NOTSUP | Errno::INVAL | Errno::NOTTY) => retry_on_intr(|| rustix::fs::fsync(file)),
+        Err(Errno::NOTSUP | Errno::INVAL | Errno::NOTTY) => retry_on_intr(|| rustix::fs::fsync(&file)),
         outcome => outcome,
     }
 }

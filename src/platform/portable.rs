@@ -3,7 +3,10 @@
 //! What the system cannot do is said by an error for which the callers have a slower way: no exchange of names
 //! (`ENOSYS`), no mount numbers, no sync of a whole file system, no shared blocks.
 
-#![cfg_attr(target_os = "macos", allow(dead_code, reason = "macOS has some better calls"))]
+#![cfg_attr(
+    any(target_os = "linux", target_os = "macos"),
+    allow(dead_code, reason = "some systems have better calls")
+)]
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -49,6 +52,9 @@ fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
 }
 
 /// Opens `path` below `root`, one component at a time.
+///
+/// # Errors
+/// Returns the OS error; `ELOOP` if a symlink is on the way.
 pub fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let (folder, name) = parent_beneath(root, path)?;
     let flags = if name == "." { flags } else { flags | OFlags::NOFOLLOW };
@@ -66,28 +72,43 @@ pub fn exists_without_links(_: &Path) -> Option<Result<(), Errno>> {
 }
 
 /// Returns the stat of what is at `path` below `root`.
+///
+/// # Errors
+/// Returns the OS error; `ELOOP` if a symlink is on the way.
 pub fn stat_beneath(root: BorrowedFd<'_>, path: &Path) -> Result<Stat, Errno> {
     let (folder, name) = parent_beneath(root, path)?;
     retry_on_intr(|| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW))
 }
 
 /// Fails: the portable call replaces.
+///
+/// # Errors
+/// Always.
 pub fn rename_new(_: BorrowedFd<'_>, _: &OsStr, _: BorrowedFd<'_>, _: &OsStr) -> Result<(), Errno> {
     Err(Errno::NOSYS)
 }
 
 /// Fails: no portable call exchanges names.
+///
+/// # Errors
+/// Always.
 pub fn exchange(_: BorrowedFd<'_>, _: &OsStr, _: BorrowedFd<'_>, _: &OsStr) -> Result<(), Errno> {
     Err(Errno::NOSYS)
 }
 
 /// Sets permission bits.
+///
+/// # Errors
+/// Returns the OS error.
 #[cfg(not(target_os = "linux"))]
 pub fn set_mode(opened: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     retry_on_intr(|| rustix::fs::fchmod(opened, mode))
 }
 
 /// Returns the device alone.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn mount_of(file: BorrowedFd<'_>) -> Result<(u64, Option<u64>), Errno> {
     Ok((device(&rustix::fs::fstat(file)?), None))
 }
@@ -108,6 +129,9 @@ pub fn share_blocks(_: BorrowedFd<'_>, _: BorrowedFd<'_>) -> bool {
 }
 
 /// Fails: no call that is safe and relative to a folder exists everywhere.
+///
+/// # Errors
+/// Always.
 #[cfg(not(target_os = "linux"))]
 pub fn make_special(_: BorrowedFd<'_>, _: &OsStr, _: FileType, _: Mode) -> Result<(), Errno> {
     Err(Errno::OPNOTSUPP)
@@ -119,6 +143,9 @@ pub fn is_socket_in_use(_: BorrowedFd<'_>, _: &Path) -> bool {
 }
 
 /// Lists a folder.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn list(
     folder: BorrowedFd<'_>,
     _: &mut [std::mem::MaybeUninit<u8>],
@@ -139,11 +166,17 @@ pub fn list(
 }
 
 /// Makes a file durable.
-pub fn sync(file: BorrowedFd<'_>) -> Result<(), Errno> {
-    retry_on_intr(|| rustix::fs::fsync(file))
+///
+/// # Errors
+/// Returns the OS error.
+pub fn sync(file: impl AsFd) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::fsync(&file))
 }
 
 /// Fails: no portable call waits for a whole file system.
+///
+/// # Errors
+/// Always.
 pub fn sync_file_system(_: BorrowedFd<'_>) -> Result<(), Errno> {
     Err(Errno::NOSYS)
 }
@@ -177,21 +210,33 @@ pub fn begin_writing(_: BorrowedFd<'_>, _: u64) {}
 pub fn use_large_pages(_: &memmap2::MmapMut) {}
 
 /// Fails: POSIX has only locks that belong to a process, whichever of its threads took them.
+///
+/// # Errors
+/// Always.
 pub const fn lock_byte(_: BorrowedFd<'_>, _: u64) -> Result<bool, Errno> {
     Err(Errno::NOSYS)
 }
 
 /// Fails, as [`lock_byte`].
+///
+/// # Errors
+/// Always.
 pub const fn wait_for_byte(_: BorrowedFd<'_>, _: u64) -> Result<(), Errno> {
     Err(Errno::NOSYS)
 }
 
 /// Fails, as [`lock_byte`].
+///
+/// # Errors
+/// Always.
 pub fn locked_bytes(_: BorrowedFd<'_>, _: Range<u64>) -> Result<Option<u64>, Errno> {
     Err(Errno::NOSYS)
 }
 
 /// Fills a buffer with random bytes.
+///
+/// # Errors
+/// Returns the OS error.
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let source = retry_on_intr(|| rustix::fs::open(RANDOM, flags, Mode::empty()))?;
