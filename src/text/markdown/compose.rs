@@ -339,7 +339,7 @@ fn blocks(text: &[u8]) -> Vec<Block> {
     let mut depth = 0_usize;
     for event in Parser::new_ext(&parsed, options()) {
         match event {
-            Event::Start(tag) if is_block(&tag) => {
+            Event::Start(tag) if ends_block(tag.to_end()) => {
                 if depth == 0 {
                     found.push(match tag {
                         Tag::List(first) => Block::TightList(first.is_some()),
@@ -363,23 +363,7 @@ fn blocks(text: &[u8]) -> Vec<Block> {
     found
 }
 
-/// Returns true if a tag begins a block that can be on its own.
-const fn is_block(tag: &Tag<'_>) -> bool {
-    matches!(
-        tag,
-        Tag::Paragraph
-            | Tag::Heading { .. }
-            | Tag::BlockQuote(_)
-            | Tag::CodeBlock(_)
-            | Tag::HtmlBlock
-            | Tag::List(_)
-            | Tag::Item
-            | Tag::FootnoteDefinition(_)
-            | Tag::Table(_)
-    )
-}
-
-/// Returns true if a tag ends a block of [`is_block`].
+/// Returns true if a tag ends a block that can be on its own.
 const fn ends_block(tag: TagEnd) -> bool {
     matches!(
         tag,
@@ -395,28 +379,19 @@ const fn ends_block(tag: TagEnd) -> bool {
     )
 }
 
-/// A part of a section: blank lines, content, blank lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Parts {
-    /// Start of the content.
-    pub start: usize,
-    /// End of the content; `start` if it is empty.
-    pub end: usize,
-}
-
 /// Returns a text without blank lines at its ends, and without its final line ending.
 ///
 /// # Errors
 /// Fails if its parts lie outside it.
 fn trimmed(text: &[u8]) -> Result<&[u8], Fault> {
-    let parts = parts(text, &(0..text.len()));
-    let body = slice(text, parts.start..parts.end)?;
+    let body = slice(text, parts(text, &(0..text.len())))?;
     let body = body.strip_suffix(b"\n").unwrap_or(body);
     Ok(body.strip_suffix(b"\r").unwrap_or(body))
 }
 
-/// Returns the content of a part of a text, without the blank lines at its ends.
-fn parts(text: &[u8], range: &Range<usize>) -> Parts {
+/// Returns the content of a part of a text, without the blank lines at its ends; empty, at the end of the part, if it has
+/// only those.
+fn parts(text: &[u8], range: &Range<usize>) -> Range<usize> {
     let (mut first, mut last) = (None, range.end);
     let mut at = range.start;
     while at < range.end {
@@ -427,7 +402,7 @@ fn parts(text: &[u8], range: &Range<usize>) -> Parts {
         }
         at = end;
     }
-    Parts { start: first.unwrap_or(range.end), end: last }
+    first.unwrap_or(range.end)..last
 }
 
 /// Returns the end of the line that contains `at`: after LF, CR LF or CR, as in CommonMark.

@@ -296,7 +296,7 @@ pub fn outline(text: &[u8]) -> Vec<Heading> {
             Event::End(TagEnd::Heading(_)) if depth == 0 => {
                 headings.extend(open.take().map(|open| open.heading(body, start)));
             }
-            Event::Start(tag) if is_container(&tag) => depth += 1,
+            Event::Start(tag) if ends_container(tag.to_end()) => depth += 1,
             Event::End(tag) if ends_container(tag) => depth = depth.saturating_sub(1),
             other => {
                 if let Some(open) = &mut open {
@@ -390,12 +390,7 @@ fn with_line_feeds(text: String) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Returns true if a header inside the tag is not at the top level.
-const fn is_container(tag: &Tag<'_>) -> bool {
-    matches!(tag, Tag::BlockQuote(_) | Tag::List(_) | Tag::FootnoteDefinition(_))
-}
-
-/// Returns true if a tag ends a container of [`is_container`].
+/// Returns true if a tag ends a container: a header inside it is not at the top level.
 const fn ends_container(tag: TagEnd) -> bool {
     matches!(tag, TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::FootnoteDefinition)
 }
