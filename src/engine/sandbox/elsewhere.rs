@@ -93,12 +93,9 @@ pub mod landlock {
     }
 }
 
-/// Privileges: only the limits of resources.
+/// Privileges: none to give up.
 pub mod privileges {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-    use super::super::backend::{SetupResult, with_context};
-    use super::super::plan::Limits;
+    use super::super::backend::SetupResult;
 
     /// Does nothing.
     pub fn drop_capabilities() -> SetupResult<()> {
@@ -112,24 +109,6 @@ pub mod privileges {
 
     /// Does nothing.
     pub fn filter(_: bool, _: bool) -> SetupResult<()> {
-        Ok(())
-    }
-
-    /// Limits the resources of each process; processes are counted by the first one.
-    ///
-    /// # Errors
-    /// Returns the limit that could not be set.
-    pub fn limit(limits: &Limits, _: bool) -> SetupResult<()> {
-        for (resource, limit) in [
-            (Resource::Core, Some(0)),
-            (Resource::Data, Some(limits.memory_bytes).filter(|limit| *limit > 0)),
-            (Resource::Fsize, Some(limits.file_bytes).filter(|limit| *limit > 0)),
-        ] {
-            let Some(limit) = limit else { continue };
-            let most = getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
-            let lowered = Rlimit { current: Some(most), maximum: Some(most) };
-            with_context(setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))?;
-        }
         Ok(())
     }
 }

@@ -14,14 +14,14 @@ use nix::sys::signal;
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitOptions, WaitStatus};
+use rustix::process::{Resource, Rlimit, Signal, WaitOptions, WaitStatus, getrlimit, setrlimit};
 
 use super::backend::{SetupResult, with_context};
 use super::landlock::{self, Temporary};
 #[cfg(target_os = "linux")]
 use super::mounts;
 use super::outside::{self, Network};
-use super::plan::{Ended, Link, Order, Report, SandboxPlan};
+use super::plan::{Ended, Limits, Link, Order, Report, SandboxPlan};
 use super::{environment, privileges};
 use crate::engine::workspace::programs;
 #[cfg(target_os = "linux")]
@@ -144,7 +144,7 @@ fn restrict(kind: Kind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
         let adopts = process::adopt_orphans();
         with_context(adopts, "cannot take in processes that lose their parent")?;
     }
-    privileges::limit(&plan.limits, kind.has_namespace())?;
+    limit(&plan.limits, kind.has_namespace())?;
     privileges::seal()?;
     if kind.has_namespace() {
         privileges::filter(true, plan.reach.network.is_shared())?;
@@ -155,6 +155,25 @@ fn restrict(kind: Kind, plan: &SandboxPlan) -> SetupResult<UnixStream> {
     with_context(told, "cannot watch its processes")?;
     programs::prepare();
     Ok(ended)
+}
+
+/// Limits the resources of each process; keeps a limit that is lower already. Processes are counted only in a user
+/// namespace of the sandbox, where no others count.
+fn limit(limits: &Limits, counts_processes: bool) -> SetupResult<()> {
+    let above_zero = |limit: u64| Some(limit).filter(|limit| *limit > 0);
+    let limits = [
+        (Resource::Core, Some(0)),
+        (Resource::Data, above_zero(limits.memory_bytes)),
+        (Resource::Fsize, above_zero(limits.file_bytes)),
+        (Resource::Nproc, above_zero(limits.processes).filter(|_| counts_processes)),
+    ];
+    for (resource, limit) in limits {
+        let Some(limit) = limit else { continue };
+        let most = getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
+        let lowered = Rlimit { current: Some(most), maximum: Some(most) };
+        with_context(setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))?;
+    }
+    Ok(())
 }
 
 /// Starts the command.

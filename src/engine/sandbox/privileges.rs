@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nix::libc;
-use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -12,7 +12,6 @@ use seccompiler::{
 };
 
 use super::backend::{SetupResult, with_context};
-use super::plan::Limits;
 
 /// Largest number of a capability.
 const CAPABILITIES_MAX: u32 = 63;
@@ -71,34 +70,6 @@ pub fn seal() -> SetupResult<()> {
     with_context(rustix::thread::set_no_new_privs(true), "cannot give up new privileges")?;
     let closed = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     with_context(closed, "cannot close this process to others")
-}
-
-/// Limits the resources of each process. Processes are counted only in a user namespace of the sandbox, where no others
-/// count.
-///
-/// # Errors
-/// Returns the limit that could not be set.
-pub fn limit(limits: &Limits, counts_processes: bool) -> SetupResult<()> {
-    set_limit(Resource::Core, Some(0))?;
-    set_limit(Resource::Data, above_zero(limits.memory_bytes))?;
-    set_limit(Resource::Fsize, above_zero(limits.file_bytes))?;
-    if counts_processes {
-        set_limit(Resource::Nproc, above_zero(limits.processes))?;
-    }
-    Ok(())
-}
-
-/// Returns a limit; `None` for 0, which means no limit.
-fn above_zero(limit: u64) -> Option<u64> {
-    Some(limit).filter(|limit| *limit > 0)
-}
-
-/// Lowers a limit; keeps it if it is lower already.
-fn set_limit(resource: Resource, limit: Option<u64>) -> SetupResult<()> {
-    let Some(limit) = limit else { return Ok(()) };
-    let most = rustix::process::getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
-    let lowered = Rlimit { current: Some(most), maximum: Some(most) };
-    with_context(rustix::process::setrlimit(resource, lowered), format_args!("cannot limit {resource:?}"))
 }
 
 /// Calls that reach keys of the caller's session, or parts of the kernel that no build needs. Rings of `io_uring` make
