@@ -1,8 +1,6 @@
 //! A watch over folders: new names in them, from `inotify` on Linux; other systems look again once a second.
 
-use std::io;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
+pub use native::Watch;
 
 /// Something that may have happened in a watched folder.
 #[derive(Debug)]
@@ -22,38 +20,6 @@ pub enum WatchEvent {
     },
 }
 
-/// A watch over folders.
-#[derive(Debug)]
-pub struct Watch(native::Watch);
-
-impl Watch {
-    /// Returns a watch over nothing.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self(native::Watch::new()?))
-    }
-
-    /// Adds an opened folder; returns its number.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn add(&self, folder: BorrowedFd<'_>) -> io::Result<i32> {
-        self.0.add(folder)
-    }
-
-    /// Waits for an event, at most `time`.
-    pub fn wait(&self, time: Duration) {
-        self.0.wait(time);
-    }
-
-    /// Returns the events that have arrived.
-    pub fn events(&mut self) -> Vec<WatchEvent> {
-        self.0.events()
-    }
-}
-
 /// Linux: `inotify`.
 #[cfg(target_os = "linux")]
 mod native {
@@ -71,30 +37,36 @@ mod native {
     /// Bytes of events per read.
     const EVENTS_BYTES: usize = 64 * 1024;
 
-    /// The source of events.
+    /// A watch over folders: the source of events.
     #[derive(Debug)]
     pub struct Watch(OwnedFd);
 
     impl Watch {
-        /// Opens the source.
+        /// Returns a watch over nothing.
+        ///
+        /// # Errors
+        /// Returns the OS error.
         pub fn new() -> io::Result<Self> {
             Ok(Self(init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?))
         }
 
-        /// Adds a folder.
+        /// Adds an opened folder; returns its number.
+        ///
+        /// # Errors
+        /// Returns the OS error.
         pub fn add(&self, folder: BorrowedFd<'_>) -> io::Result<i32> {
             let wanted = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
             Ok(add_watch(&self.0, path_of(folder), wanted)?)
         }
 
-        /// Waits.
+        /// Waits for an event, at most `time`.
         pub fn wait(&self, time: Duration) {
             let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
             // An interrupted wait is only shorter.
             let _ = poll(&mut fds, Timespec::try_from(time).ok().as_ref());
         }
 
-        /// Reads the events.
+        /// Returns the events that have arrived.
         pub fn events(&mut self) -> Vec<WatchEvent> {
             let mut room = vec![MaybeUninit::<u8>::uninit(); EVENTS_BYTES];
             let mut events = Vec::new();
@@ -127,25 +99,28 @@ mod native {
     /// Time between two looks.
     const INTERVAL: Duration = Duration::from_secs(1);
 
-    /// Time of the last look.
+    /// A watch over folders: the time of the last look.
     #[derive(Debug)]
     pub struct Watch(Instant);
 
     impl Watch {
         /// Begins now.
-        #[expect(clippy::unnecessary_wraps, reason = "as on Linux")]
+        ///
+        /// # Errors
+        /// Never.
         pub fn new() -> io::Result<Self> {
             Ok(Self(Instant::now()))
         }
 
         /// Returns the number of all folders.
-        #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "as on Linux")]
+        ///
+        /// # Errors
+        /// Never.
         pub fn add(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
             Ok(0)
         }
 
         /// Waits.
-        #[expect(clippy::unused_self, reason = "as on Linux")]
         pub fn wait(&self, time: Duration) {
             std::thread::sleep(time);
         }
