@@ -182,10 +182,7 @@ fn is_name(name: &OsStr) -> bool {
 
 /// Returns the text of a file of the kernel; empty if it cannot be read.
 fn read(folder: BorrowedFd<'_>, file: &str) -> String {
-    let bytes = fs::read_at(folder, OsStr::new(file), CONTROL_GROUP_FILE_BYTES_MAX)
-        .ok()
-        .flatten()
-        .unwrap_or_default();
+    let bytes = fs::read_or_empty(folder, OsStr::new(file), CONTROL_GROUP_FILE_BYTES_MAX);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

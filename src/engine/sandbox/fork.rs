@@ -796,8 +796,7 @@ pub fn not_found(name: &str) -> Error {
 /// # Errors
 /// Fails for a fork of a newer lbx, and with `sandbox_not_found` for a damaged record.
 fn read_record(folder: BorrowedFd<'_>, name: &str) -> Result<ForkRecord, Error> {
-    let bytes = fs::read_at(folder, OsStr::new(RECORD), FORK_RECORD_BYTES_MAX).ok().flatten();
-    let bytes = bytes.unwrap_or_default();
+    let bytes = fs::read_or_empty(folder, OsStr::new(RECORD), FORK_RECORD_BYTES_MAX);
     if version_of(&bytes) > VERSION {
         return Err(written_by_newer(&format!("the fork {name}")));
     }
@@ -823,9 +822,8 @@ fn process_in(record: &ForkRecord, others: &[u32]) -> Option<u32> {
             let folder = fs::read_link_at(processes.as_fd(), format!("{id}/cwd").as_ref());
             return folder.is_ok_and(|folder| Path::new(OsStr::from_bytes(&folder)).starts_with(at));
         }
-        let mounts = fs::read_at(processes.as_fd(), format!("{id}/mountinfo").as_ref(), MOUNTS_BYTES_MAX)
-            .ok()
-            .flatten();
-        mounts.is_some_and(|mounts| memchr::memmem::find(&mounts, record.lower.as_bytes()).is_some())
+        let file = format!("{id}/mountinfo");
+        let mounts = fs::read_or_empty(processes.as_fd(), file.as_ref(), MOUNTS_BYTES_MAX);
+        memchr::memmem::find(&mounts, record.lower.as_bytes()).is_some()
     })
 }

@@ -392,8 +392,7 @@ impl Drop for LayerFolder {
 /// # Errors
 /// Fails for a layer of a newer lbx.
 fn read_record(folder: BorrowedFd<'_>, name: &str) -> Result<Option<LayerRecord>, Error> {
-    let bytes = fs::read_at(folder, OsStr::new(RECORD), RECORD_BYTES_MAX).ok().flatten();
-    let bytes = bytes.unwrap_or_default();
+    let bytes = fs::read_or_empty(folder, OsStr::new(RECORD), RECORD_BYTES_MAX);
     if version_of(&bytes) > VERSION {
         return Err(written_by_newer(&format!("the layer {name}")));
     }
@@ -505,7 +504,7 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
 /// Moves parts of a layer back from the trash, unless a change already describes them; removes them if the layer is
 /// gone.
 fn return_taken(state: &State, folder: BorrowedFd<'_>, upper: Option<BorrowedFd<'_>>) {
-    let list = fs::read_at(folder, OsStr::new(TAKEN), TAKEN_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let list = fs::read_or_empty(folder, OsStr::new(TAKEN), TAKEN_BYTES_MAX);
     if list.is_empty() {
         return;
     }

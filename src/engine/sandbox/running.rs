@@ -166,9 +166,9 @@ pub fn take_dead(state: &State, name: &str) -> Result<Option<KilledCommand>, Err
         let _ = fs::unlink_at(&folder, name, AtFlags::empty());
     }
     let mark = format!("{name}{DIRECT_MARK}");
-    let bytes = fs::read_at(marks.as_fd(), OsStr::new(&mark), NOTE_BYTES_MAX).ok().flatten();
+    let bytes = fs::read_or_empty(marks.as_fd(), OsStr::new(&mark), NOTE_BYTES_MAX);
     let _ = fs::unlink_at(&marks, &mark, AtFlags::empty());
-    let mut killed: KilledCommand = serde_json::from_slice(&bytes.unwrap_or_default()).unwrap_or_default();
+    let mut killed: KilledCommand = serde_json::from_slice(&bytes).unwrap_or_default();
     killed.tip = killed.tip.filter(|tip| tip.bytes().all(|byte| byte.is_ascii_hexdigit()));
     if killed.session.parse::<SessionId>().is_err() {
         "?".clone_into(&mut killed.session);

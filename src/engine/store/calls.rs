@@ -272,8 +272,8 @@ impl Sums {
 
 /// Returns the text of a file; empty if it is missing or unreadable.
 fn read(folder: &OwnedFd, name: &str) -> String {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), CALLS_FILE_BYTES_MAX).ok().flatten();
-    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+    let bytes = fs::read_or_empty(folder.as_fd(), OsStr::new(name), CALLS_FILE_BYTES_MAX);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Formats a line.
@@ -343,8 +343,7 @@ pub fn add(state: &State, record: &HookRecord) -> Result<(), Error> {
     (&file).write_all(&line).map_err(io)?;
     let size = rustix::fs::fstat(&file).map(|stat| fs::size_of(&stat)).unwrap_or_default();
     if size > FULL_BYTES as u64 {
-        let bytes = fs::read_at(state.fd().as_fd(), OsStr::new(NAME), HOOK_LOG_BYTES_MAX).ok().flatten();
-        let bytes = bytes.unwrap_or_default();
+        let bytes = fs::read_or_empty(state.fd(), OsStr::new(NAME), HOOK_LOG_BYTES_MAX);
         let newer = bytes.get(bytes.len() / 2..).unwrap_or_default();
         let start = newer.iter().position(|byte| *byte == b'\n').map_or(newer.len(), |at| at + 1);
         let newer = newer.get(start..).unwrap_or_default();
@@ -366,8 +365,7 @@ pub fn is_failure(name: &str) -> bool {
 
 /// Returns the newest events, newest first, at most `count`.
 pub fn newest(state: &State, count: usize) -> Vec<HookRecord> {
-    let bytes =
-        fs::read_at(state.fd(), OsStr::new(NAME), HOOK_LOG_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let bytes = fs::read_or_empty(state.fd(), OsStr::new(NAME), HOOK_LOG_BYTES_MAX);
     let lines = bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     lines.take(count).collect()
 }

@@ -146,8 +146,7 @@ impl Holder {
     pub fn all_of(stat: &Stat) -> Vec<Self> {
         /// Most bytes of the OS's table of locks that are read.
         const TABLE_BYTES_MAX: u64 = 1 << 20;
-        let table = fs::read_at(rustix::fs::CWD, "/proc/locks".as_ref(), TABLE_BYTES_MAX).ok().flatten();
-        let table = table.unwrap_or_default();
+        let table = fs::read_or_empty(rustix::fs::CWD, "/proc/locks".as_ref(), TABLE_BYTES_MAX);
         let inode = stat.st_ino.to_string();
         let mut holders: Vec<Self> = Vec::new();
         for line in String::from_utf8_lossy(&table).lines() {
@@ -156,9 +155,9 @@ impl Holder {
             let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { continue };
             let process = process.parse().ok().filter(|process| *process > 0);
             if let Some(process) = process.filter(|_| file.rsplit(':').next() == Some(inode.as_str())) {
-                let name = fs::read_at(rustix::fs::CWD, format!("/proc/{process}/comm").as_ref(), 64);
-                let program =
-                    String::from_utf8_lossy(&name.ok().flatten().unwrap_or_default()).trim().to_owned();
+                let file = format!("/proc/{process}/comm");
+                let name = fs::read_or_empty(rustix::fs::CWD, file.as_ref(), 64);
+                let program = String::from_utf8_lossy(&name).trim().to_owned();
                 holders.push(Self { process, program });
             }
         }

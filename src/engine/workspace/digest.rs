@@ -288,8 +288,8 @@ impl Contents {
 
 /// Returns the permission bits of a new folder: all without the umask.
 pub fn new_folder_mode() -> u32 {
-    let status = fs::read_at(rustix::fs::CWD, "/proc/self/status".as_ref(), 64 << 10).ok().flatten();
-    let status = String::from_utf8_lossy(&status.unwrap_or_default()).into_owned();
+    let status = fs::read_or_empty(rustix::fs::CWD, "/proc/self/status".as_ref(), 64 << 10);
+    let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     0o777 & !line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }

@@ -213,6 +213,11 @@ pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Resu
     Ok(read_opened(folder, name, bytes_max)?.map(|(bytes, ..)| bytes))
 }
 
+/// Reads like [`read_at`]; returns no bytes for a file that cannot be read.
+pub fn read_or_empty(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> Vec<u8> {
+    read_at(folder, name, bytes_max).ok().flatten().unwrap_or_default()
+}
+
 /// Reads like [`read_at`] and also returns the open file and its stat. While it is open, no other file gets its inode.
 ///
 /// # Errors

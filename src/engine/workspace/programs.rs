@@ -70,7 +70,7 @@ pub fn prepare() {
 
 /// Returns true if this process ignores the end of its children.
 fn is_ignored() -> bool {
-    let status = fs::read_at(CWD, STATUS.as_ref(), STATUS_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let status = fs::read_or_empty(CWD, STATUS.as_ref(), STATUS_BYTES_MAX);
     let status = String::from_utf8_lossy(&status);
     let mask = status.lines().find_map(|line| line.strip_prefix(IGNORED));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

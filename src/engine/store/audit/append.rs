@@ -204,8 +204,8 @@ impl Head {
 
     /// Returns true if it was written by a newer lbx.
     fn is_newer(folder: &OwnedFd) -> bool {
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(HEAD), AUDIT_FILE_BYTES_MAX).ok().flatten();
-        version_of(&bytes.unwrap_or_default()) > HEAD_VERSION
+        let bytes = fs::read_or_empty(folder.as_fd(), OsStr::new(HEAD), AUDIT_FILE_BYTES_MAX);
+        version_of(&bytes) > HEAD_VERSION
     }
 
     /// Writes it over the previous one.

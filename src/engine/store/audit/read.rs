@@ -38,8 +38,7 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     let newest = older(&folder)?.pop().map(name_of);
     for name in newest.into_iter().chain([CURRENT.to_owned()]) {
         // An unreadable file has no known record.
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX).ok().flatten();
-        let bytes = bytes.unwrap_or_default();
+        let bytes = fs::read_or_empty(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX);
         let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
         if records.into_iter().any(|record| record.change.as_deref() == Some(change)) {
             return Ok(true);
@@ -286,8 +285,7 @@ pub fn refused(state: &State, session: &str) -> Result<Vec<AuditRecord>, Error> 
     let Some(folder) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
     let mut records = Vec::new();
     for name in older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]) {
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX).ok().flatten();
-        let bytes = bytes.unwrap_or_default();
+        let bytes = fs::read_or_empty(folder.as_fd(), OsStr::new(&name), AUDIT_FILE_BYTES_MAX);
         let lines = bytes.split(|byte| *byte == b'\n');
         let refused = lines.filter(|line| !line.is_empty() && memchr::memmem::find(line, OK).is_none());
         let parsed = refused.filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
