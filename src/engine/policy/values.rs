@@ -240,34 +240,24 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
             wrong(&number.to_string())
         }
         (Form::Branch, Value::Text(name)) => branch_fault(name).map_or(Ok(value), Err),
-        (Form::Folders, Value::List(folders)) => {
-            let is_folder = |folder: &&String| folder.starts_with('/') && folder.len() <= GLOB_BYTES_MAX;
-            match folders.iter().find(|folder| !is_folder(folder)) {
-                Some(odd) => Err(wrong_form(setting, &format!("{:?}", clipped(odd)))),
-                None if folders.len() > GLOBS_MAX => {
-                    Err(format!("`{}` has {} folders, more than {GLOBS_MAX}", setting.name, folders.len()))
-                }
-                None => Ok(value),
-            }
-        }
-        (Form::Items(_), Value::List(items)) if items.len() > GLOBS_MAX => {
-            Err(format!("`{}` has {} items, more than {GLOBS_MAX}", setting.name, items.len()))
-        }
-        (Form::Globs, Value::List(globs)) if globs.len() > GLOBS_MAX => {
-            Err(format!("`{}` has {} globs, more than {GLOBS_MAX}", setting.name, globs.len()))
-        }
-        (Form::Globs, Value::List(globs)) => {
-            let fault = globs.iter().find_map(|glob| item_fault(setting, glob));
-            fault.map_or(Ok(value), Err)
-        }
         (Form::Network, Value::Text(text)) if ![DENY, ALLOW].contains(&text.as_ref()) => {
             wrong(&format!("{:?}", clipped(text)))
         }
-        (Form::Network, Value::List(hosts)) if hosts.len() > GLOBS_MAX => {
-            Err(format!("`{}` has {} hosts, more than {GLOBS_MAX}", setting.name, hosts.len()))
-        }
-        (Form::Settings | Form::Network | Form::Items(_), Value::List(names)) => {
-            names.iter().find_map(|name| item_fault(setting, name)).map_or(Ok(value), Err)
+        (form, Value::List(items)) => {
+            let is_folder = |item: &String| item.starts_with('/') && item.len() <= GLOB_BYTES_MAX;
+            if let Some(odd) = items.iter().find(|item| form == Form::Folders && !is_folder(item)) {
+                return wrong(&format!("{:?}", clipped(odd)));
+            }
+            let noun = match form {
+                Form::Folders => "folders",
+                Form::Globs => "globs",
+                Form::Network => "hosts",
+                _ => "items",
+            };
+            if form != Form::Settings && items.len() > GLOBS_MAX {
+                return Err(format!("`{}` has {} {noun}, more than {GLOBS_MAX}", setting.name, items.len()));
+            }
+            items.iter().find_map(|item| item_fault(setting, item)).map_or(Ok(value), Err)
         }
         _ => Ok(value),
     }
