@@ -81,12 +81,7 @@ impl Default for Policy {
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
         let held = SETTINGS.iter().map(SettingValue::default_of).collect();
-        let (outer, unknown_variables, ignored_variables) = (Vec::new(), Vec::new(), Vec::new());
-        let (globs, excluded) = (OnceLock::new(), OnceLock::new());
-        let (user, held) = (None, held);
-        let loaded =
-            Loaded { held, user, workspace, outer, unknown_variables, ignored_variables, globs, excluded };
-        Self::of(Arc::new(loaded), None)
+        Self::of(Arc::new(Loaded { held, workspace, ..Loaded::default() }), None)
     }
 }
 
@@ -144,14 +139,12 @@ impl Policy {
     /// Returns `kind` with `message`.
     pub fn must_permit(&self, permission: Permission, kind: ErrorKind, message: String) -> Result<(), Error> {
         let name = permission.name();
-        match self.loaded.held.get(Key::Loosen as usize).map(|held| &held.value) {
-            Some(Value::List(listed)) if listed.iter().any(|listed| listed == name) => Ok(()),
-            _ => {
-                let file = self.user_file().map_or("the user's policy file", |file| &file.path);
-                Err(Error::new(kind, message)
-                    .suggest(format!("Only the user allows that: loosen = [\"{name}\"] in {file}.")))
-            }
+        if self.list(Key::Loosen).iter().any(|listed| listed == name) {
+            return Ok(());
         }
+        let file = self.user_file().map_or("the user's policy file", |file| &file.path);
+        let hint = format!("Only the user allows that: loosen = [\"{name}\"] in {file}.");
+        Err(Error::new(kind, message).suggest(hint))
     }
 
     /// Fails for a workspace other than that of the current folder, unless the user's own file allows it.
@@ -186,7 +179,7 @@ impl Policy {
 
     /// Returns the treatment of a change without proof.
     pub fn gate(&self) -> Gate {
-        match self.text(Key::Gate) {
+        match self.word(Key::Gate) {
             "warn" => Gate::Warn,
             "off" => Gate::Off,
             _ => Gate::Strict,
@@ -197,7 +190,7 @@ impl Policy {
     pub fn patch_gate(&self) -> Option<PatchGate> {
         let held = self.loaded.held.get(Key::PatchGate as usize)?;
         let is_said = held.sources.iter().any(|source| source.origin != Origin::Default);
-        is_said.then(|| match self.text(Key::PatchGate) {
+        is_said.then(|| match self.word(Key::PatchGate) {
             "context" => PatchGate::Context,
             _ => PatchGate::Marks,
         })
@@ -205,12 +198,12 @@ impl Policy {
 
     /// Returns the default way in which `edit` finds its text.
     pub fn match_default(&self) -> Matching {
-        if self.text(Key::Match) == "flexible" { Matching::Flexible } else { Matching::Exact }
+        if self.word(Key::Match) == "flexible" { Matching::Flexible } else { Matching::Exact }
     }
 
     /// Returns true if files with several hard links are not changed.
     pub fn refuses_hard_links(&self) -> bool {
-        self.text(Key::HardLinks) == "refuse"
+        self.word(Key::HardLinks) == "refuse"
     }
 
     /// Returns the default size limit of a response's payload, in bytes.
@@ -263,7 +256,7 @@ impl Policy {
 
     /// Returns the branch for the snapshots.
     pub fn branch(&self) -> &str {
-        self.text(Key::SnapshotBranch)
+        self.word(Key::SnapshotBranch)
     }
 
     /// Returns the full name of that branch.
@@ -280,9 +273,12 @@ impl Policy {
         }
     }
 
-    /// Returns a word or a name.
+    /// Returns a word or a name; empty if the setting is neither.
     pub fn word(&self, key: Key) -> &str {
-        self.text(key)
+        match self.value(key) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
     }
 
     /// Returns the network access of commands.
@@ -296,10 +292,7 @@ impl Policy {
 
     /// Returns the git folders elsewhere that `.git` may point to.
     pub fn git_dirs(&self) -> Vec<PathBuf> {
-        match self.value(Key::GitDirs) {
-            Some(Value::List(folders)) => folders.iter().map(PathBuf::from).collect(),
-            _ => Vec::new(),
-        }
+        self.list(Key::GitDirs).iter().map(PathBuf::from).collect()
     }
 
     /// Returns the source of a setting's value, for messages.
@@ -326,14 +319,6 @@ impl Policy {
     /// Returns the value of a setting.
     fn value(&self, key: Key) -> Option<&Value> {
         self.loaded.held.get(key as usize).map(|held| &held.value)
-    }
-
-    /// Returns a word or a name; empty if the setting is neither.
-    fn text(&self, key: Key) -> &str {
-        match self.value(key) {
-            Some(Value::Text(text)) => text,
-            _ => "",
-        }
     }
 
     /// Returns true if a turn keeps the beginning of its prompt.

@@ -274,22 +274,18 @@ pub struct ProtectedLinks {
     places: BTreeMap<Vec<u8>, Place>,
     /// Links to folders in which a glob protects some names, by lower-case path of the folder.
     folders: BTreeMap<Vec<u8>, (WorkspacePath, WorkspacePath)>,
-    /// Protected files with several hard links, by device and inode.
-    files: BTreeMap<(u64, u64), Reason>,
+    /// Reasons for protected files with several hard links, by device and inode.
+    files: BTreeMap<(u64, u64), String>,
 }
 
 /// A path that is protected by another name.
 #[derive(Debug)]
 struct Place {
     /// Reason: a phrase that follows "is protected: ".
-    reason: Reason,
+    reason: String,
     /// True if everything below the path is protected too.
     has_below: bool,
 }
-
-/// Reason for which something is protected.
-#[derive(Debug, Clone)]
-struct Reason(String);
 
 impl ProtectedLinks {
     /// Finds them: examines each name once, lists each folder of a wildcard once, and reads git's index once.
@@ -321,7 +317,7 @@ impl ProtectedLinks {
         stat: Option<&Stat>,
     ) -> Option<String> {
         if let Some(reason) = stat.and_then(|stat| self.files.get(&identity(stat))) {
-            return Some(reason.0.clone());
+            return Some(reason.clone());
         }
         if self.places.is_empty() && self.folders.is_empty() {
             return None;
@@ -331,12 +327,12 @@ impl ProtectedLinks {
             let key = key(&above);
             let place = self.places.get(&key).filter(|place| place.has_below || above == *path);
             if let Some(place) = place {
-                return Some(place.reason.0.clone());
+                return Some(place.reason.clone());
             }
             if let Some((folder, link)) = self.folders.get(&key) {
                 let alias = path.rebased(folder, link);
                 if let Some(why) = policy.protects(workspace, &alias) {
-                    return Some(leads_here(workspace, &alias, &why).0);
+                    return Some(leads_here(workspace, &alias, &why));
                 }
             }
             at = above.parent().filter(|above| !above.is_root());
@@ -349,7 +345,7 @@ impl ProtectedLinks {
         let mut above = key(link);
         above.push(b'/');
         let (below, place) = self.places.range(above.clone()..).next()?;
-        below.starts_with(&above).then(|| place.reason.0.clone())
+        below.starts_with(&above).then(|| place.reason.clone())
     }
 
     /// Adds the links on the way of a name, and the file or folder at its end.
@@ -394,8 +390,8 @@ impl ProtectedLinks {
 }
 
 /// Returns the reason for the target of a protected name.
-fn leads_here(workspace: &Workspace, name: &WorkspacePath, why: &str) -> Reason {
-    Reason(format!("{} leads here, and {why}", workspace.shown(name)))
+fn leads_here(workspace: &Workspace, name: &WorkspacePath, why: &str) -> String {
+    format!("{} leads here, and {why}", workspace.shown(name))
 }
 
 /// Returns device and inode.

@@ -72,7 +72,7 @@ impl Sources {
 }
 
 /// A file that may hold part of the policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyFile {
     /// Path for messages.
     pub path: String,
@@ -81,7 +81,7 @@ pub struct PolicyFile {
 }
 
 /// Settings of all sources, merged.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Loaded {
     /// All settings.
     pub held: Vec<SettingValue>,
