@@ -1,8 +1,7 @@
 //! The `GIT binary patch` part of a git patch: base 85, zlib and deltas.
 
-use zlib_rs::{Deflate, DeflateFlush, Inflate, InflateFlush, Status};
+use zlib_rs::{DeflateConfig, Inflate, InflateFlush, Status, compress_bound, compress_slice};
 
-use crate::text::checked::slice_or_empty;
 use crate::text::delta;
 
 /// Largest content that a binary patch may have, in bytes.
@@ -11,7 +10,7 @@ pub const BINARY_BYTES_MAX: usize = 256 << 20;
 /// Reason why a binary change does not apply.
 const OTHER_CONTENT: &str = "the file does not have the bytes that the binary patch replaces";
 
-/// Bytes that are inflated or compressed at once.
+/// Bytes that are inflated at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Digits of base 85, in order.
@@ -219,21 +218,10 @@ fn encoded(mut value: u32) -> [u8; 5] {
 
 /// Compresses a content with zlib.
 pub fn deflate(content: &[u8]) -> Vec<u8> {
-    let mut stream = Deflate::new(LEVEL, true, 15);
-    let mut chunk = vec![0; CHUNK_BYTES];
-    let mut output = Vec::new();
-    loop {
-        let done = usize::try_from(stream.total_in()).unwrap_or(usize::MAX);
-        let before = stream.total_out();
-        let input = slice_or_empty(content, done..);
-        let status = stream.compress(input, &mut chunk, DeflateFlush::Finish);
-        let made = usize::try_from(stream.total_out() - before).unwrap_or_default();
-        output.extend_from_slice(slice_or_empty(&chunk, ..made));
-        // This fails only for calls in a wrong order.
-        if made == 0 || !matches!(status, Ok(Status::Ok | Status::BufError)) {
-            return output;
-        }
-    }
+    let mut output = vec![0; compress_bound(content.len())];
+    let length = compress_slice(&mut output, content, DeflateConfig::new(LEVEL)).0.len();
+    output.truncate(length);
+    output
 }
 
 #[cfg(test)]
