@@ -306,18 +306,10 @@ pub fn mime_of(start: &[u8]) -> &'static str {
 /// # Errors
 /// Fails on half a unit at the end, or a lone surrogate.
 pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsupported> {
-    if !bytes.len().is_multiple_of(2) {
-        return Err(Unsupported::HalfUnit);
-    }
-    let units = bytes.chunks_exact(2).map(|unit| {
-        let unit = [unit.first().copied().unwrap_or(0), unit.get(1).copied().unwrap_or(0)];
-        if big_endian { u16::from_be_bytes(unit) } else { u16::from_le_bytes(unit) }
-    });
-    let mut text = String::with_capacity(bytes.len());
-    for character in char::decode_utf16(units) {
-        text.push(character.map_err(|_| Unsupported::LoneSurrogate)?);
-    }
-    Ok(text.into_bytes())
+    let (units, []) = bytes.as_chunks::<2>() else { return Err(Unsupported::HalfUnit) };
+    let number = if big_endian { u16::from_be_bytes } else { u16::from_le_bytes };
+    let text: Result<String, _> = char::decode_utf16(units.iter().copied().map(number)).collect();
+    text.map(String::into_bytes).map_err(|_| Unsupported::LoneSurrogate)
 }
 
 /// Encodes UTF-8 as UTF-16 with its byte-order mark.
