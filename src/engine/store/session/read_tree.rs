@@ -29,8 +29,8 @@ use crate::sha256::Sha256;
 
 /// Size from which a block is full, in bytes.
 const BLOCK_BYTES: usize = 4 << 10;
-/// Most lookups whose results are kept in memory.
-const FOUND_MAX: usize = 64;
+/// Most blocks above the leaves that are kept in memory.
+const ABOVE_MAX: usize = 64;
 
 /// Block of a tree, as the block above it or a state names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,8 +82,6 @@ pub(super) struct ReadTree {
     file: File,
     /// Root.
     root: Root,
-    /// Results of the last lookups.
-    found: Mutex<BTreeMap<WorkspacePath, Option<ReadRecord>>>,
     /// Blocks above the leaves that were read last, by digest. Lookups in the order of the paths, as for a large patch,
     /// read each block once.
     above: Mutex<BTreeMap<Sha256, Arc<Vec<Block>>>>,
@@ -111,7 +109,6 @@ impl ReadTree {
         Self {
             file,
             root,
-            found: Mutex::default(),
             above: Mutex::default(),
             leaf: Mutex::default(),
             is_damaged: AtomicBool::new(false),
@@ -130,16 +127,7 @@ impl ReadTree {
 
     /// Returns the record of a path. A damaged block has none.
     pub fn find(&self, path: &WorkspacePath) -> Option<ReadRecord> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = found.get(path) {
-            return known.clone();
-        }
-        let record = self.checked(self.look_up(path)).flatten();
-        if found.len() >= FOUND_MAX {
-            found.clear();
-        }
-        found.insert(path.clone(), record.clone());
-        record
+        self.checked(self.look_up(path)).flatten()
     }
 
     /// Returns all records, by path. Those of a damaged block are missing.
@@ -181,7 +169,7 @@ impl ReadTree {
             return Ok(Arc::clone(known));
         }
         let below = Arc::new(self.blocks(block)?);
-        if above.len() >= FOUND_MAX {
+        if above.len() >= ABOVE_MAX {
             above.clear();
         }
         above.insert(block.sha256, Arc::clone(&below));
