@@ -1,11 +1,10 @@
 //! The only two ways to get the bytes of a range.
 //!
-//! Bytes that are written come from [`slice()`], [`item`] and [`items`]: a wrong offset must not drop bytes, so a range
+//! Bytes that are written come from [`slice()`] and [`item`]: a wrong offset must not drop bytes, so a range
 //! outside its text is a bug of lbx, and then nothing is written. Bytes that are only compared, counted or shown may
 //! come from [`slice_or_empty`] and [`str_or_empty`], which return nothing for such a range. No other code below
 //! `text/` slices a text and ignores a failure: a test here reads the sources.
 
-use std::ops::RangeBounds;
 use std::slice::SliceIndex;
 
 use crate::error::{Error, ErrorKind};
@@ -24,15 +23,15 @@ pub enum Fault {
     },
 }
 
-/// Returns the bytes of `range`.
+/// Returns the bytes or items of `range`.
 ///
 /// # Errors
 /// Fails with [`Fault::OutOfRange`] if the range lies outside the text.
-pub fn slice<R>(text: &[u8], range: R) -> Result<&[u8], Fault>
+pub fn slice<T, R>(items: &[T], range: R) -> Result<&[T], Fault>
 where
-    R: RangeBounds<usize> + SliceIndex<[u8], Output = [u8]>,
+    R: SliceIndex<[T], Output = [T]>,
 {
-    text.get(range).ok_or(Fault::OutOfRange)
+    items.get(range).ok_or(Fault::OutOfRange)
 }
 
 /// Returns an item.
@@ -41,14 +40,6 @@ where
 /// Fails with [`Fault::OutOfRange`] if there are fewer items.
 pub fn item<T>(items: &[T], index: usize) -> Result<&T, Fault> {
     items.get(index).ok_or(Fault::OutOfRange)
-}
-
-/// Returns a range of items.
-///
-/// # Errors
-/// Fails with [`Fault::OutOfRange`] if there are fewer items.
-pub fn items<T>(items: &[T], range: std::ops::Range<usize>) -> Result<&[T], Fault> {
-    items.get(range).ok_or(Fault::OutOfRange)
 }
 
 /// Returns a range of items to compare, count or show, never to write. It is empty if the range lies outside.

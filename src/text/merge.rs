@@ -6,7 +6,7 @@ use similar::DiffOp;
 
 use crate::error::{Error, ErrorKind};
 use crate::limits::DIFFED_LINES_MAX;
-use crate::text::checked::{Fault, items};
+use crate::text::checked::{Fault, slice};
 use crate::text::{line_diff, lines};
 
 /// Reason why two changes cannot be merged.
@@ -109,12 +109,12 @@ impl<'t> Texts<'t> {
         let mut at = 0;
         for region in regions {
             let side = pick(region)?;
-            merged.extend_from_slice(items(&self.base, at..region.base.start)?);
+            merged.extend_from_slice(slice(&self.base, at..region.base.start)?);
             let lines = self.sides.get(side).zip(region.sides.get(side)).ok_or(Conflict::SameLines)?;
-            merged.extend_from_slice(items(lines.0, lines.1.clone())?);
+            merged.extend_from_slice(slice(lines.0, lines.1.clone())?);
             at = region.base.end;
         }
-        merged.extend_from_slice(items(&self.base, at..self.base.len())?);
+        merged.extend_from_slice(slice(&self.base, at..self.base.len())?);
         Ok(merged.concat())
     }
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use super::Work;
 use super::place::{MatchedLines, Unfit};
 use crate::limits::FLEXIBLE_PLACES_MAX;
-use crate::text::checked::{items, slice_or_empty};
+use crate::text::checked::{slice, slice_or_empty};
 
 /// How a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,8 +252,8 @@ pub fn letters_new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8
     let tail =
         old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(one, other)| one == other).count();
     let escapes_in = |tokens: &[Token]| tokens.iter().filter_map(escape_of).count();
-    let (all, last) = (escapes_in(&new), escapes_in(items(&new, new.len() - tail..new.len())?));
-    let first = escapes_in(items(&new, 0..head)?);
+    let (all, last) = (escapes_in(&new), escapes_in(slice(&new, new.len() - tail..new.len())?));
+    let first = escapes_in(slice(&new, 0..head)?);
     let guessed = lexed(&new);
     let mut chosen = Vec::with_capacity(all);
     for (number, escape) in new.iter().filter_map(escape_of).enumerate() {

@@ -7,7 +7,7 @@ use similar::DiffOp;
 
 use super::Work;
 use crate::limits::FLEXIBLE_PLACES_MAX;
-use crate::text::checked::{item, items, slice, slice_or_empty};
+use crate::text::checked::{item, slice, slice_or_empty};
 use crate::text::line_diff;
 use crate::text::line_index::LineIndex;
 use crate::text::lines::at_line_feeds;
@@ -317,7 +317,7 @@ impl<'a> Composed<'a> {
     /// Refuses to add or remove lines next to blank lines that only the file has: they could be meant on either side,
     /// unless they bring blank lines themselves.
     fn must_have_no_gap(&self, op: &DiffOp, new_lines: &[&[u8]], is_end: bool) -> Result<(), Unfit> {
-        let (old, new) = (op.old_range(), items(new_lines, op.new_range())?);
+        let (old, new) = (op.old_range(), slice(new_lines, op.new_range())?);
         let first_is_blank = new.first().is_some_and(|line| trimmed(line).is_empty());
         let beside = match old.end.checked_sub(1) {
             // A removal takes the blank lines inside it along.

@@ -15,7 +15,7 @@ use super::place::{
     trimmed_end, with_ending,
 };
 use crate::limits::FLEXIBLE_PLACES_MAX;
-use crate::text::checked::{items, slice, slice_or_empty};
+use crate::text::checked::{slice, slice_or_empty};
 
 /// Returns the places of `old`, ignoring blank lines.
 pub fn blank_line_places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
@@ -168,7 +168,7 @@ struct Sides<'a> {
 impl Sides<'_> {
     /// Returns the lines between the edges, as one text.
     fn core(&self) -> Result<Vec<u8>, Unfit> {
-        let core = items(self.lines, self.edges.head..self.lines.len() - self.edges.tail)?;
+        let core = slice(self.lines, self.edges.head..self.lines.len() - self.edges.tail)?;
         let is_broken = !core.is_empty() && (self.edges.tail > 0 || self.breaks);
         Ok([core.join(&b'\n').as_slice(), if is_broken { b"\n" } else { b"" }].concat())
     }
@@ -189,8 +189,8 @@ fn fitted_between_edges(
 ) -> Result<(Range<usize>, Vec<u8>), Unfit> {
     let (old_core, new_core) = (old.core()?, new.core()?);
     let within = old.edges.head..old.lines.len() - old.edges.tail;
-    let lines = items(&place.lines, within.clone())?.to_vec();
-    let gaps = items(&place.gaps, within)?.to_vec();
+    let lines = slice(&place.lines, within.clone())?.to_vec();
+    let gaps = slice(&place.gaps, within)?.to_vec();
     let first = lines.iter().flatten().next().map_or(place.range.start, |line| line.start);
     let last = lines.iter().flatten().last().map_or(place.range.end, |line| line.end);
     let bare = at(text, &(first..last)).strip_suffix(b"\n").map_or(last, |body| first + body.len());
@@ -203,7 +203,7 @@ fn fitted_between_edges(
     let place = MatchedLines { range: range.clone(), lines, gaps };
     let mut fitted = Vec::new();
     let add = |fitted: &mut Vec<u8>, lines: Range<usize>| {
-        for line in items(new.lines, lines)? {
+        for line in slice(new.lines, lines)? {
             fitted.extend_from_slice(line);
             fitted.push(b'\n');
         }

@@ -11,7 +11,7 @@ use super::model::{
     lines_at_carriage_returns,
 };
 use super::place::{HunkPlace, PatchOptions, Placing};
-use crate::text::checked::{Fault, items, slice_or_empty};
+use crate::text::checked::{Fault, slice, slice_or_empty};
 use crate::text::lines;
 use crate::text::replaced_lines::ReplacedLines;
 
@@ -413,7 +413,7 @@ pub fn edits<'a>(
     endings_are_meant: bool,
 ) -> Result<Vec<Edit<'a>>, Fault> {
     let end = hunk.lines.len().saturating_sub(place.skipped_after);
-    let body = items(&hunk.lines, place.skipped_before..end)?;
+    let body = slice(&hunk.lines, place.skipped_before..end)?;
     let is_verbatim = is_verbatim(&text.lines, body, place.start).unwrap_or(endings_are_meant);
     let last = last_line(hunk);
     let mut edits: Vec<Edit<'a>> = Vec::new();
@@ -470,8 +470,8 @@ fn write(
     let mut changed = vec![false; hunks];
     let mut at = 0;
     for (index, edit) in edits.iter().enumerate() {
-        output.copy(items(lines, at..edit.start)?);
-        let gone = items(lines, edit.start..edit.end)?;
+        output.copy(slice(lines, at..edit.start)?);
+        let gone = slice(lines, edit.start..edit.end)?;
         let is_last = edit.end == lines.len() && index + 1 == edits.len();
         let mut is_same = gone.len() == edit.added.len();
         for (number, line) in edit.added.iter().enumerate() {
@@ -487,7 +487,7 @@ fn write(
         }
         at = edit.end;
     }
-    output.copy(items(lines, at..lines.len())?);
+    output.copy(slice(lines, at..lines.len())?);
     Ok(changed)
 }
 

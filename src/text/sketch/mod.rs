@@ -11,7 +11,7 @@ mod place;
 
 use std::ops::Range;
 
-use crate::text::checked::{Fault, items, slice};
+use crate::text::checked::{Fault, slice};
 
 pub use index::Part;
 
@@ -98,7 +98,7 @@ pub fn changes(
         let start = offset + bytes(line..span.start);
         let end = start + bytes(span.clone());
         (line, offset) = (span.end, end);
-        let found = items(&file, span.clone())?;
+        let found = slice(&file, span.clone())?;
         let change = place::written(part, found)?;
         let old = slice(text, start..end)?;
         if change.new != old {

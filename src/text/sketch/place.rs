@@ -6,7 +6,7 @@ use similar::DiffOp;
 
 use super::Refusal;
 use super::index::{Core, Index, Part, indent, key, numbers, shown, too_alike};
-use crate::text::checked::{Fault, item, items, slice_or_empty};
+use crate::text::checked::{Fault, item, slice, slice_or_empty};
 use crate::text::{line_diff, similarity};
 
 /// State of the search for a part.
@@ -232,7 +232,7 @@ pub fn span(
 /// Returns the first line of the file that a part replaces.
 fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<usize, Refusal> {
     let (own, first) = (core.own.0, core.file.0);
-    let above = items(&part.lines, 0..own)?;
+    let above = slice(&part.lines, 0..own)?;
     let room = from..first;
     let known = above.iter().position(|line| !index.positions(line, &room).is_empty());
     let Some(known) = known else {
@@ -253,7 +253,7 @@ fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<
 /// Returns the last line of the file that a part replaces.
 fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<usize, Refusal> {
     let (own, last) = (core.own.1, core.file.1);
-    let below = items(&part.lines, own + 1..part.lines.len())?;
+    let below = slice(&part.lines, own + 1..part.lines.len())?;
     let Some(&end) = below.last() else {
         return Ok(last);
     };
@@ -285,7 +285,7 @@ fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<u
 /// part only inserts the new lines.
 fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) -> Result<usize, Refusal> {
     let (own, last) = (core.own.1, core.file.1);
-    let below = items(&part.lines, own + 1..part.lines.len())?;
+    let below = slice(&part.lines, own + 1..part.lines.len())?;
     let depth = below.iter().filter(|line| !key(line).is_empty()).map(|line| indent(line)).min().unwrap_or(0);
     let opens = part.lines.get(own).is_some_and(|line| indent(line) < depth);
     let marker_is_outside = part.after.is_none_or(|marker| marker < depth);
