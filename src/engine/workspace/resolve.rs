@@ -118,10 +118,7 @@ impl Workspace {
         must_be_a_path(path, "path")?;
         let written = path.display().to_string();
         let (canonical, stat, aliases) = self.locate(path).map_err(|errno| self.refusal(&written, errno))?;
-        let shown = match self.as_written(path) {
-            Some(as_written) => self.shown(&as_written),
-            None => self.shown(&canonical),
-        };
+        let shown = self.shown(self.as_written(path).as_ref().unwrap_or(&canonical));
         let names_folder = names_a_folder(path);
         must_be_as_written(path, stat.as_ref())?;
         let protected = protected_component(path).map(OsStr::to_owned);
@@ -233,9 +230,7 @@ impl Workspace {
         if !stat.as_ref().is_some_and(fs::is_symlink) {
             must_be_as_written(path, stat.as_ref())?;
         }
-        let shown = self
-            .as_written(path)
-            .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));
+        let shown = self.shown(self.as_written(path).as_ref().unwrap_or(&canonical));
         let protected = protected_component(path).map(OsStr::to_owned);
         let aliases = folder.aliases.iter().map(|alias| alias.join(name)).collect();
         Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder, opened: None })

@@ -212,26 +212,20 @@ impl Survey {
         //   again    x                    holds only a
         //   renewed  x  x/a
         let mut there: HashSet<&[u8]> = HashSet::new();
+        let is_there = |path: &Path<'_>, there: &HashSet<&[u8]>| match again.folder(path.folder) {
+            Some(above) => above.at(path.name).zip(self.thing(path)).is_some_and(is_same_folder),
+            None => path.whole.is_empty() || there.contains(path.folder),
+        };
         for folder in self.folders.iter().filter(|folder| again.folder(&folder.path).is_none()) {
             let path = Path::of(&folder.path);
-            let is_there = match again.folder(path.folder) {
-                Some(above) => above.at(path.name).zip(self.thing(&path)).is_some_and(is_same_folder),
-                None => path.whole.is_empty() || there.contains(path.folder),
-            };
-            if is_there {
+            if is_there(&path, &there) {
                 there.insert(path.whole);
             }
         }
         let kept = self.folders.iter().filter(|folder| there.contains(folder.path.as_slice()));
         let mut folders: Vec<Arc<SurveyedFolder>> = kept.chain(&again.folders).cloned().collect();
         folders.sort_by(|one, other| one.path.cmp(&other.path));
-        let unseen = self.unseen.iter().filter(|path| {
-            let path = Path::of(path.as_bytes());
-            match again.folder(path.folder) {
-                Some(above) => above.at(path.name).zip(self.thing(&path)).is_some_and(is_same_folder),
-                None => there.contains(path.folder),
-            }
-        });
+        let unseen = self.unseen.iter().filter(|path| is_there(&Path::of(path.as_bytes()), &there));
         let unseen: Vec<WorkspacePath> = unseen.cloned().collect();
         again.unseen.extend(unseen);
         Self { folders, ..again }
