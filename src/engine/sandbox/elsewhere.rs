@@ -76,19 +76,10 @@ pub mod landlock {
 
     use super::super::backend::SetupResult;
     use super::super::plan::SandboxPlan;
-
-    /// No folder.
-    pub struct Temporary;
-
-    impl Temporary {
-        /// Fails.
-        pub fn new() -> SetupResult<Self> {
-            Err("this system has no Landlock".to_owned())
-        }
-    }
+    use crate::engine::store::lock::TemporaryFolder;
 
     /// Fails.
-    pub fn restricted(_: &SandboxPlan, _: &Temporary) -> SetupResult<Command> {
+    pub fn restricted(_: &SandboxPlan, _: &TemporaryFolder) -> SetupResult<Command> {
         Err("this system has no Landlock".to_owned())
     }
 }

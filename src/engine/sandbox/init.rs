@@ -17,12 +17,13 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal, WaitOptions, WaitStatus, getrlimit, setrlimit};
 
 use super::backend::{SetupResult, with_context};
-use super::landlock::{self, Temporary};
+use super::landlock;
 #[cfg(target_os = "linux")]
 use super::mounts;
 use super::outside::{self, Network};
 use super::plan::{Ended, Limits, Link, Order, Report, SandboxPlan};
 use super::{environment, privileges};
+use crate::engine::store::lock::TemporaryFolder;
 use crate::engine::workspace::programs;
 #[cfg(target_os = "linux")]
 use crate::platform::other_cpu::OtherCpus;
@@ -187,7 +188,8 @@ fn start(
         Network::Hosts(_) if kind.has_namespace() => Some(offer_proxy(link)?),
         _ => None,
     };
-    let temporary = (kind == Kind::Landlock).then(Temporary::new).transpose()?;
+    let temporary = (kind == Kind::Landlock).then(TemporaryFolder::new).transpose();
+    let temporary = with_context(temporary, "cannot make a folder for temporary files")?;
     let main = start_command(kind, plan, (temporary.as_ref(), proxy), stdin)?;
     with_context(link.send(&Report::Started, None), "cannot reach the call")?;
     // The kernel counts processes by user and namespace, but never those of root.
@@ -218,7 +220,7 @@ fn offer_proxy(link: &mut Link) -> SetupResult<u16> {
 fn start_command(
     kind: Kind,
     plan: &SandboxPlan,
-    (temporary, proxy): (Option<&Temporary>, Option<u16>),
+    (temporary, proxy): (Option<&TemporaryFolder>, Option<u16>),
     stdin: Option<OwnedFd>,
 ) -> SetupResult<u32> {
     let stdin = stdin.map_or_else(Stdio::null, Stdio::from);
@@ -255,7 +257,7 @@ struct Family {
     /// True if there were more processes.
     had_too_many: bool,
     /// Folder for their temporary files, if it is not in a file system of its own.
-    _temporary: Option<Temporary>,
+    _temporary: Option<TemporaryFolder>,
 }
 
 /// Progress of the end.

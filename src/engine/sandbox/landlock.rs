@@ -19,6 +19,7 @@ use super::environment::TEMPORARY;
 use super::outside::Network;
 use super::plan::{Hidden, Reach, SandboxPlan};
 use super::privileges;
+use crate::engine::store::lock::TemporaryFolder;
 use crate::engine::workspace::programs;
 use crate::limits::{HIDDEN_DEPTH_MAX, LANDLOCK_FOLDERS_MAX};
 use crate::platform::process::own_program;
@@ -54,40 +55,12 @@ pub fn command(reach: &Reach) -> Result<Command, String> {
     Ok(part(own_program(), "landlock"))
 }
 
-/// A folder for temporary files, removed on drop.
-pub struct Temporary(PathBuf);
-
-impl Temporary {
-    /// Creates a folder for this user alone.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    #[expect(clippy::disallowed_methods, reason = "a new folder with a name that nobody knows")]
-    pub fn new() -> SetupResult<Self> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let path = std::env::temp_dir().join(crate::engine::store::lock::unique_name("lbx"));
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        with_context(made, "cannot make a folder for temporary files")?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Temporary {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the folder that it made itself; links in it are not followed"
-    )]
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Returns the process that restricts itself and then becomes the command of a plan.
 ///
 /// # Errors
 /// Returns the OS error.
 #[expect(clippy::disallowed_methods, reason = "a file in the folder that this process has just made")]
-pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Command> {
+pub fn restricted(plan: &SandboxPlan, temporary: &TemporaryFolder) -> SetupResult<Command> {
     let mut task = plan.clone();
     let folder = task.reach.temporary.get_or_insert_with(|| temporary.0.clone().into_os_string()).clone();
     task.environment.retain(|(name, _)| name != TEMPORARY);

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::lock::TemporaryFolder;
 use super::sandboxes::Container;
 use super::state::STATE_FOLDER;
 use crate::engine::workspace::programs;
@@ -235,7 +236,7 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
         let aside =
             Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
         let mut command = Command::new(resolved(engine).map_err(|error| error.to_string())?);
-        command.arg("cp").arg(aside.folder.join(&aside.sent)).arg(format!("{name}:{}", aside.place));
+        command.arg("cp").arg(aside.folder.0.join(&aside.sent)).arg(format!("{name}:{}", aside.place));
         return finished(programs::output(command.stdin(Stdio::null())), engine);
     }
     let script = r#"case "$1" in */.lbx/*) mkdir -p "${1%/*}";; esac; cat > "$1" && chmod 755 "$1""#;
@@ -251,10 +252,10 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     finished(child.wait_with_output(), program_of(container))
 }
 
-/// A copy of this program in a folder of its own; removed on drop.
+/// A copy of this program in a folder of its own.
 struct Aside {
     /// Folder.
-    folder: std::path::PathBuf,
+    folder: TemporaryFolder,
     /// Name in the folder that an engine copies.
     sent: String,
     /// Target of the copy.
@@ -269,16 +270,15 @@ impl Aside {
         reason = "a new folder with a name that nobody knows; nothing is followed"
     )]
     fn make(bytes: &[u8], to: &str) -> std::io::Result<Self> {
-        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-        let folder = std::env::temp_dir().join(super::lock::unique_name("lbx"));
-        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let folder = TemporaryFolder::new()?;
         let (parent, name) = to.rsplit_once('/').unwrap_or_default();
         let (sent, place) = match parent.strip_suffix(STATE_FOLDER) {
             Some(root) => (STATE_FOLDER, root),
             None => (name, to),
         };
         let aside = Self { folder, sent: sent.to_owned(), place: place.to_owned() };
-        let mut at = aside.folder.clone();
+        let mut at = aside.folder.0.clone();
         if sent == STATE_FOLDER {
             at.push(sent);
             std::fs::DirBuilder::new().create(&at)?;
@@ -288,13 +288,6 @@ impl Aside {
         file.set_permissions(std::fs::Permissions::from_mode(0o755))?;
         file.write_all(bytes)?;
         Ok(aside)
-    }
-}
-
-impl Drop for Aside {
-    #[expect(clippy::disallowed_methods, reason = "the folder that it made itself")]
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Locks, and unique names.
+//! Locks, unique names, and folders for temporary files.
 //!
 //! Locks are advisory (`flock`), so that they die with their holder. Nobody reads a lock's file, but its times count: a
 //! call that begins to wait sets the time of access, and that of modification once it holds the lock, which shows other
@@ -7,6 +7,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -357,6 +359,29 @@ pub fn is_unique(name: &str) -> bool {
     parts.len() == 3
         && parts.iter().all(|part| is_hex(part))
         && parts.first().is_some_and(|nanos| nanos.len() == 12)
+}
+
+/// A new folder for temporary files of this user alone; removed on drop.
+pub struct TemporaryFolder(pub PathBuf);
+
+impl TemporaryFolder {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    #[expect(clippy::disallowed_methods, reason = "a new folder with a name that nobody knows")]
+    pub fn new() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(unique_name("lbx"));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryFolder {
+    #[expect(clippy::disallowed_methods, reason = "the folder that it made; links in it are not followed")]
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 #[cfg(test)]
