@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fork_copy;
 use super::layer::pass_a_moment;
-use super::layer_folders::remove_all;
+use super::layer_folders::{new_folder, remove_all};
 use super::overlay::{LAYERS, OPAQUE, note_inode, whiteout};
 use crate::control::seconds_now;
 use crate::engine::store::lock::{Lock, unique_name};
@@ -763,12 +763,6 @@ fn open_lower(name: &str, make: bool) -> Result<OwnedFd, Error> {
         fs::open_at(folder.as_fd(), OsStr::new(name), fs::FOLDER)
     })();
     opened.map_err(|errno| io(errno.into()))
-}
-
-/// Creates and opens a folder for this account alone.
-fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    rustix::fs::mkdirat(parent, name, platform::mode(OWN_MODE))?;
-    fs::open_at(parent, OsStr::new(name), fs::FOLDER)
 }
 
 /// Returns the names of the forks in their folder.

@@ -172,7 +172,7 @@ pub fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
 }
 
 /// Creates and opens a folder for this account alone.
-fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+pub(super) fn new_folder(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
     if !make_folder(parent, OsStr::new(name), OWN_MODE)? {
         return Err(Errno::EXIST);
     }
