@@ -138,8 +138,7 @@ impl Parts {
 
     /// Returns true if it is still the file `name`.
     pub fn is_still(&self, folder: &OwnedFd, name: &str) -> bool {
-        let stats = (rustix::fs::fstat(&self.file), fs::stat_at(folder.as_fd(), OsStr::new(name)));
-        matches!(stats, (Ok(own), Ok(now)) if (own.st_dev, own.st_ino) == (now.st_dev, now.st_ino))
+        fs::is_named(folder, OsStr::new(name), &self.file)
     }
 
     /// Returns the number of rows.

@@ -293,7 +293,7 @@ fn in_use(all: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
         };
         rustix::io::retry_on_intr(|| rustix::fs::flock(&folder, FlockOperation::LockShared))?;
         // Another call may have moved it away before the lock.
-        if is_named(all, name, &folder) {
+        if fs::is_named(all, name, &folder) {
             let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             rustix::fs::futimens(&folder, &Timestamps { last_access: now, last_modification: now })?;
             return Ok(folder);
@@ -324,17 +324,11 @@ fn remove_if_free(all: &OwnedFd, name: &OsStr, is_over: &dyn Fn(u64) -> bool) {
     let locked = rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive);
     // It may have been used before the lock.
     let is_over = || rustix::fs::fstat(&folder).is_ok_and(|stat| is_over(used(&stat)));
-    if locked.is_ok() && is_named(all, name, &folder) && is_over() {
+    if locked.is_ok() && fs::is_named(all, name, &folder) && is_over() {
         let gone = unique_name(GONE);
         if fs::rename_at(all, name, all, &gone).is_ok() {
             drop(folder);
             let _ = removal::remove(all.as_fd(), OsStr::new(&gone));
         }
     }
-}
-
-/// Returns true if a folder still has its name.
-fn is_named(all: &OwnedFd, name: &OsStr, folder: &OwnedFd) -> bool {
-    let (named, opened) = (fs::stat_at(all.as_fd(), name), rustix::fs::fstat(folder));
-    named.is_ok_and(|named| opened.is_ok_and(|opened| fs::is_same_file(&named, &opened)))
 }

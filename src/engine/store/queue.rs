@@ -72,9 +72,7 @@ impl Place {
 
     /// Returns true if it is in the queue in `folder`, and not in an older one.
     pub fn is_in_queue(&self, folder: BorrowedFd<'_>) -> bool {
-        let own = rustix::fs::fstat(&self.file);
-        let named = fs::stat_at(folder, NAME.as_ref());
-        own.is_ok_and(|own| named.is_ok_and(|named| fs::is_same_file(&own, &named)))
+        fs::is_named(folder, NAME.as_ref(), &self.file)
     }
 
     /// Returns another handle of the place, which lasts until both are dropped.

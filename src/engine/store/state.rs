@@ -431,9 +431,7 @@ impl State {
 
     /// Returns true if the opened `.lbx/` is still the one at the workspace root.
     pub fn is_in_place(&self, workspace: &Workspace) -> bool {
-        let opened = rustix::fs::fstat(&self.shared);
-        let named = fs::stat_at(workspace.root_fd(), OsStr::new(STATE_FOLDER));
-        opened.is_ok_and(|opened| named.is_ok_and(|named| fs::is_same_file(&opened, &named)))
+        fs::is_named(workspace.root_fd(), OsStr::new(STATE_FOLDER), &self.shared)
     }
 
     /// Returns the processes that hold the workspace's lock.

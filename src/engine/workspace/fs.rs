@@ -380,6 +380,12 @@ pub fn is_same_file(one: &Stat, other: &Stat) -> bool {
     one.st_dev == other.st_dev && one.st_ino == other.st_ino
 }
 
+/// Returns true if `name` in `folder` is still the opened file.
+pub fn is_named(folder: impl AsFd, name: &OsStr, opened: impl AsFd) -> bool {
+    let (named, opened) = (stat_at(folder.as_fd(), name), rustix::fs::fstat(opened));
+    named.is_ok_and(|named| opened.is_ok_and(|opened| is_same_file(&named, &opened)))
+}
+
 /// Returns true if a file was not written, as far as the file system shows.
 pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
     let times = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
