@@ -175,9 +175,7 @@ pub fn run(
     running.stdin = stdin.map(feed).transpose().map_err(not_started)?;
     let ended = running.follow(plan, bounds, (output, started))?;
     running.drain(output);
-    let Departing { child, parent, group } = &mut running.child;
-    let departing = Departing { child: child.take(), parent: parent.take(), group: group.take() };
-    Ok((ended, departing))
+    Ok((ended, std::mem::take(&mut running.child)))
 }
 
 /// Returns the failure of a sandbox that the OS does not start.
@@ -210,7 +208,7 @@ struct Running {
 }
 
 /// The process of a sandbox that is about to end. Drop waits for its end, and kills it if that takes too long.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Departing {
     /// Process.
     child: Option<Child>,
