@@ -22,7 +22,7 @@ use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{FileEntry, HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot::{AtHand, LARGE_BYTES, RULE_FILES};
+use crate::engine::snapshot::{AtHand, FileChange, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
 use crate::engine::workspace::metadata::Identity;
@@ -379,15 +379,12 @@ impl Change<'_> {
 }
 
 /// Returns both sides of each file, for the snapshot.
-pub(super) fn snapshot_files<'a>(
-    files: &'a [Planned],
-    state: &WorkspacePath,
-) -> Vec<record::RecordedFile<'a>> {
+pub(super) fn snapshot_files<'a>(files: &'a [Planned], state: &WorkspacePath) -> Vec<FileChange<'a>> {
     let is_of_workspace = |file: &&Planned| !file.seen.current.place.path().is_within(state);
-    let sides = |file: &'a Planned| record::RecordedFile {
-        path: file.seen.current.place.path(),
-        before: file.seen.current.mode().map(|mode| (mode, &**file.seen.current.bytes)),
-        after: file.after.as_ref().map(|after| (file.mode_of(after), &**after.bytes)),
+    let sides = |file: &'a Planned| FileChange {
+        path: file.seen.current.place.path().as_bytes(),
+        before: file.seen.current.mode().map(|mode| record::file_state(mode, &file.seen.current.bytes)),
+        after: file.after.as_ref().map(|after| record::file_state(file.mode_of(after), &after.bytes)),
     };
     files.iter().filter(is_of_workspace).map(sides).collect()
 }

@@ -7,13 +7,14 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use super::executor::{REMADE_MAX, remake};
 use super::kept_for_forks::keep_after;
 use super::plan::{Intent, Move, NewFile, plan};
-use super::record::{self, RecordedFile, StandingChange};
+use super::record::{self, StandingChange};
 use super::shown_lines::{body_of, carried_over};
 use super::{Change, LOST_NAMED_MAX};
 use crate::engine::history::replay::depth;
 use crate::engine::journal::bundle::PendingFile;
 use crate::engine::journal::steps::{Folder, Location, Thing};
 use crate::engine::journal::{BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, Version, backup};
+use crate::engine::snapshot::{FileChange, FileState};
 use crate::engine::store::session::{self, Lines, ReadRecord};
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::store::trash::{self, TrashEntry};
@@ -65,7 +66,7 @@ pub struct ClientFile {
 #[derive(Default)]
 struct Traces<'a> {
     /// Files for the snapshot; none if a scan has recorded them.
-    files: Vec<RecordedFile<'a>>,
+    files: Vec<FileChange<'a>>,
     /// New read records.
     marks: Vec<ReadRecord>,
     /// Paths whose read records are removed.
@@ -144,8 +145,8 @@ impl Change<'_> {
         lost: Vec<WorkspacePath>,
         subject: String,
     ) -> Result<(), Error> {
-        fn side(version: Option<&KnownVersion>) -> Option<(u32, &[u8])> {
-            version.map(|(version, bytes)| (version.mode, bytes.as_slice()))
+        fn side(version: Option<&KnownVersion>) -> Option<FileState<'_>> {
+            version.map(|(version, bytes)| record::file_state(version.mode, bytes))
         }
         let state = State::open(self.workspace())?;
         let mut backups = Backups::new(&state);
@@ -156,7 +157,8 @@ impl Change<'_> {
                 backups.add(bytes, version)?;
             }
             let (before, after) = (file.before.as_ref(), file.after.as_ref());
-            traces.files.push(RecordedFile { path: &file.path, before: side(before), after: side(after) });
+            let path = file.path.as_bytes();
+            traces.files.push(FileChange { path, before: side(before), after: side(after) });
             match self.record_of(file) {
                 Some(mark) => traces.marks.push(mark),
                 None => traces.forgotten.push(file.path.clone()),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
 use rustix::fs::Stat;
@@ -15,7 +16,7 @@ use super::{Change, record};
 use crate::engine::history::replay::{Kind, Pieces};
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::journal::{FolderEntry, JournalEntry};
-use crate::engine::snapshot::{LARGE_BYTES, RULE_FILES};
+use crate::engine::snapshot::{FileChange, FolderChange, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::workspace::digest::{Contents, Digest};
 use crate::engine::workspace::metadata::Identity;
@@ -44,13 +45,11 @@ pub struct Moved {
 
 impl Moved {
     /// Returns both sides for the snapshot.
-    fn for_snapshot(&self) -> impl Iterator<Item = record::RecordedFile<'_>> {
-        let side = Some((self.content.0, self.content.1.as_slice()));
-        let gone =
-            self.before.iter().map(move |path| record::RecordedFile { path, before: side, after: None });
-        let come =
-            self.after.iter().map(move |path| record::RecordedFile { path, before: None, after: side });
-        gone.chain(come)
+    fn for_snapshot(&self) -> impl Iterator<Item = FileChange<'_>> {
+        let side = Some(record::file_state(self.content.0, &self.content.1));
+        let gone = self.before.iter().map(move |path| (path, side, None));
+        let come = self.after.iter().map(move |path| (path, None, side));
+        gone.chain(come).map(|(path, before, after)| FileChange { path: path.as_bytes(), before, after })
     }
 }
 
@@ -429,31 +428,24 @@ impl ForSnapshot {
     }
 
     /// Returns the folders for the snapshot.
-    pub fn folders(&self) -> Vec<record::RecordedFolder<'_>> {
-        let folder = |known: &'_ MovedFolder| rustix::io::fcntl_dupfd_cloexec(&known.folder, 0).ok();
-        let all = self.folders.iter().filter_map(|known| Some((folder(known)?, known)));
-        all.map(|(folder, known)| record::RecordedFolder {
-            folder,
-            before: known.before.as_ref(),
-            after: known.after.as_ref(),
-        })
-        .collect()
+    pub fn folders(&self) -> Vec<FolderChange<'_>> {
+        let all = self.folders.iter().map(|known| FolderChange {
+            folder: known.folder.as_fd(),
+            before: known.before.as_ref().map(WorkspacePath::as_bytes),
+            after: known.after.as_ref().map(WorkspacePath::as_bytes),
+        });
+        all.collect()
     }
 
     /// Returns the files for the snapshot together with `others`, one per path: one part of a change may move a file
     /// away from a name, and another may write a file there.
-    pub fn files_with<'a>(&'a self, others: Vec<record::RecordedFile<'a>>) -> Vec<record::RecordedFile<'a>> {
-        let mut by_path: BTreeMap<&WorkspacePath, record::RecordedFile<'a>> = BTreeMap::new();
+    pub fn files_with<'a>(&'a self, others: Vec<FileChange<'a>>) -> Vec<FileChange<'a>> {
+        let mut by_path: BTreeMap<&Path, FileChange<'a>> = BTreeMap::new();
         for file in others.into_iter().chain(self.files.iter().flat_map(Moved::for_snapshot)) {
-            match by_path.get_mut(file.path) {
-                Some(known) => {
-                    known.before = known.before.or(file.before);
-                    known.after = known.after.or(file.after);
-                }
-                None => {
-                    by_path.insert(file.path, file);
-                }
-            }
+            let path = Path::new(OsStr::from_bytes(file.path));
+            let known = by_path.entry(path).or_insert_with(|| file.clone());
+            known.before = known.before.or(file.before);
+            known.after = known.after.or(file.after);
         }
         by_path.into_values().collect()
     }

@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,39 +43,14 @@ const LEFT_OUT_NAMED: usize = 3;
 /// Longest time for a session's baseline; the change continues without it.
 const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Type bits of a mode.
-const TYPE_BITS: u32 = 0o170_000;
-/// Type bits of a symlink, whose bytes are its target.
-const SYMLINK: u32 = 0o120_000;
-
-/// Both sides of a changed file: mode and bytes; for a symlink, its type bits and target.
-pub struct RecordedFile<'a> {
-    /// Canonical path.
-    pub path: &'a WorkspacePath,
-    /// Old side.
-    pub before: Option<(u32, &'a [u8])>,
-    /// New side.
-    pub after: Option<(u32, &'a [u8])>,
-}
-
-/// A folder that a change moved as a whole; see [`FolderChange`].
-pub struct RecordedFolder<'a> {
-    /// Folder, opened at its present path.
-    pub folder: OwnedFd,
-    /// Path before the change.
-    pub before: Option<&'a WorkspacePath>,
-    /// Path after the change.
-    pub after: Option<&'a WorkspacePath>,
-}
-
 /// A change that is applied.
 pub struct StandingChange<'a> {
     /// Journal entry.
     pub entry: &'a JournalEntry,
     /// Changed files.
-    pub files: Vec<RecordedFile<'a>>,
+    pub files: Vec<FileChange<'a>>,
     /// Folders that it moved, whose files are not in `files`.
-    pub folders: Vec<RecordedFolder<'a>>,
+    pub folders: Vec<FolderChange<'a>>,
     /// Blobs of large files that are computed already.
     pub blobs: &'a [PrecomputedBlob],
 }
@@ -635,25 +610,18 @@ fn scan_time(engine: &Engine) -> Duration {
     Duration::from_secs(engine.policy().number(Key::ScanSeconds))
 }
 
+/// Returns one side of a changed file for the snapshot, from its mode and bytes; a symlink has its type bits, and its
+/// target.
+pub fn file_state(mode: u32, bytes: &[u8]) -> FileState<'_> {
+    if fs::is_symlink_mode(mode) {
+        return FileState::Symlink { target: bytes };
+    }
+    FileState::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes }
+}
+
 /// Returns the parts of a change that the snapshot takes.
 fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
     let entry = record.entry;
-    let state = |side: Option<(u32, &'a [u8])>| {
-        side.map(|(mode, bytes)| match mode & TYPE_BITS {
-            SYMLINK => FileState::Symlink { target: bytes },
-            _ => FileState::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes },
-        })
-    };
-    let file = |file: &RecordedFile<'a>| FileChange {
-        path: file.path.as_bytes(),
-        before: state(file.before),
-        after: state(file.after),
-    };
-    let folder = |folder: &'a RecordedFolder<'a>| FolderChange {
-        folder: folder.folder.as_fd(),
-        before: folder.before.map(WorkspacePath::as_bytes),
-        after: folder.after.map(WorkspacePath::as_bytes),
-    };
     CommitInfo {
         subject: entry.subject.clone(),
         why: entry.why.as_deref(),
@@ -662,8 +630,8 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
         seq: entry.seq,
         gate: entry.gate.as_deref(),
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
-        files: record.files.iter().map(file).collect(),
-        folders: record.folders.iter().map(folder).collect(),
+        files: record.files.clone(),
+        folders: record.folders.clone(),
         blobs: record.blobs,
     }
 }

@@ -24,6 +24,7 @@ use crate::engine::journal::{
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
 use crate::engine::sandbox::running::{self, KilledCommand};
+use crate::engine::snapshot::{FileChange, FileState};
 use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
@@ -406,8 +407,8 @@ fn snapshot_late(
     let known = entry.files.iter().zip(&sides).filter(|(file, _)| !is_state(&file.path));
     let files = known.filter_map(|(file, sides)| {
         let (before, after) = sides.as_ref()?;
-        Some(record::RecordedFile {
-            path: &file.path,
+        Some(FileChange {
+            path: file.path.as_bytes(),
             before: side(file.before.as_ref(), before.as_ref()),
             after: side(file.after.as_ref(), after.as_ref()),
         })
@@ -446,8 +447,8 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
 }
 
 /// Returns one side of a file for the snapshot.
-fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u32, &'a [u8])> {
-    version.zip(bytes).map(|(version, bytes)| (version.mode, bytes.as_slice()))
+fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<FileState<'a>> {
+    version.zip(bytes).map(|(version, bytes)| record::file_state(version.mode, bytes))
 }
 
 /// Returns the bytes of both sides of a completed file; `None` if those of a side are lost.
