@@ -86,58 +86,45 @@ impl Executor<'_> {
         Ok((Arc::new(self.open(&folder, BELOW)?), name))
     }
 
-    /// Takes one step.
-    ///
-    /// # Errors
-    /// Returns the OS error; `already_exists` if others have taken a name that was free.
-    pub fn carry_out(&self, step: &Step) -> Result<(), Error> {
-        let (doing, at, outcome) = match step {
-            Step::MakeFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
-            Step::RemoveFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
-            Step::Rename { from, to, over, .. } => ("move", from, self.rename(from, to, over.is_some())),
-            Step::Put { at, staged, in_place: true, .. } => ("write", at, self.put_into(at, staged, None)),
-            Step::Put { at, staged, before, .. } => ("write", at, self.rename(staged, at, before.is_some())),
-            Step::Unlink { at, .. } => ("delete", at, self.unlink(at)),
-        };
-        outcome.map_err(|errno| Error::io(doing, self.shown(at), errno))
-    }
-
     /// Takes all steps except the first `done`, and sets the metadata of new folders.
     ///
     /// # Errors
-    /// Returns the OS error of the first step that fails.
+    /// Returns the OS error of the first step that fails; `already_exists` if others have taken a name that was free.
     pub fn carry_out_all(&self, steps: &[Step], done: usize, seen: &Seen) -> Result<(), Error> {
         let mut folders = LastFolders::default();
         for (number, step) in steps.iter().enumerate().skip(done) {
             seen.done.set(number);
-            if let Step::Put { at, staged, before, in_place: false, .. } = step {
-                let over = match (before, seen.looks.get(at)) {
-                    (None, _) => Over::Nothing,
-                    (Some(_), None) => Over::Anything,
-                    (Some(_), Some(read)) => Over::Read(read),
-                };
-                self.put(at, staged, over, &mut folders).map_err(|errno| self.not_written(at, errno))?;
-            } else if let Step::Put { at, staged, in_place: true, .. } = step {
-                let read = seen.looks.get(at);
-                self.put_into(at, staged, read).map_err(|errno| self.not_written(at, errno))?;
-            } else {
+            let is_put = matches!(step, Step::Put { .. });
+            if !is_put {
                 // It may give a folder another name.
                 folders = LastFolders::default();
-                self.carry_out(step)?;
             }
+            let (doing, at, outcome) = match step {
+                Step::MakeFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
+                Step::RemoveFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
+                Step::Rename { from, to, over, .. } => ("move", from, self.rename(from, to, over.is_some())),
+                Step::Put { at, staged, in_place: true, .. } => {
+                    ("write", at, self.put_into(at, staged, seen.looks.get(at)))
+                }
+                Step::Put { at, staged, before, .. } => {
+                    let over = match (before, seen.looks.get(at)) {
+                        (None, _) => Over::Nothing,
+                        (Some(_), None) => Over::Anything,
+                        (Some(_), Some(read)) => Over::Read(read),
+                    };
+                    ("write", at, self.put(at, staged, over, &mut folders))
+                }
+                Step::Unlink { at, .. } => ("delete", at, self.unlink(at)),
+            };
+            outcome.map_err(|errno| match errno {
+                OTHERS_FILE if is_put => changed_meanwhile(&self.shown(at)),
+                errno => Error::io(doing, self.shown(at), errno),
+            })?;
         }
         self.set_metadata(steps.iter().rev().filter_map(|step| match step {
             Step::MakeFolder(folder) => Some(folder),
             _ => None,
         }))
-    }
-
-    /// Returns the error for a file that could not be written.
-    fn not_written(&self, at: &Location, errno: Errno) -> Error {
-        match errno {
-            OTHERS_FILE => changed_meanwhile(&self.shown(at)),
-            errno => Error::io("write", self.shown(at), errno),
-        }
     }
 
     /// Gives staged bytes their name, `over` an existing file; `folders` are those of the file before.
