@@ -9,7 +9,6 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -495,8 +494,6 @@ fn rename_in(
     if over { fs::rename_at(from, old, to, new) } else { rename_new(from, old, to, new) }
 }
 
-/// Permission bits of the description of a trash entry.
-const DESCRIPTION_MODE: u32 = 0o600;
 /// Most files that are created again after one command.
 pub(super) const REMADE_MAX: usize = 1000;
 
@@ -519,22 +516,17 @@ impl SpecialFile {
     }
 }
 
-/// Creates an equal file as the content of the trash entry `entry`; the caller syncs the trash folder.
-///
-/// # Errors
-/// Returns the OS error; a later gc removes leftovers from the trash.
-pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -> std::io::Result<Thing> {
-    let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).map_err(|error| system(&error))?;
-    describe(&folder, entry)?;
-    make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode)?;
-    let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT))?;
-    platform::sync(&*folder)?;
-    Ok(Thing { inode: made.st_ino, is_folder: false })
-}
-
-/// Returns an error of lbx in the form of an OS error.
-fn system(error: &Error) -> std::io::Error {
-    std::io::Error::other(error.message().to_owned())
+/// Creates an equal file as the content of the trash entry `entry`, with a description, from which `gc` knows its age;
+/// the caller syncs the trash folder. Returns `None` if that fails: a later gc removes leftovers from the trash.
+pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -> Option<Thing> {
+    let mut described = entry.clone();
+    described.files = 1;
+    trash::describe(state, &described).ok()?.sync_all().ok()?;
+    let folder = state.folder(&format!("{}/{}", trash::FOLDER, entry.id)).ok()?;
+    make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode).ok()?;
+    let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT)).ok()?;
+    platform::sync(&*folder).ok()?;
+    Some(Thing { inode: made.st_ino, is_folder: false })
 }
 
 /// Creates a file with this type and these permission bits.
@@ -546,15 +538,4 @@ pub(super) fn make(folder: BorrowedFd<'_>, name: &OsStr, kind: FileType, mode: u
     platform::make_special(folder, name, kind, mode)?;
     // The copy's mode must not depend on the umask.
     rustix::fs::chmodat(folder, name, mode, AtFlags::empty())
-}
-
-/// Writes the description of a trash entry, from which `gc` knows its age.
-fn describe(folder: &OwnedFd, entry: &TrashEntry) -> std::io::Result<()> {
-    let mut described = entry.clone();
-    described.files = 1;
-    let bytes = described.to_bytes().map_err(|error| system(&error))?;
-    let name = OsStr::new(trash::DESCRIPTION);
-    let mut file = fs::create_at(folder.as_fd(), name, DESCRIPTION_MODE)?;
-    file.write_all(&bytes)?;
-    file.sync_all()
 }

@@ -250,11 +250,11 @@ impl Change<'_> {
             let entry = entry_of(&special.path);
             let to = Location::of(&entry.content(Some(state)), state.path());
             match remake(state, &special, &entry) {
-                Ok(thing) => {
+                Some(thing) => {
                     let from = Location::File(special.path);
                     moves.push(Move { from, to, thing, across: None, is_final: false });
                 }
-                Err(_) => done.lost.push(special.path),
+                None => done.lost.push(special.path),
             }
         }
         if has_remade {

@@ -4,6 +4,7 @@
 //! `entry.lbx`, a line of JSON and its SHA-256. Deleting and restoring are renames, so all metadata is kept.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
@@ -141,15 +142,9 @@ pub fn content_of(state: &State, path: &WorkspacePath) -> Option<WorkspacePath> 
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn describe(state: &State, entry: &TrashEntry) -> Result<(), Error> {
+pub fn describe(state: &State, entry: &TrashEntry) -> Result<File, Error> {
     let folder = state.folder(&format!("{FOLDER}/{}", entry.id))?;
-    state.replace(
-        folder.as_fd(),
-        DESCRIPTION.as_ref(),
-        &entry.to_bytes()?,
-        &format!(".{DESCRIPTION}.new"),
-    )?;
-    Ok(())
+    state.replace(folder.as_fd(), DESCRIPTION.as_ref(), &entry.to_bytes()?, &format!(".{DESCRIPTION}.new"))
 }
 
 /// Returns the description of the entry `id`, even if its content is gone.
