@@ -59,7 +59,7 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
         }
     }
     for name in &open.damaged {
-        set_aside(engine, state, name, Unfinished::Damaged)?;
+        set_aside(engine, state, name, None, "the journal entry of an unfinished change is damaged")?;
     }
     for name in &open.newer {
         engine.warn(format!(
@@ -156,7 +156,11 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
     executor.close_again(&opened);
     // Best effort.
     let _ = executor.close(entry, Direction::Undo);
-    set_aside(engine, state, &entry.name(), Unfinished::Earlier(entry))
+    let (subject, paths) = (&entry.subject, paths_of(entry));
+    let what = format!(
+        "an earlier call ({subject}) was killed or failed half-way, and its files have changed since ({paths}): it was neither completed nor undone"
+    );
+    set_aside(engine, state, &entry.name(), Some(entry), &what)
 }
 
 /// Finds how many steps of an entry were done, including in closed folders; returns these folders, which are opened up
@@ -302,7 +306,11 @@ pub fn give_up(engine: &mut Engine, state: &State, entry: &JournalEntry) -> bool
         // Best effort.
         let _ = Executor { workspace: &engine.workspace, state }.close(entry, Direction::Undo);
     }
-    is_hopeless && set_aside(engine, state, &entry.name(), Unfinished::Hindered(entry)).is_ok()
+    let paths = paths_of(entry);
+    let what = format!(
+        "another program changed files while this call was changing them ({paths}): the change was neither completed nor undone"
+    );
+    is_hopeless && set_aside(engine, state, &entry.name(), Some(entry), &what).is_ok()
 }
 
 /// Takes back the first `done` steps of an entry, last first, and removes the entry.
@@ -363,7 +371,13 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
     }
     match entry.close(state) {
         Err(error) if ends_the_call(&error) => Err(error),
-        Err(_) => set_aside(engine, state, &entry.name(), Unfinished::Unclosed(entry)),
+        Err(_) => {
+            let (subject, paths) = (&entry.subject, paths_of(entry));
+            let what = format!(
+                "an earlier change ({subject}) completed ({paths}) but cannot be undone: its sequence number is already in use"
+            );
+            set_aside(engine, state, &entry.name(), Some(entry), &what)
+        }
         Ok(()) => {
             Executor { workspace: &engine.workspace, state }.discard_written(&entry.steps);
             Ok(())
@@ -462,50 +476,6 @@ fn both_sides(engine: &Engine, state: &State, file: &FileEntry, later: &[&Journa
     Some((bytes(&file.before, &file.path)?, bytes(&file.after, &now)?))
 }
 
-/// A change that can be neither completed nor taken back.
-#[derive(Clone, Copy)]
-enum Unfinished<'e> {
-    /// Entry of an earlier call that died, with files that others have changed since.
-    Earlier(&'e JournalEntry),
-    /// Entry of this call, whose files others changed while it was running.
-    Hindered(&'e JournalEntry),
-    /// Entry of a finished change whose number in the history is taken.
-    Unclosed(&'e JournalEntry),
-    /// Unreadable entry.
-    Damaged,
-}
-
-impl<'e> Unfinished<'e> {
-    /// Returns the entry, if it is readable.
-    const fn entry(self) -> Option<&'e JournalEntry> {
-        match self {
-            Self::Earlier(entry) | Self::Hindered(entry) | Self::Unclosed(entry) => Some(entry),
-            Self::Damaged => None,
-        }
-    }
-
-    /// Returns the description of the failure.
-    fn words(self) -> String {
-        match self {
-            Self::Earlier(entry) => format!(
-                "an earlier call ({}) was killed or failed half-way, and its files have changed since ({}): it was neither completed nor undone",
-                entry.subject,
-                paths_of(entry)
-            ),
-            Self::Hindered(entry) => format!(
-                "another program changed files while this call was changing them ({}): the change was neither completed nor undone",
-                paths_of(entry)
-            ),
-            Self::Unclosed(entry) => format!(
-                "an earlier change ({}) completed ({}) but cannot be undone: its sequence number is already in use",
-                entry.subject,
-                paths_of(entry)
-            ),
-            Self::Damaged => "the journal entry of an unfinished change is damaged".to_owned(),
-        }
-    }
-}
-
 /// Returns the first paths of a change as text.
 fn paths_of(entry: &JournalEntry) -> String {
     let files = entry.audit_files();
@@ -515,16 +485,20 @@ fn paths_of(entry: &JournalEntry) -> String {
 }
 
 /// Sets aside an entry that can be neither completed nor rolled back, with all its staged files, and warns: a person
-/// has to look at it.
-fn set_aside(engine: &mut Engine, state: &State, name: &str, what: Unfinished<'_>) -> Result<(), Error> {
-    let entry = what.entry();
+/// has to look at it. `what` happened; `entry` is `None` if it is unreadable.
+fn set_aside(
+    engine: &mut Engine,
+    state: &State,
+    name: &str,
+    entry: Option<&JournalEntry>,
+    what: &str,
+) -> Result<(), Error> {
     if let Some(entry) = entry {
         // For a person; otherwise the bytes are only in the entry.
         let _ = backup::spread(state, entry.kept.iter());
     }
     let moved = move_aside(&engine.workspace, state, name, entry);
     let place = state.path_of(STUCK_FOLDER);
-    let what = what.words();
     match moved {
         Ok(()) => {
             engine.warn(format!(
