@@ -528,9 +528,8 @@ fn move_aside(
     let io = |errno: Errno| Error::io("put aside", state.shown(STUCK_FOLDER), errno);
     let prefix = format!("{}-", id_of(name));
     for folder in [STAGING_FOLDER, HELD_FOLDER] {
-        let Some(folder) = state.find_folder(folder)? else { continue };
-        for name in names_in(&folder)?.iter().filter(|name| name.starts_with(&prefix)) {
-            rename_new(&folder, name.as_ref(), &stuck, name.as_ref()).map_err(io)?;
+        for (folder, name) in state.entries(folder)?.iter().filter(|(_, name)| name.starts_with(&prefix)) {
+            rename_new(folder, name.as_ref(), &stuck, name.as_ref()).map_err(io)?;
         }
     }
     for (folder, name) in beside(workspace, state, id_of(name)) {
@@ -553,10 +552,7 @@ fn move_aside(
 /// Removes everything in the staging folder, and files next to the targets that its notes name. Under the lock, with no
 /// open entry except those in `left`, all of it belongs to dead calls, except a session's new state.
 fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Error> {
-    let Some(staging) = state.find_folder(STAGING_FOLDER)? else {
-        return Ok(());
-    };
-    for name in names_in(&staging)? {
+    for (staging, name) in state.entries(STAGING_FOLDER)? {
         if left.iter().any(|id| name.starts_with(id)) || session::is_in_use(state, &name) {
             continue;
         }

@@ -22,7 +22,7 @@ use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{self, FolderMode, JournalEntry, Version};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::TURNS_FOLDER;
-use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State, names_in};
+use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
@@ -195,9 +195,8 @@ impl ClientCall {
     /// # Errors
     /// Returns the OS error.
     pub fn all(state: &State) -> Result<Vec<(String, Self)>, Error> {
-        let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(Vec::new()) };
         let mut calls = Vec::new();
-        for name in names_in(&folder)? {
+        for (_, name) in state.entries(CLIENT_CALLS_FOLDER)? {
             let Some(call) = Self::read(state, &name)? else { continue };
             let own = name.strip_prefix(&call.session).and_then(|rest| rest.strip_prefix('.'));
             if let Some(own) = own.and_then(|own| own.strip_suffix(".json")) {
@@ -402,13 +401,13 @@ impl Turns {
 
     /// Returns true if another session has begun a turn lately that is still open.
     pub fn is_other_open(state: &State, session: &str) -> bool {
-        let names = state.find_folder(TURNS_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
+        let entries = state.entries(TURNS_FOLDER).unwrap_or_default();
         let oldest = seconds_now().saturating_sub(OPEN_MAX_SECONDS);
         let is_open = |name: &String| {
             let turns = Self::load(state, name).unwrap_or_default();
             turns.open().is_some_and(|turn| turn.time >= oldest)
         };
-        names.is_some_and(|names| names.iter().any(|name| name != session && is_open(name)))
+        entries.iter().any(|(_, name)| name != session && is_open(name))
     }
 
     /// Saves the turns.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::bundle::{self, Bundles, PendingFile};
 use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::state::{STATE_FOLDER, State, names_in};
+use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::limits::CHANGED_FILE_BYTES_MAX;
@@ -201,11 +201,10 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
 /// # Errors
 /// Returns the OS error of a folder.
 pub(super) fn remove(state: &State, packed: &BTreeSet<Sha256>) -> Result<u64, Error> {
-    let Some(backups) = state.find_folder(BACKUPS_FOLDER)? else { return Ok(0) };
     let mut removed = 0;
-    for first in names_in(&backups)?.into_iter().filter(|first| first != bundle::FOLDER) {
-        let Some(folder) = state.find_folder(&format!("{BACKUPS_FOLDER}/{first}"))? else { continue };
-        for name in names_in(&folder)? {
+    for (backups, first) in state.entries(BACKUPS_FOLDER)?.into_iter().filter(|(_, it)| it != bundle::FOLDER)
+    {
+        for (folder, name) in state.entries(&format!("{BACKUPS_FOLDER}/{first}"))? {
             let is_packed = format!("{first}{name}").parse().is_ok_and(|sha256| packed.contains(&sha256));
             let stat = fs::stat_at(folder.as_fd(), name.as_ref());
             if is_packed && fs::unlink_at(&*folder, &name, AtFlags::empty()).is_ok() {
@@ -402,10 +401,8 @@ impl Holders {
 /// change is within its session.
 fn entries(state: &State) -> Result<Vec<Place>, Error> {
     let mut folders = vec![entries_in(state, STUCK_FOLDER)?];
-    if let Some(done) = state.find_folder(DONE_FOLDER)? {
-        for session in names_in(&done)? {
-            folders.push(entries_in(state, &format!("{DONE_FOLDER}/{session}"))?);
-        }
+    for (_, session) in state.entries(DONE_FOLDER)? {
+        folders.push(entries_in(state, &format!("{DONE_FOLDER}/{session}"))?);
     }
     let mut all: Vec<(usize, Place)> = Vec::new();
     for mut places in folders {
@@ -418,9 +415,8 @@ fn entries(state: &State) -> Result<Vec<Place>, Error> {
 
 /// Returns the entries in a folder of the journal.
 fn entries_in(state: &State, folder: &str) -> Result<Vec<Place>, Error> {
-    let Some(opened) = state.find_folder(folder)? else { return Ok(Vec::new()) };
-    let names = names_in(&opened)?;
-    Ok(names.into_iter().map(|name| Place { folder: folder.to_owned(), name }).collect())
+    let entries = state.entries(folder)?.into_iter();
+    Ok(entries.map(|(_, name)| Place { folder: folder.to_owned(), name }).collect())
 }
 
 /// Returns the bytes with that SHA-256 in the entry at a place.

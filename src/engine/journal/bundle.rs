@@ -95,10 +95,7 @@ impl Bundles {
     /// # Errors
     /// Returns the OS error.
     pub fn find(&mut self, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-        let Some(folder) = state.find_folder(&folder())? else {
-            return Ok(None);
-        };
-        for name in names_in(&folder)? {
+        for (folder, name) in state.entries(&folder())? {
             // Since it was opened, `gc` may have replaced the packed one.
             if self.opened.get(&name).is_some_and(|opened| opened.is_still(&folder, &name)) {
                 continue;

@@ -289,10 +289,7 @@ impl Collector<'_> {
 
     /// Collects the history: removes old changes that no younger one needs, and notes what the others need.
     fn history(&mut self) -> Result<(), Error> {
-        let Some(done) = self.state.find_folder(DONE_FOLDER)? else {
-            return Ok(());
-        };
-        for session in names_in(&done)? {
+        for (_, session) in self.state.entries(DONE_FOLDER)? {
             if let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? {
                 let packed = Packed::of(self.state, &session, &folder)?;
                 self.needed.may_be_any |= packed.as_ref().is_some_and(|packed| packed.parts.is_none());
@@ -393,8 +390,7 @@ impl Collector<'_> {
 
     /// Removes the accounts of the histories: they would count what is removed.
     fn forget_accounts(&mut self) {
-        let Ok(Some(folder)) = self.state.find_folder(ACCOUNTS_FOLDER) else { return };
-        for name in names_in(&folder).unwrap_or_default() {
+        for (folder, name) in self.state.entries(ACCOUNTS_FOLDER).unwrap_or_default() {
             if let Err(errno) = fs::unlink_at(&*folder, &name, rustix::fs::AtFlags::empty()) {
                 self.done.failed.push(format!("{name}: {errno}"));
             }
@@ -410,11 +406,8 @@ impl Collector<'_> {
 
     /// Notes what stuck changes need: a person has to look at them.
     fn stuck(&mut self) -> Result<(), Error> {
-        let Some(folder) = self.state.find_folder(STUCK_FOLDER)? else {
-            return Ok(());
-        };
-        for name in names_in(&folder)? {
-            if let Some(entry) = journal::read_entry(self.state, &folder, &name)? {
+        for (folder, name) in self.state.entries(STUCK_FOLDER)? {
+            if let Some(entry) = journal::read(self.state, &folder, &name)?.entry(&name)? {
                 self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
             }
             self.file(&folder, &name, false, |removed| &mut removed.history);
@@ -424,14 +417,9 @@ impl Collector<'_> {
 
     /// Collects old versions, and files that a killed call left among them.
     fn backups(&mut self) -> Result<(), Error> {
-        let Some(backups) = self.state.find_folder(BACKUPS_FOLDER)? else {
-            return Ok(());
-        };
-        for first in names_in(&backups)?.into_iter().filter(|first| first != bundle::FOLDER) {
-            let Some(folder) = self.state.find_folder(&format!("{BACKUPS_FOLDER}/{first}"))? else {
-                continue;
-            };
-            for name in names_in(&folder)? {
+        let folders = self.state.entries(BACKUPS_FOLDER)?.into_iter().map(|(_, first)| first);
+        for first in folders.filter(|first| first != bundle::FOLDER) {
+            for (folder, name) in self.state.entries(&format!("{BACKUPS_FOLDER}/{first}"))? {
                 let is_old = self.is_old_file(&folder, &name);
                 if name.starts_with('.') {
                     self.file(&folder, &name, is_old, |removed| &mut removed.temporary);
@@ -447,10 +435,7 @@ impl Collector<'_> {
 
     /// Collects bundles, each as a whole, and the parts of the packed one.
     fn bundles(&mut self) -> Result<(), Error> {
-        let Some(folder) = self.state.find_folder(&bundle::folder())? else {
-            return Ok(());
-        };
-        for name in names_in(&folder)? {
+        for (folder, name) in self.state.entries(&bundle::folder())? {
             let io = |source| Error::io("read", self.state.shown(BACKUPS_FOLDER), source);
             let is_old = self.is_old_file(&folder, &name);
             let Some(bundle) = Parts::open(&folder, &name).map_err(io)? else {
@@ -480,11 +465,8 @@ impl Collector<'_> {
 
     /// Collects trash entries, and their folders if the content is gone.
     fn trash(&mut self) -> Result<(), Error> {
-        let Some(folder) = self.state.find_folder(trash::FOLDER)? else {
-            return Ok(());
-        };
         let entries = trash::list(self.state)?;
-        for id in names_in(&folder)? {
+        for (folder, id) in self.state.entries(trash::FOLDER)? {
             let entry = entries.iter().find(|entry| entry.id == id);
             let is_old = match entry {
                 Some(entry) => self.is_old(entry.time) && self.is_old_file(&folder, &id),
@@ -513,10 +495,7 @@ impl Collector<'_> {
 
     /// Collects damaged session files that were set aside, and no others.
     fn sessions(&mut self) -> Result<(), Error> {
-        let Some(folder) = self.state.find_folder(session::FOLDER)? else {
-            return Ok(());
-        };
-        for name in names_in(&folder)? {
+        for (folder, name) in self.state.entries(session::FOLDER)? {
             let is_damaged = name.contains(".lbx.damaged-");
             let is_temporary = name.starts_with('.');
             let is_old = self.is_old_file(&folder, &name);
@@ -532,8 +511,7 @@ impl Collector<'_> {
 
     /// Collects the turns of sessions without a history.
     fn turns(&mut self) -> Result<(), Error> {
-        let Some(folder) = self.state.find_folder(session::TURNS_FOLDER)? else { return Ok(()) };
-        for name in names_in(&folder)? {
+        for (folder, name) in self.state.entries(session::TURNS_FOLDER)? {
             let is_old = self.is_old_file(&folder, &name) && !self.with_history.contains(&name);
             self.file(&folder, &name, is_old, |removed| &mut removed.history);
         }
@@ -552,8 +530,7 @@ impl Collector<'_> {
             self.file(&top, &name, is_old, |removed| &mut removed.temporary);
         }
         for folder in [session::SHOWN_FOLDER, CLIENT_CALLS_FOLDER] {
-            let Some(folder) = self.state.find_folder(folder)? else { continue };
-            for name in names_in(&folder)? {
+            for (folder, name) in self.state.entries(folder)? {
                 let is_old = self.is_old_file(&folder, &name);
                 self.file(&folder, &name, is_old, |removed| &mut removed.temporary);
             }

@@ -83,14 +83,6 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Journ
     Ok(entry)
 }
 
-/// Returns the entry in a journal file; `None` if it is missing or damaged.
-///
-/// # Errors
-/// Returns `io_error` for an entry of a newer version, or the OS error.
-pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<JournalEntry>, Error> {
-    read(state, folder, name)?.entry(name)
-}
-
 /// A file of the journal.
 pub enum JournalFile {
     /// An entry.
@@ -261,8 +253,8 @@ impl Drop for GitLocksMark {
 
 /// Returns true if a call is running or did not finish.
 pub fn has_open_entries(state: &State) -> bool {
-    let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
-    names.is_some_and(|names| names.iter().any(|name| !name.ends_with(MISSED_MARK)))
+    let entries = state.entries(OPEN_FOLDER).unwrap_or_default();
+    entries.iter().any(|(_, name)| !name.ends_with(MISSED_MARK))
 }
 
 /// Lists the folder of open entries, without that of the change `own`.
@@ -271,10 +263,7 @@ pub fn has_open_entries(state: &State) -> bool {
 /// Returns the OS error.
 pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Error> {
     let mut open = Unfinished::default();
-    let Some(folder) = state.find_folder(OPEN_FOLDER)? else {
-        return Ok(open);
-    };
-    for name in names_in(&folder)? {
+    for (folder, name) in state.entries(OPEN_FOLDER)? {
         if let Some(layer) = name.strip_suffix(LAYER_MARK) {
             open.layers.push(layer.to_owned());
             continue;

@@ -274,6 +274,16 @@ impl State {
         self.folder.as_fd()
     }
 
+    /// Returns the names in the folder at that path below it, each with the folder; none if it is missing or is not a real
+    /// folder.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn entries(&self, folder: &str) -> Result<Vec<(Arc<OwnedFd>, String)>, Error> {
+        let Some(folder) = self.find_folder(folder)? else { return Ok(Vec::new()) };
+        Ok(names_in(&folder)?.into_iter().map(|name| (Arc::clone(&folder), name)).collect())
+    }
+
     /// Returns the folder at that path below it; `None` if it is missing or is not a real folder.
     ///
     /// # Errors

@@ -104,14 +104,8 @@ impl TrashEntry {
 /// # Errors
 /// Returns the OS error.
 pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
-    let Some(trash) = state.find_folder(FOLDER)? else {
-        return Ok(Vec::new());
-    };
-    let mut entries: Vec<TrashEntry> = names_in(&trash)?
-        .iter()
-        .filter(|id| is_unique(id))
-        .filter_map(|id| entry(&trash, id).entry())
-        .collect();
+    let found = state.entries(FOLDER)?.into_iter().filter(|(_, id)| is_unique(id));
+    let mut entries: Vec<TrashEntry> = found.filter_map(|(trash, id)| entry(&trash, &id).entry()).collect();
     entries.sort_unstable_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
     Ok(entries)
 }
@@ -253,12 +247,8 @@ pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
 /// # Errors
 /// Returns the OS error.
 pub fn half_purged(state: &State) -> Result<Vec<String>, Error> {
-    let Some(trash) = state.find_folder(FOLDER)? else {
-        return Ok(Vec::new());
-    };
-    let mut names = names_in(&trash)?;
-    names.retain(|name| name.strip_prefix(PURGED_PREFIX).is_some_and(is_unique));
-    Ok(names)
+    let names = state.entries(FOLDER)?.into_iter().map(|(_, name)| name);
+    Ok(names.filter(|name| name.strip_prefix(PURGED_PREFIX).is_some_and(is_unique)).collect())
 }
 
 /// Removes the entry `id` for good.

@@ -19,7 +19,7 @@ use super::read_tree::Damaged;
 use super::{SessionId, SessionState};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::state::{State, names_in};
+use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::stat_cache::Fingerprint;
 use crate::error::Error;
@@ -307,11 +307,8 @@ pub struct KnownSession {
 /// # Errors
 /// Returns the OS error.
 pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
-    let Some(folder) = state.find_folder(FOLDER)? else {
-        return Ok(Vec::new());
-    };
     let mut known = Vec::new();
-    for name in names_in(&folder)? {
+    for (folder, name) in state.entries(FOLDER)? {
         let id = name.strip_suffix(".lbx").and_then(|id| id.parse().ok());
         let stat = fs::stat_at(folder.as_fd(), OsStr::new(&name)).ok().filter(fs::is_regular);
         if let (Some(id), Some(stat)) = (id, stat) {
