@@ -140,15 +140,7 @@ impl Place {
         scan: &snapshot::Scan<'_>,
         control: &lbx::control::Control,
     ) -> Result<Recorded, SnapshotError> {
-        let place = snapshot::RepositoryPaths {
-            root: &self.root,
-            root_fd: None,
-            state: &self.root.join(".lbx"),
-            state_fd: None,
-            git_dirs: &[],
-            kept: &stat_cache::StatCache::default(),
-        };
-        self.open().scan(&place, scan, control)
+        self.open().scan(scan, control)
     }
 
     /// Runs `work` on the work tree and records its changes to `paths`.

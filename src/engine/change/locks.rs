@@ -112,6 +112,7 @@ impl Engine {
         for tries in 0_usize.. {
             let state = State::open(&self.workspace)?;
             self.state_folder = Some((state.path().clone(), Arc::clone(state.handle())));
+            self.early_store.take(); // it names a folder that was replaced
             // A call that has to wait does some of its work meanwhile.
             let lock = state.lock_workspace(&|| {
                 record::open_early(self);

@@ -138,7 +138,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
         only: None,
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
-    match in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control))) {
+    match in_store(engine, |mut store| store.scan(&scan, &control)) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
             // A nested repository is skipped at every baseline: nobody needs to know.
@@ -196,9 +196,7 @@ pub fn scan_as(
     seq: u64,
     looked: Looked<'_>,
 ) -> Result<Recorded, Error> {
-    let recorded = with_scan(engine, words, (tool, seq), looked, |store, place, scan, control| {
-        store.scan(place, scan, control)
-    })?;
+    let recorded = with_scan(engine, words, (tool, seq), looked, Store::scan)?;
     keep_withheld(engine, &recorded);
     Ok(recorded)
 }
@@ -209,8 +207,8 @@ pub fn scan_as(
 /// As [`scan`].
 pub fn unrecorded(engine: &mut Engine, survey: Option<Arc<Survey>>) -> Result<Unrecorded, Error> {
     let looked = Looked { survey, only: None };
-    with_scan(engine, (None, None), (EXTERNAL, 0), looked, |store, place, scan, control| {
-        store.unrecorded(place, scan, control)
+    with_scan(engine, (None, None), (EXTERNAL, 0), looked, |store, scan, control| {
+        store.unrecorded(scan, control)
     })
 }
 
@@ -220,7 +218,7 @@ fn with_scan<T>(
     (subject, why): (Option<String>, Option<&str>),
     (tool, seq): (&str, u64),
     looked: Looked<'_>,
-    work: impl Fn(&mut Store, &RepositoryPaths<'_>, &Scan<'_>, &Control) -> Result<T, SnapshotError>,
+    work: impl Fn(&mut Store, &Scan<'_>, &Control) -> Result<T, SnapshotError>,
 ) -> Result<T, Error> {
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
@@ -245,8 +243,7 @@ fn with_scan<T>(
         only: looked.only,
     };
     let control = engine.control.clone().within(scan_time(engine));
-    let scanned =
-        in_store(engine, |mut store| with_place(engine, |place| work(&mut store, place, &scan, &control)));
+    let scanned = in_store(engine, |mut store| work(&mut store, &scan, &control));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 

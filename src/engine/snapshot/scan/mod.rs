@@ -29,7 +29,6 @@ use crate::control::Control;
 use crate::engine::snapshot::record::disk::Clock;
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, seconds, tree_of};
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::open::RepositoryPaths;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
 use crate::engine::workspace::{self, survey::Survey};
 use crate::limits::SUBJECT_PATHS_MAX;
@@ -100,34 +99,24 @@ impl Store {
     /// Commits all differences between the work tree and the newest snapshot.
     ///
     /// Leaves out ignored files, nested repositories and files that are too large. Saves the findings in the state
-    /// folder of `place` for the next scan.
+    /// folder for the next scan.
     ///
     /// # Errors
     /// Fails if the work tree is a home folder or the whole disk, if there are too many changes, if `control` stops the
     /// work, or if no snapshot can be made.
-    pub fn scan(
-        &mut self,
-        place: &RepositoryPaths<'_>,
-        scan: &Scan<'_>,
-        control: &Control,
-    ) -> Result<Recorded, SnapshotError> {
+    pub fn scan(&mut self, scan: &Scan<'_>, control: &Control) -> Result<Recorded, SnapshotError> {
         refuse_home(self.repo.root())?;
-        self.repeatedly(|store| store.attempt_scan(place, scan, control))
+        self.repeatedly(|store| store.attempt_scan(scan, control))
     }
 
     /// Finds possible differences between the work tree and the newest snapshot; records nothing.
     ///
     /// # Errors
     /// As [`Self::scan`].
-    pub fn unrecorded(
-        &self,
-        place: &RepositoryPaths<'_>,
-        scan: &Scan<'_>,
-        control: &Control,
-    ) -> Result<Unrecorded, SnapshotError> {
+    pub fn unrecorded(&self, scan: &Scan<'_>, control: &Control) -> Result<Unrecorded, SnapshotError> {
         refuse_home(self.repo.root())?;
         let (_, chain) = self.start(self.meta_of(scan))?;
-        let index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
+        let index = ScanIndex::load(&self.repo, &self.place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
         let work = Work { root: &folder, scan, control, chain: &chain };
@@ -153,16 +142,11 @@ impl Store {
     }
 
     /// Tries once; `None` if someone else moved the branch meanwhile.
-    fn attempt_scan(
-        &self,
-        place: &RepositoryPaths<'_>,
-        scan: &Scan<'_>,
-        control: &Control,
-    ) -> Result<Option<Recorded>, SnapshotError> {
+    fn attempt_scan(&self, scan: &Scan<'_>, control: &Control) -> Result<Option<Recorded>, SnapshotError> {
         let (tip, mut chain) = self.start_move(self.meta_of(scan))?;
         let moved_head = chain.newest;
         let began = SystemTime::now();
-        let mut index = ScanIndex::load(&self.repo, place, chain.tree, control)?;
+        let mut index = ScanIndex::load(&self.repo, &self.place, chain.tree, control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder = self.root_of(scan)?;
         let work = Work { root: &folder, scan, control, chain: &chain };

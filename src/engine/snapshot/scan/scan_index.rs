@@ -15,7 +15,7 @@ use gix::objs::tree::{EntryKind, EntryMode};
 use crate::control::Control;
 use crate::engine::snapshot::record::disk::Clock;
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::open::RepositoryPaths;
+use crate::engine::snapshot::store::open::StatePlace;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::TreeItem;
@@ -56,7 +56,7 @@ impl ScanIndex {
     /// Returns the index of the last scan, else one of `tree` with the stat data of the user's own index.
     pub fn load(
         repo: &Repo,
-        place: &RepositoryPaths<'_>,
+        place: &StatePlace,
         tree: ObjectId,
         control: &Control,
     ) -> Result<Self, SnapshotError> {
@@ -175,10 +175,10 @@ impl ScanIndex {
 }
 
 /// Returns the folder of the index; makes it if missing.
-fn folder(place: &RepositoryPaths<'_>) -> Result<Dir, SnapshotError> {
+fn folder(place: &StatePlace) -> Result<Dir, SnapshotError> {
     let doing =
         || format!("`{}` cannot be opened as a folder of its own", place.state.join(FOLDER).display());
-    let state = place.state_folder()?.ok_or_else(|| SnapshotError::new(doing()))?;
+    let state = place.open()?.ok_or_else(|| SnapshotError::new(doing()))?;
     state.make_folder(FOLDER).context(doing)
 }
 

@@ -229,7 +229,7 @@ pub struct StatePlace {
     /// Workspace.
     root: Dir,
     /// Folder of lbx's own files, below it.
-    state: PathBuf,
+    pub state: PathBuf,
     /// State folder, if it is open.
     state_fd: Option<Arc<OwnedFd>>,
 }
