@@ -75,37 +75,28 @@ impl<'s> Folders<'s> {
         let folder = self.open(folder)?;
         let name = OsString::from(name);
         let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
-        let create = || fs::create_at(folder.as_fd(), &name, 0o600);
-        let file = match create() {
-            Err(Errno::EXIST) => {
-                match open(folder.as_fd(), &name) {
-                    Ok(Some((file, stat)))
-                        if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) =>
-                    {
-                        return Ok(PendingFile { file, folder, name, is_new: false });
-                    }
-                    // Only a file can be replaced by a file.
-                    Ok(None) => set_aside(folder.as_fd(), &name),
-                    Ok(Some(_)) => {
-                        fs::unlink_at(&*folder, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
-                    }
-                    Err(_) => {}
-                }
-                create()
-            }
-            created => created,
+        let create = || {
+            PendingFile::create(Arc::clone(&folder), name.clone(), |file| {
+                let is_shared = of.map_or(Ok(false), |of| share(file, of, bytes))?;
+                if is_shared { Ok(()) } else { fs::write_all(file, bytes) }
+            })
         };
-        let file = file.map_err(|errno| io(errno.into()))?;
-        let is_shared = of.map_or(Ok(false), |of| share(&file, of, bytes));
-        let written = is_shared.and_then(|shared| if shared { Ok(()) } else { fs::write_all(&file, bytes) });
-        let pending = PendingFile { file, folder, name, is_new: true };
-        match written {
-            Ok(()) => Ok(pending),
-            Err(source) => {
-                pending.discard();
-                Err(io(source))
-            }
+        let created = create();
+        if !created.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
+            return created.map_err(io);
         }
+        match open(folder.as_fd(), &name) {
+            Ok(Some((file, stat))) if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) => {
+                return Ok(PendingFile { file, folder, name, is_new: false });
+            }
+            // Only a file can be replaced by a file.
+            Ok(None) => set_aside(folder.as_fd(), &name),
+            Ok(Some(_)) => {
+                fs::unlink_at(&*folder, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
+            }
+            Err(_) => {}
+        }
+        create().map_err(io)
     }
 
     /// Returns a folder of backups.

@@ -7,7 +7,7 @@
 //! A packed change has no file of its own, and its old bytes are in a bundle. If a kill left both, its file counts.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -47,18 +47,8 @@ impl<'b> Bundle<'b> {
         if self.parts.is_empty() {
             return Ok(None);
         }
-        let io = |source: io::Error| Error::io("write a backup in", STATE_FOLDER, source);
-        let folder = state.folder(&folder())?;
-        let file = fs::create_at(folder.as_fd(), OsStr::new(id), 0o600).map_err(|errno| io(errno.into()))?;
-        let written = self.write_to(&file);
-        let pending = PendingFile { file, folder, name: id.into(), is_new: true };
-        match written {
-            Ok(()) => Ok(Some(pending)),
-            Err(source) => {
-                pending.discard();
-                Err(io(source))
-            }
-        }
+        let written = PendingFile::create(state.folder(&folder())?, id.into(), |file| self.write_to(file));
+        written.map(Some).map_err(|source| Error::io("write a backup in", STATE_FOLDER, source))
     }
 
     /// Writes the parts.
@@ -253,6 +243,21 @@ pub struct PendingFile {
 }
 
 impl PendingFile {
+    /// Creates the file `name` in `folder`; removes it again if `write` fails.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub(super) fn create(
+        folder: Arc<OwnedFd>,
+        name: OsString,
+        write: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let file = fs::create_at(folder.as_fd(), &name, 0o600)?;
+        let pending = Self { file, folder, name, is_new: true };
+        write(&pending.file).inspect_err(|_| pending.discard())?;
+        Ok(pending)
+    }
+
     /// Removes the file, if this call created it.
     pub fn discard(&self) {
         if self.is_new {

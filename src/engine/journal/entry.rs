@@ -1,7 +1,5 @@
 //! Journal entries: one change each, with its file, its number in the session's history, and its staged bytes.
 
-use std::ffi::OsStr;
-use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -184,7 +182,6 @@ impl JournalEntry {
     /// Returns the OS error.
     pub fn prepare(&self, state: &State) -> Result<PendingFile, Error> {
         let folder = state.folder(OPEN_FOLDER)?;
-        let temporary = self.unpublished_name();
         let bytes = self.bytes()?;
         if bytes.len() as u64 > ENTRY_BYTES_MAX {
             return Err(Error::new(
@@ -193,17 +190,8 @@ impl JournalEntry {
             )
             .suggest("Make it in several changes."));
         }
-        let io = |source: std::io::Error| Error::io("write", state.shown(OPEN_FOLDER), source);
-        let file =
-            fs::create_at(folder.as_fd(), OsStr::new(&temporary), 0o600).map_err(|errno| io(errno.into()))?;
-        let pending = PendingFile { file, folder, name: temporary.into(), is_new: true };
-        match (&pending.file).write_all(&bytes) {
-            Ok(()) => Ok(pending),
-            Err(source) => {
-                pending.discard();
-                Err(io(source))
-            }
-        }
+        PendingFile::create(folder, self.unpublished_name().into(), |file| fs::write_all(file, &bytes))
+            .map_err(|source| Error::io("write", state.shown(OPEN_FOLDER), source))
     }
 
     /// Adds it to the session's history, unless its number is taken.
