@@ -11,6 +11,7 @@ use gix::error::ResultExt as _;
 use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
 use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
 use gix::validate::path::component;
+use serde::{Deserialize, Serialize};
 
 use super::repo::Repo;
 use super::{Context as _, SnapshotError};
@@ -18,8 +19,9 @@ use crate::engine::workspace::protect::is_held;
 use crate::engine::workspace::resolve::PATH_BYTES_MAX;
 use crate::limits::{CACHED_ENTRIES_MAX, SNAPSHOT_FILE_BYTES_MAX, TREE_DEPTH_MAX, TREE_FOLDERS_MAX};
 
-/// Entry of a tree, or a version of a file: without its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Entry of a tree, or a version of a file: without its name. Stored as mode and id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct TreeItem {
     /// Kind of entry.
     pub kind: EntryKind,
@@ -47,6 +49,25 @@ impl TreeItem {
             EntryKind::Link => "120000",
             EntryKind::Commit => "160000",
         }
+    }
+}
+
+impl From<TreeItem> for String {
+    fn from(item: TreeItem) -> Self {
+        format!("{} {}", item.mode(), item.id)
+    }
+}
+
+impl TryFrom<String> for TreeItem {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let kinds = [EntryKind::Blob, EntryKind::BlobExecutable, EntryKind::Link, EntryKind::Commit];
+        let item = text.split_once(' ').and_then(|(mode, id)| {
+            let id = ObjectId::from_hex(id.as_bytes()).ok()?;
+            kinds.map(|kind| Self { kind, id }).into_iter().find(|item| item.mode() == mode)
+        });
+        item.ok_or("no version of a file")
     }
 }
 

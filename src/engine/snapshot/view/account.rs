@@ -10,42 +10,40 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use gix::ObjectId;
-use gix::objs::tree::EntryKind;
 use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
 use super::session::{ChangedPaths, SEQ_FIRST, SessionStep, Until, in_order};
-use crate::engine::history::session_diff::{PathChanges, Sides};
+use crate::engine::history::session_diff::PathChanges;
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder::BASELINE;
 use crate::engine::snapshot::store::dir::Dir;
+use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::store::lock::unique_name;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::limits::{SNAPSHOT_ACCOUNT_BYTES_MAX, SNAPSHOT_PATHS_MAX};
-use crate::sha256::{Sha256, seal_of, split_seal};
+use crate::sha256::{seal_of, split_seal};
 
 /// Name of the account of the branch: no session's account has it.
 const BRANCH: &str = "branch";
 /// End of the name of a session's account.
 const OF_SESSION: &str = ".session";
 /// Version of an account that this code reads and writes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Number of snapshots after which an account is written again.
 const SAVED_EVERY: usize = 64;
 /// Tools whose changes turn earlier ones around.
 const TURNING_TOOLS: [&str; 3] = ["undo", "redo", "rewind"];
-/// Fields of a line of the story.
-const STORY_FIELDS: usize = 4;
 
 /// Snapshot in the story of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoryLine {
-    /// Commit.
-    pub id: ObjectId,
+    /// Commit, in hex.
+    pub id: String,
     /// Number in the session; 0 if it has none.
     pub seq: u64,
     /// Time, in seconds since 1970.
@@ -55,7 +53,7 @@ pub struct StoryLine {
 }
 
 /// Origin of a snapshot in the story of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoryBy {
     /// The session.
     Session,
@@ -63,12 +61,6 @@ pub enum StoryBy {
     Turning,
     /// No session.
     Developer,
-}
-
-impl StoryBy {
-    /// Letter of each in an account.
-    const LETTERS: [(Self, &'static str); 3] =
-        [(Self::Session, "s"), (Self::Turning, "t"), (Self::Developer, "d")];
 }
 
 /// Everything that a session has changed after one of its changes.
@@ -86,7 +78,7 @@ pub struct SessionAccount {
     pub story: Vec<StoryLine>,
 }
 
-/// First part of an account. The lines of the story follow, so that a call that does not need them does not parse them.
+/// Form in which an account is stored.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     /// Version of the format.
@@ -103,12 +95,12 @@ struct Stored {
     last: Option<String>,
     /// As in [`SessionAccount`].
     began: i64,
-    /// Changes of each path: versions as mode and id.
-    paths: Vec<(WorkspacePath, Vec<Sides<String>>)>,
+    /// Changes of each path.
+    paths: Vec<(WorkspacePath, PathChanges<TreeItem>)>,
     /// Moved files: path and earlier paths.
     moved: Vec<(WorkspacePath, Vec<WorkspacePath>)>,
-    /// SHA-256 of the lines of the story.
-    story: Sha256,
+    /// As in [`SessionAccount`].
+    story: Vec<StoryLine>,
 }
 
 impl SessionAccount {
@@ -142,28 +134,18 @@ impl SessionAccount {
             _ if TURNING_TOOLS.contains(&snapshot.tool.as_str()) => StoryBy::Turning,
             _ => StoryBy::Session,
         };
-        if (by == StoryBy::Developer || (is_own && snapshot.tool != BASELINE))
-            && let Ok(id) = ObjectId::from_hex(snapshot.id.as_bytes())
-        {
-            self.story.push(StoryLine { id, seq: snapshot.seq, seconds: snapshot.seconds, by });
+        if by == StoryBy::Developer || (is_own && snapshot.tool != BASELINE) {
+            let (id, seq, seconds) = (snapshot.id.clone(), snapshot.seq, snapshot.seconds);
+            self.story.push(StoryLine { id, seq, seconds, by });
         }
     }
 
     /// Formats it; `None` if it has a path that no file of the workspace can have.
     fn to_bytes(&self, session: &str, after: u64, tip: ObjectId) -> Option<Vec<u8>> {
         let path = |path: &[u8]| WorkspacePath::new(Path::new(OsStr::from_bytes(path)));
-        let text = |item: &Option<TreeItem>| item.map(|item| format!("{} {}", item.mode(), item.id));
-        let sides = |own: &PathChanges<TreeItem>| {
-            own.sides().iter().map(|(before, after)| (text(before), text(after))).collect::<Vec<_>>()
-        };
-        let paths = self.paths.steps.iter().map(|(at, own)| Some((path(at)?, sides(own))));
+        let paths = self.paths.steps.iter().map(|(at, own)| Some((path(at)?, own.clone())));
         let all = |paths: &[Vec<u8>]| paths.iter().map(|at| path(at)).collect::<Option<Vec<_>>>();
         let moved = self.paths.from.iter().map(|(at, from)| Some((path(at)?, all(from)?)));
-        let mut story = Vec::new();
-        for line in &self.story {
-            let letter = StoryBy::LETTERS.iter().find(|(by, _)| *by == line.by)?.1;
-            story.extend(format!("{} {} {} {letter}\n", line.id, line.seq, line.seconds).into_bytes());
-        }
         let stored = Stored {
             version: VERSION,
             session: session.to_owned(),
@@ -174,61 +156,29 @@ impl SessionAccount {
             began: self.began,
             paths: paths.collect::<Option<_>>()?,
             moved: moved.collect::<Option<_>>()?,
-            story: Sha256::of(&story),
+            story: self.story.clone(),
         };
         let mut bytes = serde_json::to_vec(&stored).ok()?;
         bytes.extend(seal_of(&bytes).into_bytes());
-        bytes.extend(story);
         Some(bytes)
     }
 
     /// Parses it; returns also the snapshot up to which it goes. `None` if it is of another session, or damaged.
-    fn of_bytes(bytes: &[u8], session: &str, after: u64) -> Option<(ObjectId, Self)> {
-        let (json, rest) = split_seal(bytes);
-        let seal = seal_of(json);
-        let story = rest.strip_prefix(seal.as_bytes())?;
+    fn of_bytes(bytes: &[u8], session: &str, after: u64) -> Option<(String, Self)> {
+        let (json, seal) = split_seal(bytes);
         let stored: Stored = serde_json::from_slice(json).ok()?;
         let is_it = stored.version == VERSION && stored.session == session && stored.after == after;
-        if !is_it || Sha256::of(story) != stored.story {
+        if !is_it || seal != seal_of(json).as_bytes() {
             return None;
         }
-        let mut paths = ChangedPaths::default();
         let bytes = |path: WorkspacePath| path.as_bytes().to_vec();
         let all = |paths: Vec<WorkspacePath>| paths.into_iter().map(bytes).collect();
-        paths.from = stored.moved.into_iter().map(|(path, from)| (bytes(path), all(from))).collect();
-        for (path, sides) in stored.paths {
-            let mut own = PathChanges::default();
-            for (before, after) in sides {
-                own.push(item_of(before.as_deref())?, item_of(after.as_deref())?);
-            }
-            paths.steps.insert(bytes(path), own);
-        }
-        let lines = std::str::from_utf8(story).ok()?.lines();
-        let story = lines.map(story_line).collect::<Option<_>>()?;
-        let tip = ObjectId::from_hex(stored.tip.as_bytes()).ok()?;
-        let Stored { before, last, began, .. } = stored;
+        let from = stored.moved.into_iter().map(|(path, from)| (bytes(path), all(from))).collect();
+        let steps = stored.paths.into_iter().map(|(path, own)| (bytes(path), own)).collect();
+        let paths = ChangedPaths { steps, from };
+        let Stored { tip, before, last, began, story, .. } = stored;
         Some((tip, Self { before, last, began, paths, story }))
     }
-}
-
-/// Parses a version; `None` if it is not one, `Some(None)` for no file.
-#[expect(clippy::option_option, reason = "a side may have no file")]
-fn item_of(text: Option<&str>) -> Option<Option<TreeItem>> {
-    let Some(text) = text else { return Some(None) };
-    let (mode, id) = text.split_once(' ')?;
-    let id = ObjectId::from_hex(id.as_bytes()).ok()?;
-    let kinds = [EntryKind::Blob, EntryKind::BlobExecutable, EntryKind::Link, EntryKind::Commit];
-    let kind = kinds.into_iter().find(|kind| TreeItem { kind: *kind, id }.mode() == mode)?;
-    Some(Some(TreeItem { kind, id }))
-}
-
-/// Parses a line of the story.
-fn story_line(line: &str) -> Option<StoryLine> {
-    let fields: Vec<&str> = line.splitn(STORY_FIELDS, ' ').collect();
-    let [id, seq, seconds, letter] = fields.as_slice() else { return None };
-    let by = StoryBy::LETTERS.iter().find(|(_, own)| own == letter)?.0;
-    let id = ObjectId::from_hex(id.as_bytes()).ok()?;
-    Some(StoryLine { id, seq: seq.parse().ok()?, seconds: seconds.parse().ok()?, by })
 }
 
 impl Store {
@@ -244,7 +194,7 @@ impl Store {
         let name = format!("{session}{OF_SESSION}");
         let known =
             self.stored_account(&name).and_then(|bytes| SessionAccount::of_bytes(&bytes, session, after));
-        let known_tip = known.as_ref().map(|(tip, _)| tip.to_string());
+        let known_tip = known.as_ref().map(|(tip, _)| tip.clone());
         let (mut newer, mut began, mut is_known, mut count) = (Vec::new(), 0, false, 0);
         for found in self.snapshots(tip) {
             let Read { snapshot, tree, tree_before, .. } = found?;
@@ -298,7 +248,7 @@ impl Store {
         path: &[u8],
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
         let line = account.story.iter().find(|line| line.seq == seq && line.by != StoryBy::Developer);
-        line.map_or(Ok(None), |line| self.file_at(&line.id.to_string(), path))
+        line.map_or(Ok(None), |line| self.file_at(&line.id, path))
     }
 
     /// Returns one change of a story, with its paths.
@@ -306,7 +256,7 @@ impl Store {
     /// # Errors
     /// Fails if the commit or its trees cannot be read, or if it is not a snapshot.
     pub fn step_at(&self, line: &StoryLine) -> Result<SessionStep, SnapshotError> {
-        let read = self.snapshot(line.id)?;
+        let read = self.snapshot(refs::commit_id(&line.id)?)?;
         let Some(Read { snapshot, tree, tree_before, .. }) = read else {
             return Err(SnapshotError::new(format!("the commit {} is not a snapshot", line.id)));
         };
