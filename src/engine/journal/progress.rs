@@ -186,11 +186,7 @@ pub fn contradiction(steps: &[Step]) -> Option<Location> {
     if steps.iter().all(|step| matches!(step, Step::Put { .. } | Step::Unlink { .. })) {
         return None;
     }
-    let mut ledger = Timeline::default();
-    for (done, step) in steps.iter().enumerate() {
-        ledger.take(done, step);
-    }
-    ledger.contradiction
+    Timeline::of(steps).contradiction
 }
 
 /// Returns true if the known state of a path can be the state that a step needs.
@@ -206,11 +202,7 @@ fn can_be(known: &Expected, needed: &Expected) -> bool {
 
 /// Returns the expected state of every path, for each number of done steps.
 fn facts(steps: &[Step]) -> Vec<Expectation> {
-    let mut ledger = Timeline::default();
-    for (done, step) in steps.iter().enumerate() {
-        ledger.take(done, step);
-    }
-    ledger.end(steps.len())
+    Timeline::of(steps).end(steps.len())
 }
 
 /// State of the paths while the steps are played.
@@ -227,6 +219,13 @@ struct Timeline {
 }
 
 impl Timeline {
+    /// Plays all steps.
+    fn of(steps: &[Step]) -> Self {
+        let mut timeline = Self::default();
+        steps.iter().enumerate().for_each(|(done, step)| timeline.take(done, step));
+        timeline
+    }
+
     /// Plays a step after `done` others.
     fn take(&mut self, done: usize, step: &Step) {
         match step {
@@ -372,7 +371,8 @@ mod tests {
 
     use super::*;
     use crate::engine::change::plan::{Intent, Move, NewFile, plan};
-    use crate::engine::journal::{FolderEntry, HELD_FOLDER};
+    use crate::engine::journal::HELD_FOLDER;
+    use crate::engine::journal::steps::Folder;
     use crate::engine::workspace::path::WorkspacePath;
 
     /// Item of a tree in memory.
@@ -394,6 +394,21 @@ mod tests {
 
     /// A tree in memory.
     type Tree = BTreeMap<Location, Node>;
+
+    /// Returns a folder among the files.
+    fn folder(path: &str) -> Folder {
+        Folder::new(file(path))
+    }
+
+    /// Returns a move.
+    fn moved(from: Location, to: Location, thing: Thing) -> Move {
+        Move { from, to, thing, across: None, is_final: false }
+    }
+
+    /// Returns a file with new bytes.
+    fn put(at: Location, staged: Location, before: Option<Version>, after: Version) -> NewFile {
+        NewFile { at, staged, before, after, in_place: false }
+    }
 
     /// Returns a path among the files.
     fn file(path: &str) -> Location {
@@ -534,20 +549,12 @@ mod tests {
             touched.push(at.clone());
             let staged = Location::in_state("staging", &format!("id-{number}"));
             let new = Version::of(&format!("new {number}"));
+            let written = Node::File { inode: 300 + number as u64, version: new.clone() };
             match (random.below(5), &node) {
                 (0, Node::File { version, .. }) => intent.removed.push((at, version.clone())),
                 (1, Node::File { version: before, .. }) => {
-                    tree.insert(
-                        staged.clone(),
-                        Node::File { inode: 300 + number as u64, version: new.clone() },
-                    );
-                    intent.files.push(NewFile {
-                        at,
-                        staged,
-                        before: Some(before.clone()),
-                        after: new,
-                        in_place: false,
-                    });
+                    tree.insert(staged.clone(), written);
+                    intent.files.push(put(at, staged, Some(before.clone()), new));
                 }
                 (2, _) => {
                     // Swap two names.
@@ -555,34 +562,14 @@ mod tests {
                     if is_apart(&other, &touched) {
                         touched.push(other.clone());
                         let second = thing(tree.get(&other).unwrap());
-                        intent.moves.push(Move {
-                            from: at.clone(),
-                            to: other.clone(),
-                            thing: thing(&node),
-                            across: None,
-                            is_final: false,
-                        });
-                        intent.moves.push(Move {
-                            from: other,
-                            to: at,
-                            thing: second,
-                            across: None,
-                            is_final: false,
-                        });
+                        intent.moves.push(moved(at.clone(), other.clone(), thing(&node)));
+                        intent.moves.push(moved(other, at, second));
                     }
                 }
                 (3, _) => {
                     let to = file(&format!("new{number}/moved"));
-                    let parent =
-                        FolderEntry { path: file(&format!("new{number}")), mode: None, identity: None };
-                    intent.made.push(parent);
-                    intent.moves.push(Move {
-                        from: at,
-                        to,
-                        thing: thing(&node),
-                        across: None,
-                        is_final: false,
-                    });
+                    intent.made.push(folder(&format!("new{number}")));
+                    intent.moves.push(moved(at, to, thing(&node)));
                 }
                 (_, Node::File { version: before, .. }) => {
                     // Replace a file by another one.
@@ -592,19 +579,14 @@ mod tests {
                     if let Some(from) = from {
                         touched.push(from.clone());
                         let thing = thing(tree.get(&from).unwrap());
-                        intent.moves.push(Move { from, to: at, thing, across: None, is_final: false });
+                        intent.moves.push(moved(from, at, thing));
                     }
                 }
                 _ => {
-                    let inner =
-                        FolderEntry { path: file(&format!("made{number}")), mode: None, identity: None };
                     let at = file(&format!("made{number}/f"));
-                    tree.insert(
-                        staged.clone(),
-                        Node::File { inode: 300 + number as u64, version: new.clone() },
-                    );
-                    intent.made.push(inner);
-                    intent.files.push(NewFile { at, staged, before: None, after: new, in_place: false });
+                    tree.insert(staged.clone(), written);
+                    intent.made.push(folder(&format!("made{number}")));
+                    intent.files.push(put(at, staged, None, new));
                 }
             }
         }
@@ -684,16 +666,9 @@ mod tests {
 
     #[test]
     fn directory_removed_by_another_program_is_recreated() {
-        let folder = FolderEntry { path: file("d"), mode: None, identity: None };
         let staged = Location::in_state("staging", "id-0");
-        let new = NewFile {
-            at: file("d/n"),
-            staged: staged.clone(),
-            before: None,
-            after: Version::of("n"),
-            in_place: false,
-        };
-        let intent = Intent { made: vec![folder], files: vec![new], ..Intent::default() };
+        let new = put(file("d/n"), staged.clone(), None, Version::of("n"));
+        let intent = Intent { made: vec![folder("d")], files: vec![new], ..Intent::default() };
         let steps = plan(intent, |_| Location::in_state(HELD_FOLDER, "id"));
         let tree = Tree::from([(staged, Node::File { inode: 1, version: Version::of("n") })]);
         assert_eq!(progress(&steps, &observed(&tree, &steps)).forth, Some(0));
@@ -704,7 +679,6 @@ mod tests {
 
     #[test]
     fn steps_that_block_a_later_step_are_a_contradiction() {
-        let folder = |path: &str| FolderEntry { path: file(path), mode: None, identity: None };
         let put = |path: &str| Step::Put {
             at: file(path),
             staged: Location::in_state("staging", "id-0"),
