@@ -199,7 +199,7 @@ fn replayed(
         Direction::Undo => history.vacant(),
         Direction::Redo => BTreeSet::new(),
     };
-    let mut replay = Replay::new(&stands, vacant).blending((between == Interleaved::Kept).then_some(&blend));
+    let mut replay = Replay::new(&stands, vacant, (between == Interleaved::Kept).then_some(&blend));
     // To take back an undo or a redo is to undo its own record.
     let way = |entry: &JournalEntry| direction_of(entry).map_or(direction, |_| Direction::Undo);
     let played = entries.iter().try_for_each(|entry| replay.play(entry, way(entry)));

@@ -89,12 +89,17 @@ pub struct Replay<'s> {
 }
 
 impl<'s> Replay<'s> {
-    /// Returns a model of the present tree; the folders in `vacant` are removed once they are empty.
-    pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
+    /// Returns a model of the present tree; the folders in `vacant` are removed once they are empty. Merges changes by
+    /// others in between, if it is told how.
+    pub fn new(
+        stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
+        vacant: BTreeSet<WorkspacePath>,
+        merge_with: Option<Blend<'s>>,
+    ) -> Self {
         Self {
             stands,
             vacant,
-            merge_with: None,
+            merge_with,
             pieces: Pieces::default(),
             lives: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -104,12 +109,6 @@ impl<'s> Replay<'s> {
             modes: BTreeMap::new(),
             interleaved: BTreeSet::new(),
         }
-    }
-
-    /// Merges changes by others in between.
-    #[must_use]
-    pub fn blending(self, merge_with: Option<Blend<'s>>) -> Self {
-        Self { merge_with, ..self }
     }
 
     /// Plays one change.
@@ -257,7 +256,8 @@ impl<'s> Replay<'s> {
         let mut blended = None;
         let live = self.lives.remove(path).map(|live| {
             if !same(Some(&live.target), from) {
-                blended = self.blended(path, &live.target, from, target);
+                // None if merging is off, or if both touch the same lines.
+                blended = self.merge_with.and_then(|merge| merge(path, &live.target, from?, target?));
                 if blended.is_none() {
                     self.interleaved.insert(path.clone());
                 }
@@ -283,18 +283,6 @@ impl<'s> Replay<'s> {
                 self.gone.entry(path.clone()).or_default().push(gone);
             }
         }
-    }
-
-    /// Returns a file's bytes with a change undone or redone and changes by others kept; `None` if merging is off, or
-    /// if both touch the same lines.
-    fn blended(
-        &self,
-        path: &WorkspacePath,
-        now: &Version,
-        from: Option<&Version>,
-        target: Option<&Version>,
-    ) -> Option<Version> {
-        self.merge_with?(path, now, from?, target?)
     }
 
     /// Takes the deleted file at a path, or else the present file whose bytes have not changed so far. A deleted file
@@ -553,7 +541,7 @@ mod tests {
                 .find(|known| known.is_within(wanted))
                 .map(|known| kind(&known))
         };
-        let mut replay = Replay::new(&stands, BTreeSet::new());
+        let mut replay = Replay::new(&stands, BTreeSet::new(), None);
         for entry in entries {
             replay.play(entry, direction).unwrap();
         }
@@ -639,7 +627,7 @@ mod tests {
             let stands = |wanted: &WorkspacePath| {
                 standing.iter().find(|known| path(known) == *wanted).map(|_| Kind::Other)
             };
-            let mut replay = Replay::new(&stands, BTreeSet::new());
+            let mut replay = Replay::new(&stands, BTreeSet::new(), None);
             let played = entries.iter().try_for_each(|entry| replay.play(entry, Direction::Undo));
             played.map(|()| replay.outcome().interleaved.into_iter().collect::<Vec<_>>())
         };
