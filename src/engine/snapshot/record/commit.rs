@@ -1,7 +1,6 @@
 //! Commits a change: prepares files next to their final places, then publishes them. Also finds ignored paths.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -231,14 +230,7 @@ impl PreparedSnapshot {
     }
 }
 
-impl fmt::Debug for PreparedSnapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ready").field("store", &self.store).field("tip", &self.tip).finish_non_exhaustive()
-    }
-}
-
 /// A snapshot in place, whose names are not synced yet.
-#[derive(Debug)]
 pub struct Published {
     /// The prepared snapshot.
     ready: PreparedSnapshot,

@@ -218,7 +218,6 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("repo", &self.repo)
             .field("branch", &self.branch)
             .field("private", &self.private)
             .finish_non_exhaustive()

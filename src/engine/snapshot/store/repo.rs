@@ -160,15 +160,6 @@ impl LastObjects {
     }
 }
 
-impl std::fmt::Debug for Repo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Repo")
-            .field("own", &self.folders.own)
-            .field("common", &self.folders.common)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Repo {
     /// Returns the repository in `folders`, with its settings.
     pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
