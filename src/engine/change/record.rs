@@ -533,9 +533,7 @@ fn within_limits(engine: &Engine, store: Store) -> Store {
 /// reference. If it fails, it is tried again when the first snapshot is made.
 pub fn open_early(engine: &Engine) {
     if engine.policy().has_snapshots() {
-        let found = uninterrupted(|| {
-            with_place(engine, |place| Store::find_damaged(place, engine.policy().branch()))
-        });
+        let found = uninterrupted(|| find_damaged(engine));
         let usable = found.ok().flatten().filter(|store| !store.is_private());
         *engine.early_store.borrow_mut() = usable.map(Box::new);
     }

@@ -216,7 +216,7 @@ impl Store {
             Err(error) => return Err(error),
         };
         if let Some(index) = index {
-            refs::append_head_log(&self.repo, tip, newest, &line);
+            refs::append_log(&self.repo, self.repo.own(), "HEAD", (tip, newest), &line);
             squashed.index_is_old = index.put().err().map(|error| error.to_string());
         }
         Ok(squashed)

@@ -54,11 +54,6 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Returns the blob `id` in its compressed form.
-    pub fn of(id: ObjectId, bytes: Arc<Vec<u8>>) -> Self {
-        Self { id, bytes }
-    }
-
     /// Compresses the blob `id`, which has these bytes.
     pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
         Ok(Self { id, bytes: Arc::new(compress_blob(bytes, level)?) })
@@ -414,8 +409,8 @@ pub fn id(blobs: &[PrecomputedBlob], hash: Hash, bytes: &[u8]) -> Option<ObjectI
 /// Returns the compressed blob of `bytes`, if it was computed at that level.
 pub fn packed(blobs: &[PrecomputedBlob], level: Compression, bytes: &[u8]) -> Option<Packed> {
     let blob = blobs.iter().find(|blob| blob.compressed.is_some() && blob.is_of(bytes))?;
-    let compressed = blob.compressed.clone().filter(|_| level == Compression::BEST_SPEED)?;
-    Some(Packed::of(blob.id, compressed))
+    let bytes = blob.compressed.clone().filter(|_| level == Compression::BEST_SPEED)?;
+    Some(Packed { id: blob.id, bytes })
 }
 
 /// Blobs in the making, each in a thread of its own.

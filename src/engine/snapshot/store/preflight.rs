@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gix::bstr::ByteSlice as _;
+use gix::bstr::{BStr, ByteSlice as _};
 use gix::config::file::Metadata;
 use gix::config::file::init::Options;
 use gix::config::{File, Source};
@@ -125,6 +125,11 @@ pub fn parse_config(bytes: &[u8], source: Source, path: PathBuf) -> gix::error::
     File::from_bytes_owned(&mut bytes.to_owned(), metadata, options)
 }
 
+/// Returns true if a section includes other files.
+pub fn is_include(name: &BStr) -> bool {
+    ["include", "includeif"].iter().any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
+}
+
 /// Fails if an include of the configuration file `path`, which has these bytes, is something that git could not read
 /// either.
 ///
@@ -144,11 +149,7 @@ fn check_included(path: &Path, bytes: &[u8], depth: usize, left: &mut usize) -> 
     let Ok(config) = parse_config(bytes, Source::Local, path.to_owned()) else {
         return if depth == 0 { Ok(()) } else { Err(SnapshotError::new(no_configuration(path))) };
     };
-    let sections = config.sections().filter(|section| {
-        ["include", "includeif"]
-            .iter()
-            .any(|name| section.header().name().eq_ignore_ascii_case(name.as_bytes()))
-    });
+    let sections = config.sections().filter(|section| is_include(section.header().name()));
     for named in sections.flat_map(|section| section.values("path")) {
         let included = resolved(path, named.to_path_lossy().as_ref());
         let found = std::fs::metadata(&included).ok();

@@ -241,11 +241,6 @@ pub struct LogLine {
     pub seconds: i64,
 }
 
-/// Writes the line of a move to the log of HEAD, if HEAD is on that branch.
-pub fn append_head_log(repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-    append_log(repo, repo.own(), "HEAD", (from, to), log);
-}
-
 /// Writes a line to the log of a reference. A convenience, so errors are ignored.
 pub fn append_log(
     repo: &Repo,

@@ -85,7 +85,7 @@ impl Settings {
         }
         let mut file = of_user(common.files().map(Arc::as_ref)).context(opening)?;
         file.append(local).context(opening)?;
-        if file.sections().any(|section| is_include(section.header().name())) {
+        if file.sections().any(|section| preflight::is_include(section.header().name())) {
             follow_includes(&mut file, own).context(opening)?;
         }
         file.append(above(overrides).context(opening)?).context(opening)?;
@@ -227,11 +227,6 @@ fn of_user(files: Option<&FileCache>) -> gix::error::Result<File> {
         all.append(parse_config(&bytes, source, path)?)?;
     }
     Ok(all)
-}
-
-/// Returns true if a section includes other files.
-fn is_include(name: &BStr) -> bool {
-    ["include", "includeif"].iter().any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
 }
 
 /// Adds the included files, if their conditions on folder and branch hold.
