@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::Seek as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -21,11 +23,11 @@ use super::bundle::{self, Bundles, PendingFile};
 use super::steps::{BACKUPS_FOLDER, DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State};
-use crate::engine::workspace::fs;
+use crate::engine::workspace::{digest, fs};
 use crate::error::Error;
 use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::platform;
-use crate::sha256::{Hasher, Sha256, split_seal};
+use crate::sha256::{Sha256, split_seal};
 
 /// Largest backup read back: lbx changes no larger file.
 const BACKUP_BYTES_MAX: u64 = CHANGED_FILE_BYTES_MAX;
@@ -243,42 +245,18 @@ fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) {
 /// Returns true if a file holds exactly these bytes; false if it cannot be read.
 fn holds(file: &File, bytes: &[u8]) -> bool {
     let mut part = vec![0; PART_BYTES];
-    let mut at = 0;
-    loop {
-        let Ok(count) = read_part(file, &mut part, at as u64) else {
-            return false;
-        };
-        let Some(found) = part.get(..count) else {
-            return false;
-        };
-        if found.is_empty() {
-            return at == bytes.len();
-        }
-        if bytes.get(at..at + count) != Some(found) {
-            return false;
-        }
-        at += count;
-    }
+    let is_there = |(at, wanted): (u64, &[u8])| {
+        let found = part.get_mut(..wanted.len());
+        found.is_some_and(|found| file.read_exact_at(found, at).is_ok() && *found == *wanted)
+    };
+    (0..).step_by(PART_BYTES).zip(bytes.chunks(PART_BYTES)).all(is_there)
+        && file.read_at(&mut [0], bytes.len() as u64).is_ok_and(|more| more == 0)
 }
 
 /// Returns the SHA-256 of a file without loading all of it.
-fn hash(file: &File) -> std::io::Result<Sha256> {
-    let mut part = vec![0; PART_BYTES];
-    let (mut hasher, mut at) = (Hasher::default(), 0);
-    loop {
-        let count = read_part(file, &mut part, at)?;
-        let found = part.get(..count).unwrap_or_default();
-        if found.is_empty() {
-            return Ok(hasher.finish());
-        }
-        hasher.update(found);
-        at += found.len() as u64;
-    }
-}
-
-/// Reads a part of a file.
-fn read_part(file: &File, part: &mut [u8], at: u64) -> Result<usize, Errno> {
-    rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *part, at))
+fn hash(mut file: &File) -> std::io::Result<Sha256> {
+    let sha256 = digest::sha256_of(file.try_clone()?)?;
+    file.rewind().map(|()| sha256)
 }
 
 /// Returns the folder and name of a backup: its first two digits, and the rest.
