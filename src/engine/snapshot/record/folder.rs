@@ -37,7 +37,9 @@ pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Re
     };
     taker.ends()?;
     while let Some(folder) = taker.waiting.pop() {
-        taker.folder(&folder)?;
+        if let Some(reason) = taker.folder(&folder)? {
+            taker.leave_out(&folder, reason);
+        }
     }
     Ok(())
 }
@@ -101,49 +103,45 @@ impl Taker<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Records the files directly in one folder.
-    fn folder(&mut self, below: &BString) -> Result<(), SnapshotError> {
+    /// Records the files directly in one folder; returns the reason if they stay out.
+    fn folder(&mut self, below: &BString) -> Result<Option<Reason>, SnapshotError> {
         if is_too_deep(&self.names.path(below)) {
-            self.leave_out(below, Reason::Depth);
-            return Ok(());
+            return Ok(Some(Reason::Depth));
         }
         if !self.is_of_note(below)? {
-            return Ok(());
+            return Ok(None);
         }
-        let Some(left) = self.folders_left.checked_sub(1) else {
-            self.leave_out(below, Reason::NoRoom);
-            return Ok(());
-        };
+        let Some(left) = self.folders_left.checked_sub(1) else { return Ok(Some(Reason::NoRoom)) };
         self.folders_left = left;
         let names = self.names;
         let context = || names.cannot_read(below);
         let (folder, listing) = match self.root.list(below).context(context)? {
-            Listed::Missing => return Ok(()),
-            Listed::Closed => {
-                self.leave_out(below, Reason::Unreadable);
-                return Ok(());
-            }
+            Listed::Missing => return Ok(None),
+            Listed::Closed => return Ok(Some(Reason::Unreadable)),
             Listed::Folder { is_repository: true, .. } => {
                 let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
-                self.leave_out(below, Reason::NestedRepository(at));
-                return Ok(());
+                return Ok(Some(Reason::NestedRepository(at)));
             }
             Listed::Folder { folder, listing, .. } => (folder, listing),
         };
-        if !self.learn_rules(below, &folder, &listing)? {
-            return Ok(());
+        if let Some(reason) = self.learn_rules(below, &folder, &listing)? {
+            return Ok(Some(reason));
         }
         let first = self.waiting.len();
         for entry in listing.iter() {
             let path = BString::from([below, entry.name].concat());
             match entry.kind {
-                FileType::RegularFile | FileType::Symlink => self.file(&path)?,
+                FileType::RegularFile | FileType::Symlink => {
+                    if let Some(reason) = self.file(&path)? {
+                        self.leave_out(&path, reason);
+                    }
+                }
                 FileType::Directory => self.waiting.push([&path[..], b"/"].concat().into()),
                 _ => {}
             }
         }
         self.waiting.get_mut(first..).unwrap_or_default().reverse(); // the first is taken first
-        Ok(())
+        Ok(None)
     }
 
     /// Returns true if a folder may have files to add or to remove: git does not ignore it under one of its paths, or
@@ -168,14 +166,14 @@ impl Taker<'_, '_, '_, '_> {
         Ok(false)
     }
 
-    /// Adds the rule files of a folder, which count under both its paths. Returns false if they cannot be read, so that
-    /// nothing in the folder may enter.
+    /// Adds the rule files of a folder, which count under both its paths; returns the reason if they cannot be read, so
+    /// that nothing in the folder may enter.
     fn learn_rules(
         &mut self,
         below: &BString,
         folder: &ScannedFolder,
         listing: &Listing,
-    ) -> Result<bool, SnapshotError> {
+    ) -> Result<Option<Reason>, SnapshotError> {
         for name in RULE_FILES {
             // Git reads none that is a link.
             let is_link = |kind| matches!(kind, FileType::Symlink | FileType::Directory);
@@ -184,52 +182,40 @@ impl Taker<'_, '_, '_, '_> {
             }
             let path = [below, name].concat();
             let Some(rules) = folder.rules(name) else {
-                self.leave_out(below, Reason::Rules(self.names.path(&path).to_str_lossy().into_owned()));
-                return Ok(false);
+                return Ok(Some(Reason::Rules(self.names.path(&path).to_str_lossy().into_owned())));
             };
             for path in self.names.each(&path).into_iter().flatten() {
                 self.preparer.rules.learn(&path, &rules)?;
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
-    /// Records one file.
-    fn file(&mut self, below: &BString) -> Result<(), SnapshotError> {
+    /// Records one file; returns the reason if it stays out.
+    fn file(&mut self, below: &BString) -> Result<Option<Reason>, SnapshotError> {
         let [before, after] = self.names.each(below);
         let before = before.map(|path| self.side(path)).transpose()?.flatten();
         let after = after.map(|path| self.side(path)).transpose()?.flatten();
         if before.is_none() && after.is_none() {
-            return Ok(()); // ignored, under both names
+            return Ok(None); // ignored, under both names
         }
         if after.is_none() && self.names.after.is_some() {
             self.leave_out(below, Reason::Ignored);
         }
-        let Some(left) = self.files_left.checked_sub(1) else {
-            self.leave_out(below, Reason::NoRoom);
-            return Ok(());
-        };
+        let Some(left) = self.files_left.checked_sub(1) else { return Ok(Some(Reason::NoRoom)) };
         self.files_left = left;
         let file = match self.root.read(below, &AtHand::new()) {
             Ok(Some(looked)) => looked.file,
-            Ok(None) => return Ok(()),
-            Err(Errno::ACCESS | Errno::PERM) => {
-                self.leave_out(below, Reason::Unreadable);
-                return Ok(());
-            }
+            Ok(None) => return Ok(None),
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(Some(Reason::Unreadable)),
             Err(error) => return Err(error).context(|| self.names.cannot_read(below)),
         };
         let state = match file.state() {
             Ok(state) => state,
-            Err(size_bytes) => {
-                let reason = self.preparer.too_large(size_bytes);
-                self.leave_out(below, reason);
-                return Ok(());
-            }
+            Err(size_bytes) => return Ok(Some(self.preparer.too_large(size_bytes))),
         };
         let Some(left) = self.bytes_left.checked_sub(state.size_bytes()) else {
-            self.leave_out(below, Reason::NoRoom);
-            return Ok(());
+            return Ok(Some(Reason::NoRoom));
         };
         self.bytes_left = left;
         let known = if let Some(side) = before {
@@ -240,10 +226,9 @@ impl Taker<'_, '_, '_, '_> {
             }
             None
         };
-        if let Some(side) = after {
-            self.is(side, state, known, below)?;
-        }
-        self.preparer.flush()
+        let reason = after.map_or(Ok(None), |side| self.is(side, state, known))?;
+        self.preparer.flush()?;
+        Ok(reason)
     }
 
     /// Looks a file up under one of its names; `None` if git ignores it there.
@@ -268,17 +253,16 @@ impl Taker<'_, '_, '_, '_> {
         Ok(Some(entry.id))
     }
 
-    /// Records a file at its present path.
+    /// Records a file at its present path; returns the reason if it stays out.
     fn is(
         &mut self,
         side: Side,
         state: FileState<'_>,
         known: Option<ObjectId>,
-        below: &BString,
-    ) -> Result<(), SnapshotError> {
-        if let Some(reason) = self.preparer.barrier(&side.path, side.found, [None, Some(state)])? {
-            self.leave_out(below, reason);
-            return Ok(());
+    ) -> Result<Option<Reason>, SnapshotError> {
+        let reason = self.preparer.barrier(&side.path, side.found, [None, Some(state)])?;
+        if reason.is_some() {
+            return Ok(reason);
         }
         let (kind, bytes) = self.preparer.stored_form(&side.path, state, side.found, true)?;
         let id = self.preparer.hash(&side.path, &bytes)?;
@@ -287,7 +271,7 @@ impl Taker<'_, '_, '_, '_> {
         }
         let to = Some(TreeItem { kind, id });
         self.preparer.done.change.push(TreeEdit { path: Cow::Owned(side.path), to });
-        Ok(())
+        Ok(None)
     }
 
     /// Notes a path that does not enter.
