@@ -164,19 +164,15 @@ impl Change<'_> {
         if !self.engine.policy().refuses_hard_links() {
             return Ok(());
         }
-        match self.files.iter().find(|file| file.has_several_names()) {
-            None => Ok(()),
-            Some(file) => {
-                let shown = file.seen.current.place.shown();
-                let source = self.engine.policy().source_of(Key::HardLinks);
-                let message = format!(
-                    "{shown} has several hard links, and the policy refuses to change such a file (hard_links = \"refuse\", {source})"
-                );
-                Err(Error::new(ErrorKind::ProtectedPath, message).at(shown).suggest(format!(
-                    "Leave {shown} as it is and tell the user: the policy only allows changes to files with a single name."
-                )))
-            }
-        }
+        let Some(file) = self.files.iter().find(|file| file.has_several_names()) else { return Ok(()) };
+        let shown = file.seen.current.place.shown();
+        let source = self.engine.policy().source_of(Key::HardLinks);
+        let message = format!(
+            "{shown} has several hard links, and the policy refuses to change such a file (hard_links = \"refuse\", {source})"
+        );
+        Err(Error::new(ErrorKind::ProtectedPath, message).at(shown).suggest(format!(
+            "Leave {shown} as it is and tell the user: the policy only allows changes to files with a single name."
+        )))
     }
 
     /// Writes backups and new bytes to temporary files, and plans the steps.

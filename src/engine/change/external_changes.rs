@@ -192,7 +192,7 @@ impl Change<'_> {
         mut done: CommandChanges,
         backups: &Backups<'_>,
         (subject, why): (String, Option<String>),
-        mut traces: Traces<'_>,
+        Traces { files: sides, marks, forgotten }: Traces<'_>,
     ) -> Result<(), Error> {
         let Some(state) = self.state.take() else {
             return Err(Error::internal("a change without a state"));
@@ -215,12 +215,11 @@ impl Change<'_> {
         let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
         pending.file.sync_all().map_err(io)?;
         self.entry.publish(&state)?;
-        self.note_in_session(&state, &mut traces);
-        let files = std::mem::take(&mut traces.files);
-        let recorded = if files.is_empty() {
+        self.note_in_session(&state, &marks, &forgotten);
+        let recorded = if sides.is_empty() {
             Ok(())
         } else {
-            let change = StandingChange { entry: &self.entry, files, folders: Vec::new(), blobs: &[] };
+            let change = StandingChange { entry: &self.entry, files: sides, folders: Vec::new(), blobs: &[] };
             record::record(self.engine, &change)
         };
         self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
@@ -265,12 +264,11 @@ impl Change<'_> {
     }
 
     /// Saves the number of this change in the session, and its read records. If that fails, the journal still has it.
-    fn note_in_session(&mut self, state: &State, traces: &mut Traces<'_>) {
+    fn note_in_session(&mut self, state: &State, marks: &[ReadRecord], forgotten: &[WorkspacePath]) {
         let seq = self.entry.seq;
-        let (marks, forgotten) = (std::mem::take(&mut traces.marks), std::mem::take(&mut traces.forgotten));
         let noted = session::update(state, self.engine.session(), |session| {
             session.seq = session.seq.max(seq);
-            session.exchange_marks(&forgotten, Vec::new());
+            session.exchange_marks(forgotten, Vec::new());
             marks.iter().for_each(|mark| session.add_mark(mark.clone()));
         });
         match noted {

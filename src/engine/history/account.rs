@@ -162,11 +162,11 @@ impl ChangesAccount {
 
     /// Returns true if a change touched a file of that name, even if a later one changed it back.
     pub fn has_touched(&self, path: &WorkspacePath) -> bool {
-        self.ledger.has_touched(path)
+        self.ledger.touched.contains_key(path)
     }
 
     /// Returns the number of the first change of a file, which holds the bytes from before.
     pub fn first_change_of(&self, path: &WorkspacePath) -> Option<u64> {
-        self.ledger.first_change_of(path)
+        self.ledger.touched.get(path).copied()
     }
 }

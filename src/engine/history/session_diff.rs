@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::journal::{FileEntry, JournalEntry, MoveEntry, Version};
+use crate::engine::journal::{JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::text::content;
@@ -62,7 +62,7 @@ pub struct Ledger {
     /// Files with changed bytes, by present path: before and after.
     files: BTreeMap<WorkspacePath, PathChanges<Version>>,
     /// Files that were changed, by their paths then, each with its first change.
-    touched: BTreeMap<WorkspacePath, u64>,
+    pub(super) touched: BTreeMap<WorkspacePath, u64>,
     /// Moved files and folders: first path, and present path.
     moved: Vec<(WorkspacePath, WorkspacePath)>,
     /// Folders that the session made.
@@ -103,24 +103,9 @@ impl Ledger {
         renames(&entry.moves).for_each(|(from, to)| self.take_move(from, to));
         for file in &entry.files {
             self.touched.entry(file.path.clone()).or_insert(entry.seq);
-            self.take_file(file);
+            let own = self.files.entry(file.path.clone()).or_default();
+            own.push(file.before.clone(), file.after.clone());
         }
-    }
-
-    /// Returns true if a change touched a file of that name.
-    pub(super) fn has_touched(&self, path: &WorkspacePath) -> bool {
-        self.touched.contains_key(path)
-    }
-
-    /// Returns the number of the first change of a file.
-    pub(super) fn first_change_of(&self, path: &WorkspacePath) -> Option<u64> {
-        self.touched.get(path).copied()
-    }
-
-    /// Adds a change of one file.
-    fn take_file(&mut self, file: &FileEntry) {
-        let own = self.files.entry(file.path.clone()).or_default();
-        own.push(file.before.clone(), file.after.clone());
     }
 
     /// Adds one move.
@@ -390,6 +375,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::engine::journal::FileEntry;
 
     /// Returns a path.
     fn at(path: &str) -> WorkspacePath {

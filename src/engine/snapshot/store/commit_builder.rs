@@ -344,21 +344,6 @@ mod tests {
     }
 
     #[test]
-    fn external_commit_has_no_session_trailer() {
-        let nobody =
-            Trailers { session: String::new(), tool: "external".into(), seq: 0, gate: None, head: None };
-        let message = compose("external: a", None, &nobody);
-        assert_eq!(message, "external: a\n\nLbx-Tool: external\n");
-        assert_eq!(parse_trailers(message.as_bstr()), Some(nobody));
-    }
-
-    #[test]
-    fn foreign_commit_message_has_no_lbx_trailers() {
-        assert_eq!(parse_trailers("Fix it\n\nSigned-off-by: me\n".into()), None);
-        assert_eq!(parse_trailers("".into()), None);
-    }
-
-    #[test]
     fn long_subject_is_truncated() {
         let message = compose(&"x".repeat(1000), None, &some());
         assert_eq!(
