@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
-use gix::refs::FullName;
 
 use super::branch::Branch;
 use super::commit_builder::CommitMeta;
@@ -149,8 +148,7 @@ fn open_with(
     let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
-    let head = FullName::try_from(PRIVATE_BRANCH).ok();
-    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings).with_head(head).with_last(last);
+    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings).with_last(last);
     store(repo, None, true, warning).map(Some)
 }
 
@@ -400,8 +398,6 @@ const PRIVATE_FOLDERS: [&str; 6] =
 const PRIVATE_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 /// HEAD of the private repository.
 const PRIVATE_HEAD: &str = "ref: refs/heads/main\n";
-/// Branch that it names, which is never born.
-const PRIVATE_BRANCH: &str = "refs/heads/main";
 /// Files that lead elsewhere, which lbx never writes there.
 const LEADING_ELSEWHERE: [&str; 6] = [
     "commondir",

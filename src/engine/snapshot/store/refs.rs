@@ -208,9 +208,6 @@ pub fn head(repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
 /// # Errors
 /// Fails if it cannot be read.
 pub fn head_target(repo: &Repo) -> Result<Option<RefTarget>, SnapshotError> {
-    if let Some(branch) = repo.head() {
-        return Ok(Some(RefTarget::Symbolic(branch.clone())));
-    }
     let name = FullName::try_from("HEAD").context_redacted(|| "HEAD cannot be read".into())?;
     find(repo, name.as_ref()).context(|| "HEAD cannot be read".into())
 }

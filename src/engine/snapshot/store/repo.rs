@@ -12,7 +12,7 @@ use gix::ObjectId;
 use gix::bstr::BStr;
 use gix::error::ResultExt as _;
 use gix::objs::{CommitRefIter, Data, Find as _, Kind, WriteTo};
-use gix::refs::{FullName, packed};
+use gix::refs::packed;
 use gix::zlib::{Inflate, Status};
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -45,8 +45,6 @@ pub struct Repo {
     settings: Settings,
     /// Its folders.
     folders: Folders,
-    /// Branch that HEAD is on, if that is known from its opening.
-    head: Option<FullName>,
     /// Folder of the branches, once one is looked up.
     heads: OnceCell<Arc<Dir>>,
     /// Packs and borrowed objects, once one is looked up.
@@ -165,24 +163,13 @@ impl Repo {
     pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
         let (heads, elsewhere) = (OnceCell::new(), OnceCell::new());
         let (new, read, written) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { work_tree, settings, folders, head: None, heads, elsewhere, new, read, last: None, written }
+        Self { work_tree, settings, folders, heads, elsewhere, new, read, last: None, written }
     }
 
     /// Uses the objects that earlier calls wrote last.
     #[must_use]
     pub fn with_last(self, last: Option<Arc<LastObjects>>) -> Self {
         Self { last, ..self }
-    }
-
-    /// Sets the branch that HEAD is on, so that it is not read again.
-    #[must_use]
-    pub fn with_head(self, head: Option<FullName>) -> Self {
-        Self { head, ..self }
-    }
-
-    /// Returns the branch that HEAD is on, if that is known from its opening.
-    pub const fn head(&self) -> Option<&FullName> {
-        self.head.as_ref()
     }
 
     /// Returns the work tree, held open.
