@@ -15,11 +15,11 @@ use crate::engine::journal::Numbers;
 use crate::engine::journal::{self, ACCOUNTS_FOLDER, JournalEntry};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
+use crate::engine::store::{sealed, unsealed};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::limits::SESSION_ACCOUNT_BYTES_MAX;
-use crate::sha256::{seal_of, split_seal};
 
 /// End of the name of an account.
 const SUFFIX: &str = ".changes";
@@ -110,13 +110,8 @@ impl ChangesAccount {
         let Some(folder) = state.find_folder(ACCOUNTS_FOLDER)? else { return Ok(None) };
         let name = format!("{session}{SUFFIX}");
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), SESSION_ACCOUNT_BYTES_MAX).ok().flatten();
-        let account = bytes.and_then(|bytes| {
-            let (json, seal) = split_seal(&bytes);
-            let account: Self = serde_json::from_slice(json).ok()?;
-            let is_it = account.version == VERSION && account.session == session && account.from == from;
-            (is_it && seal == seal_of(json).as_bytes()).then_some(account)
-        });
-        match account {
+        let is_it = |it: &Self| it.version == VERSION && it.session == session && it.from == from;
+        match bytes.and_then(|bytes| unsealed(&bytes)).filter(is_it) {
             Some(Self { ends: Some((first, last)), .. })
                 if !first.is_there(state, session)? || !last.is_there(state, session)? =>
             {
@@ -129,8 +124,7 @@ impl ChangesAccount {
     /// Saves it.
     fn save(&self, state: &State) -> Result<(), Error> {
         let folder = state.folder(ACCOUNTS_FOLDER)?;
-        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        bytes.extend(seal_of(&bytes).into_bytes());
+        let bytes = sealed(self)?;
         if bytes.len() as u64 <= SESSION_ACCOUNT_BYTES_MAX {
             let name = format!("{}{SUFFIX}", self.session);
             state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &unique_name("account"))?;

@@ -13,13 +13,14 @@ use super::steps::{
     MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
 };
 use crate::engine::store::audit::AuditFile;
+use crate::engine::store::sealed;
 use crate::engine::store::session::{SEQ_MAX, SessionId};
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State, names_in};
 use crate::engine::store::trash;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::sha256::{Sha256, seal_of};
+use crate::sha256::Sha256;
 
 /// Version of an entry that this code writes.
 pub(super) const VERSION: u32 = 3;
@@ -169,20 +170,13 @@ impl JournalEntry {
         format!("{}.lbx", self.id)
     }
 
-    /// Returns the content of its file.
-    pub(super) fn bytes(&self) -> Result<Vec<u8>, Error> {
-        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        bytes.extend(seal_of(&bytes).into_bytes());
-        Ok(bytes)
-    }
-
     /// Writes it under a temporary name; the caller syncs the file.
     ///
     /// # Errors
     /// Returns the OS error.
     pub fn prepare(&self, state: &State) -> Result<PendingFile, Error> {
         let folder = state.folder(OPEN_FOLDER)?;
-        let bytes = self.bytes()?;
+        let bytes = sealed(self)?;
         if bytes.len() as u64 > ENTRY_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,

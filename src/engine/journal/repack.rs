@@ -22,6 +22,7 @@ use super::parts::{DELTAS_MAX, LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWrit
 use crate::control::seconds_now;
 use crate::engine::journal::{JournalEntry, JournalFile, read};
 use crate::engine::store::lock::unique_name;
+use crate::engine::store::sealed;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -227,7 +228,7 @@ fn pack_history(
             if !kept.iter().all(|kept| old_bytes.contains(&kept.sha256)) {
                 continue;
             }
-            let content = entry.bytes()?;
+            let content = sealed(&entry)?;
             if content.len() <= PART_BYTES_MAX {
                 writer.version(key_of(seq), content, &mut versions).map_err(unwritable)?;
                 packed.push(seq);

@@ -13,7 +13,7 @@ use super::lock::{is_unique, unique_name};
 use super::session::SessionId;
 use super::state::{State, path_in};
 use crate::engine::store::state::names_in;
-use crate::engine::store::version_of;
+use crate::engine::store::{sealed, version_of};
 use crate::engine::workspace::digest::Digest;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -83,9 +83,7 @@ impl TrashEntry {
     /// # Errors
     /// Returns `internal` if it cannot be written as JSON.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        bytes.extend(seal_of(&bytes).into_bytes());
-        Ok(bytes)
+        sealed(self)
     }
 
     /// Returns the path of the deleted content.

@@ -24,9 +24,9 @@ use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::store::lock::unique_name;
+use crate::engine::store::{sealed, unsealed};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::limits::{SNAPSHOT_ACCOUNT_BYTES_MAX, SNAPSHOT_PATHS_MAX};
-use crate::sha256::{seal_of, split_seal};
 
 /// Name of the account of the branch: no session's account has it.
 const BRANCH: &str = "branch";
@@ -158,17 +158,14 @@ impl SessionAccount {
             moved: moved.collect::<Option<_>>()?,
             story: self.story.clone(),
         };
-        let mut bytes = serde_json::to_vec(&stored).ok()?;
-        bytes.extend(seal_of(&bytes).into_bytes());
-        Some(bytes)
+        sealed(&stored).ok()
     }
 
     /// Parses it; returns also the snapshot up to which it goes. `None` if it is of another session, or damaged.
     fn of_bytes(bytes: &[u8], session: &str, after: u64) -> Option<(String, Self)> {
-        let (json, seal) = split_seal(bytes);
-        let stored: Stored = serde_json::from_slice(json).ok()?;
+        let stored: Stored = unsealed(bytes)?;
         let is_it = stored.version == VERSION && stored.session == session && stored.after == after;
-        if !is_it || seal != seal_of(json).as_bytes() {
+        if !is_it {
             return None;
         }
         let bytes = |path: WorkspacePath| path.as_bytes().to_vec();
@@ -320,11 +317,8 @@ impl Store {
     /// Fails if the branch or a commit on it cannot be read.
     pub fn newest_changes(&self) -> Result<Vec<(String, u64)>, SnapshotError> {
         let Some(tip) = self.branch.tip(&self.repo)? else { return Ok(Vec::new()) };
-        let known = self.stored_account(BRANCH).and_then(|bytes| {
-            let (json, seal) = split_seal(&bytes);
-            let known: Sessions = serde_json::from_slice(json).ok()?;
-            (seal == seal_of(json).as_bytes() && known.version == VERSION).then_some(known)
-        });
+        let known = self.stored_account(BRANCH).and_then(|bytes| unsealed::<Sessions>(&bytes));
+        let known = known.filter(|known| known.version == VERSION);
         let (mut newest, mut count): (Vec<(String, u64)>, usize) = (Vec::new(), 0);
         let mut add = |session: String, seq: u64| {
             if seq > 0 && newest.iter().all(|(known, _)| *known != session) {
@@ -342,8 +336,7 @@ impl Store {
         }
         if count >= SAVED_EVERY {
             let sessions = Sessions { version: VERSION, tip: tip.to_string(), newest: newest.clone() };
-            if let Ok(mut bytes) = serde_json::to_vec(&sessions) {
-                bytes.extend(seal_of(&bytes).into_bytes());
+            if let Ok(bytes) = sealed(&sessions) {
                 self.save_account(BRANCH, &bytes);
             }
         }

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use super::append::{AuditRecord, CURRENT, Chained, FOLDER, Head, check, name_of, older, parse};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::store::{sealed, unsealed};
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::limits::AUDIT_FILE_BYTES_MAX;
-use crate::sha256::{seal_of, split_seal};
 
 /// Bytes of known records that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -515,9 +515,7 @@ pub fn sums(state: &State) -> Result<(BTreeMap<String, SessionSums>, Option<Brok
 
 /// Loads the sums, if they are whole.
 fn load(folder: &OwnedFd) -> Option<Sums> {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX).ok()??;
-    let (json, seal) = split_seal(&bytes);
-    (seal == seal_of(json).as_bytes()).then(|| serde_json::from_slice(json).ok())?
+    unsealed(&fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX).ok()??)
 }
 
 impl Sums {
@@ -536,8 +534,7 @@ impl Sums {
 
     /// Saves them.
     fn save(&self, state: &State, folder: &OwnedFd) -> Result<(), Error> {
-        let mut bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        bytes.extend(seal_of(&bytes).into_bytes());
+        let bytes = sealed(self)?;
         if bytes.len() as u64 <= FILE_BYTES_MAX {
             state.replace(folder.as_fd(), OsStr::new(NAME), &bytes, &unique_name("sums"))?;
         }
