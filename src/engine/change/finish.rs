@@ -237,10 +237,7 @@ fn after_changes(files: &[Planned], session: &SessionState, earlier: &EarlierByt
             // Keep an existing mark, which is of the old bytes.
             Some(after) if after.known == CallerKnowledge::Nothing => {}
             Some(_) if is_state(path) => {}
-            Some(after) => marks.extend(mark_after(file, after, session).map(|mark| ReadRecord {
-                numbers: Some(numbers_after(file, after, session, earlier)),
-                ..mark
-            })),
+            Some(after) => marks.extend(mark_after(file, after, session, earlier)),
         }
     }
     ReadRecords { set: marks, forgotten }
@@ -268,57 +265,47 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut ReadRecord
 
 /// Returns the mark of a changed file; `None` if the caller never saw the rest of it, or saw other bytes than those
 /// that were changed.
-fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<ReadRecord> {
+fn mark_after(
+    file: &Planned,
+    after: &After,
+    session: &SessionState,
+    earlier: &EarlierBytes,
+) -> Option<ReadRecord> {
     let current = &file.seen.current;
     let path = current.place.path().clone();
     let (old_path, old_sha256, old_bytes) = match &file.origin {
         Some(origin) => (&origin.path, origin.sha256, &origin.bytes),
         None => (&path, current.sha256, &current.bytes),
     };
-    let known = session.mark(old_path).filter(|mark| mark.sha256 == old_sha256);
-    let body = body_of(&after.bytes);
+    let shown = session.mark(old_path);
+    let (old, body) = (body_of(old_bytes), body_of(&after.bytes));
+    let is_new = !current.exists() && file.origin.is_none();
+    let is_whole = after.known == CallerKnowledge::Everything || is_new;
+    // The line numbers under which it was shown, if it was.
+    let numbers = || {
+        let Some(mark) = shown.as_ref().filter(|_| !is_whole) else { return Numbers::default() };
+        let replaced = file.replaced.clone().unwrap_or_else(|| replaced_lines::compared(&old, &body));
+        numbers_in(mark, old_sha256, &old, earlier).after(&replaced)
+    };
     let mark = |lines| ReadRecord {
         lines,
+        numbers: Some(numbers()),
         ..ReadRecord::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0)
     };
     if let CallerKnowledge::ChangedSince(seen) = &after.known {
-        let known = session.mark(old_path).filter(|mark| mark.sha256 == Sha256::of(seen))?;
-        let lines = still_known(&known.lines, &body_of(seen), &body_of(old_bytes), &body);
-        return Some(mark(lines));
+        let known = shown.as_ref().filter(|mark| mark.sha256 == Sha256::of(seen))?;
+        return Some(mark(still_known(&known.lines, &body_of(seen), &old, &body)));
     }
-    let is_new = !current.exists() && file.origin.is_none();
-    if after.known == CallerKnowledge::Everything || is_new {
+    if is_whole {
         return Some(mark(Lines::up_to(lines::count(&body))));
     }
+    let known = shown.as_ref().filter(|mark| mark.sha256 == old_sha256);
     let is_proved = file.seen.proved && file.origin.is_none();
     if !is_proved && known.is_none() {
         return None;
     }
-    let before = known.map(|mark| mark.lines).unwrap_or_default();
-    Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
-}
-
-/// Updates the shown line numbers of a file after its change.
-fn numbers_after(file: &Planned, after: &After, session: &SessionState, earlier: &EarlierBytes) -> Numbers {
-    let current = &file.seen.current;
-    let (path, sha256, bytes) = match &file.origin {
-        Some(origin) => (&origin.path, origin.sha256, &origin.bytes),
-        None => (current.place.path(), current.sha256, &current.bytes),
-    };
-    let is_new = !current.exists() && file.origin.is_none();
-    if after.known == CallerKnowledge::Everything || is_new {
-        // Nothing of it was shown.
-        return Numbers::default();
-    }
-    let Some(mark) = session.mark(path) else {
-        // No line of it was shown with a number.
-        return Numbers::default();
-    };
-    let old = body_of(bytes);
-    let numbers = numbers_in(&mark, sha256, &old, earlier);
-    let replaced =
-        file.replaced.clone().unwrap_or_else(|| replaced_lines::compared(&old, &body_of(&after.bytes)));
-    numbers.after(&replaced)
+    let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
+    Some(mark(carried_over(&before, &old, &body)))
 }
 
 #[cfg(test)]
