@@ -193,28 +193,23 @@ impl Executor<'_> {
     /// # Errors
     /// Returns the OS error; `io_error` if the backup of a file is missing.
     pub fn take_back(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
-        match step {
-            Step::MakeFolder(folder) => {
-                // A folder that is no longer empty is someone else's now.
-                self.remove(&folder.path)
-                    .map_err(|errno| Error::io("remove", self.shown(&folder.path), errno))
-            }
-            Step::RemoveFolder(folder) => {
-                self.make(&folder.path).map_err(|errno| Error::io("make", self.shown(&folder.path), errno))
-            }
-            Step::Rename { from, to, over, .. } => {
-                self.rename(to, from, false).map_err(|errno| Error::io("move", self.shown(to), errno))?;
-                over.as_ref().map_or(Ok(()), |before| self.restore(to, before, true, id, number))
-            }
-            Step::Put { at, before: None, .. } => {
-                self.unlink(at).map_err(|errno| Error::io("delete", self.shown(at), errno))
-            }
+        let (doing, at, outcome) = match step {
+            // A folder that is no longer empty is someone else's now.
+            Step::MakeFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
+            Step::RemoveFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
+            Step::Rename { from, to, .. } => ("move", to, self.rename(to, from, false)),
+            Step::Put { at, before: None, .. } => ("delete", at, self.unlink(at)),
             Step::Put { at, before: Some(before), in_place: true, .. } => {
                 let bytes = self.backed_up(at, before)?;
-                self.write_into(at, &bytes, None).map_err(|errno| Error::io("restore", self.shown(at), errno))
+                ("restore", at, self.write_into(at, &bytes, None))
             }
-            Step::Put { at, before: Some(before), .. } => self.restore(at, before, false, id, number),
-            Step::Unlink { at, before } => self.restore(at, before, true, id, number),
+            Step::Put { at, before: Some(before), .. } => return self.restore(at, before, false, id, number),
+            Step::Unlink { at, before } => return self.restore(at, before, true, id, number),
+        };
+        outcome.map_err(|errno| Error::io(doing, self.shown(at), errno))?;
+        match step {
+            Step::Rename { to, over: Some(before), .. } => self.restore(to, before, true, id, number),
+            _ => Ok(()),
         }
     }
 
