@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::time_now;
-use super::targets::{self, ChosenSession};
+use super::targets;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::journal::GitLocksMark;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
-use crate::engine::snapshot::{EXTERNAL, PathChange, SnapshotError, Store};
+use crate::engine::snapshot::{EXTERNAL, PathChange, SessionPart, SnapshotError, Store};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -232,9 +232,11 @@ impl Tool for Squash {
         let chosen = targets::current_session(engine, &store)?;
         let author = author_of(&store)?;
         let branch = branch_of(&store, &request, &chosen.session)?;
-        let squashed = store
-            .squash(&order(&store, &request, &chosen, &paths, (&branch, &author))?)
-            .map_err(|error| refused(&error.to_string()))?;
+        let order = {
+            let part = record::part_of(engine, &chosen.session, chosen.after);
+            order(&store, &request, &part, &paths, (&branch, &author))?
+        };
+        let squashed = store.squash(&order).map_err(|error| refused(&error.to_string()))?;
         if !squashed.conflicts.is_empty() {
             return Err(conflict(&branch, &squashed.conflicts));
         }
@@ -373,7 +375,7 @@ fn refused(why: &str) -> Error {
 fn order<'a>(
     store: &Store,
     request: &SquashRequest,
-    chosen: &ChosenSession,
+    part: &SessionPart<'_>,
     paths: &[WorkspacePath],
     (branch, author): (&'a str, &'a Author),
 ) -> Result<Order<'a>, Error> {
@@ -392,7 +394,7 @@ fn order<'a>(
         dry_run: request.dry_run,
     };
     if request.keep_history {
-        let missing = store.missing_on(branch, &chosen.session, chosen.after).map_err(refused)?;
+        let missing = store.missing_on(branch, part).map_err(refused)?;
         let steps = missing.steps.into_iter();
         order.steps = steps
             .map(|step| {
@@ -403,7 +405,7 @@ fn order<'a>(
             .collect();
         return Ok(order);
     }
-    let mut changes = store.net_missing_on(branch, &chosen.session, chosen.after).map_err(refused)?;
+    let mut changes = store.net_missing_on(branch, part).map_err(refused)?;
     changes.retain(is_wanted);
     if !request.per_file {
         order.steps = vec![SquashCommit { message, changes }];

@@ -50,7 +50,8 @@ impl Change<'_> {
             && self.moves.is_empty()
             && !self.has_folders()
             && self.entry.modes.iter().all(|folder| !folder.is_change())
-            && self.entry.reverts.is_empty();
+            && self.entry.reverts.is_empty()
+            && self.entry.found_done.is_empty();
         if self.dry_run || is_empty {
             return Ok(());
         }

@@ -14,7 +14,7 @@ pub mod external_changes;
 mod finish;
 mod folders;
 pub mod gate;
-mod kept_for_forks;
+pub mod kept_for_forks;
 mod locks;
 pub mod moves;
 mod open;
@@ -39,7 +39,7 @@ use plan::{After, Move, Origin, Planned};
 use super::Engine;
 use super::history::replay::Pieces;
 use super::journal::steps::Location;
-use super::journal::{FolderMode, JournalEntry, Version};
+use super::journal::{FileEntry, FolderMode, JournalEntry, Version};
 use super::policy::protected::ProtectedLinks;
 use super::snapshot::BlobPrefetch;
 use super::store::session::{self, SessionState};
@@ -341,6 +341,11 @@ impl Change<'_> {
     /// Notes that a file keeps changes that others made.
     pub fn set_merged(&mut self, path: WorkspacePath) {
         self.entry.merged.push(path);
+    }
+
+    /// Notes a file that others have left as this undo or redo would.
+    pub fn set_found_done(&mut self, path: WorkspacePath, before: Option<Version>, after: Option<Version>) {
+        self.entry.found_done.push(FileEntry { path, before, after });
     }
 
     /// Backs up bytes that are in no file now, but may be needed again.

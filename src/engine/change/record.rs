@@ -11,14 +11,16 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::ClientCall;
+use crate::engine::history::replay::Direction;
 use crate::engine::journal::repack::{self, Amount};
-use crate::engine::journal::{JournalEntry, MissedSnapshot, NO_SNAPSHOT, Version, backup};
+use crate::engine::journal::{self, JournalEntry, MissedSnapshot, NO_SNAPSHOT, Numbers, Version, backup};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
     Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded, Repaired,
-    RepositoryPaths, Scan, SeenFile, SnapshotError, Store, TreeItem, Trees, Unrecorded,
+    RepositoryPaths, Scan, SeenFile, SessionPart, SnapshotError, Store, TreeItem, Trees, TurnedBack,
+    Unrecorded,
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
@@ -153,7 +155,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
 }
 
 /// Returns true if a command, or a client's own tool, is changing the workspace now.
-fn is_being_changed(engine: &Engine) -> bool {
+pub fn is_being_changed(engine: &Engine) -> bool {
     let state = State::find(&engine.workspace).ok().flatten();
     state.is_some_and(|state| running::is_any(&state) || ClientCall::is_any(&state))
 }
@@ -631,6 +633,40 @@ fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
     }
 }
 
+/// Returns the changes of a session after one of them (0 for all), for the accounts of the branch.
+pub fn part_of<'e>(engine: &'e Engine, session: &str, after: u64) -> SessionPart<'e> {
+    let name = session.to_owned();
+    let turned = move |from| {
+        let state = State::find(&engine.workspace).ok().flatten();
+        // A history that cannot be read is reported by the calls that need it.
+        state.and_then(|state| turned_back(&state, &name, from).ok()).unwrap_or_else(|| (Vec::new(), from))
+    };
+    SessionPart { session: session.to_owned(), after, turned: Box::new(turned) }
+}
+
+/// Returns what a session turned back after a change without a snapshot, and the number of its newest change.
+fn turned_back(state: &State, session: &str, from: u64) -> Result<(Vec<TurnedBack>, u64), Error> {
+    let numbers = Numbers::of(state, session)?.since(from.saturating_add(1))?;
+    let mut turned = Vec::new();
+    for seq in &numbers {
+        let Some(entry) = journal::done_entry(state, session, *seq)? else { continue };
+        if entry.found_done.is_empty() {
+            continue;
+        }
+        let is_redo = entry.tool == Direction::Redo.name();
+        let mut changes = match &entry.takes_back {
+            Some(taken) if entry.tool == "rewind" => (taken.seq + 1..*seq).collect(),
+            Some(taken) => vec![taken.seq],
+            None => entry.reverts.clone(),
+        };
+        // The oldest of them has what was there before all.
+        changes.sort_unstable_by(|one, next| if is_redo { next.cmp(one) } else { one.cmp(next) });
+        let paths = entry.found_done.iter().map(|file| file.path.as_bytes().to_vec()).collect();
+        turned.push(TurnedBack { seq: *seq, changes, is_redo, paths });
+    }
+    Ok((turned, numbers.last().copied().unwrap_or(from)))
+}
+
 /// Brings the accounts of a session and the sums of the audit log up to date, so that no later call has to read all that
 /// was made meanwhile.
 pub fn update_accounts(engine: &Engine, state: &State, session: &SessionState) {
@@ -639,7 +675,7 @@ pub fn update_accounts(engine: &Engine, state: &State, session: &SessionState) {
     let _ = ChangesAccount::of(state, name, after + 1, &engine.control);
     let _ = audit::sums(state);
     if let Ok(Some(store)) = find(engine) {
-        store.update_accounts(name, after);
+        store.update_accounts(&part_of(engine, name, after));
     }
 }
 

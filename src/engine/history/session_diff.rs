@@ -101,7 +101,7 @@ impl Ledger {
     pub(super) fn take(&mut self, entry: &JournalEntry) {
         self.folders.extend(entry.folders.iter().cloned());
         renames(&entry.moves).for_each(|(from, to)| self.take_move(from, to));
-        for file in &entry.files {
+        for file in entry.files.iter().chain(&entry.found_done) {
             self.touched.entry(file.path.clone()).or_insert(entry.seq);
             let own = self.files.entry(file.path.clone()).or_default();
             own.push(file.before.clone(), file.after.clone());

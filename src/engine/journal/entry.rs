@@ -102,6 +102,9 @@ pub struct JournalEntry {
     /// Files in which an `undo` or `redo` kept changes by others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<WorkspacePath>,
+    /// Files that an `undo` or `redo` found as it leaves them, since others had done the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found_done: Vec<FileEntry>,
     /// Old bytes of small files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<InlineBackup>,

@@ -61,7 +61,7 @@ impl Version {
 }
 
 /// Change of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
     /// Canonical path.
     pub path: WorkspacePath,

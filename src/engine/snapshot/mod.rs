@@ -22,7 +22,7 @@ pub use store::objects::{BlobPrefetch, PrecomputedBlob};
 pub use store::open::{RepositoryPaths, git_folders};
 pub use store::tree::{RULE_FILES, TreeItem, Trees};
 pub use store::{Limits, Store};
-pub use view::account::{SessionAccount, StoryBy, StoryLine};
+pub use view::account::{SessionAccount, SessionPart, StoryBy, StoryLine, TurnedBack};
 pub use view::compare::{Changes, Delta, PathChange};
 pub use view::history::{Blame, FileStat, Log, Origin, Query, Snapshot};
 pub use view::repair::{Damage, Repaired};

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Request;
 use crate::engine::Engine;
-use crate::engine::snapshot::{Delta, PathChange, Store, TreeItem};
+use crate::engine::snapshot::{Delta, PathChange, SessionPart, Store, TreeItem};
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::limits::DIFF_FILES_MAX;
@@ -14,9 +14,7 @@ use crate::text::checked::slice_or_empty;
 use crate::text::diff::{Amount, FileDiff, Side};
 use crate::text::escaped;
 use crate::tools::common::amount_text;
-use crate::tools::targets::{
-    ChosenSession, PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision,
-};
+use crate::tools::targets::{PathOrRevisions, Revisions, commit_named, path_must_be_known, path_or_revision};
 
 /// Largest number of files listed with their line counts.
 const FILES_LISTED_MAX: usize = 1000;
@@ -259,12 +257,12 @@ pub struct Compared {
     pub changes: Vec<PathChange>,
 }
 
-/// Returns the states that the request compares; `caller` is the session whose changes a diff without a snapshot shows,
-/// and `is_named` is true if the call itself names it.
+/// Returns the states that the request compares; `part` has the changes of the caller's session, which a diff without a
+/// snapshot shows, and `is_named` is true if the call itself names it.
 pub fn compared(
     store: &Store,
     request: &Request,
-    caller: &ChosenSession,
+    part: &SessionPart<'_>,
     is_named: bool,
 ) -> Result<Compared, Error> {
     let named = |name: &Option<String>, field| {
@@ -273,8 +271,8 @@ pub fn compared(
     let (of, from, to) =
         (named(&request.of, "of")?, named(&request.from, "from")?, named(&request.to, "to")?);
     if of.is_none() && from.is_none() && to.is_none() {
-        let session = Some(caller.session.clone());
-        if let Some(changed) = store.changed_by(&caller.session, caller.after)? {
+        let session = Some(part.session.clone());
+        if let Some(changed) = store.changed_by(part)? {
             let (from, to) = (changed.before, Some(changed.last));
             return Ok(Compared { from, to, session, changes: changed.paths });
         }

@@ -102,7 +102,8 @@ impl Tool for Diff {
             warn_of_cut_lines(engine, &response);
             return Ok(response);
         }
-        let mut compared = compared(&store, &request, &caller, is_named)?;
+        let mut compared =
+            compared(&store, &request, &record::part_of(engine, &caller.session, caller.after), is_named)?;
         compared.changes.retain(|change| lies_in_any(&change.path, &places));
         let deltas = store.deltas(&compared.changes)?;
         let mut response = Response::of(&compared, deltas.len());
@@ -179,7 +180,7 @@ fn by_session(
         engine.control.check()?;
         let Ok(id) = name.parse() else { continue };
         let chosen = targets::session_named(engine, &id)?;
-        let changed = store.changed_by(&name, chosen.after)?;
+        let changed = store.changed_by(&record::part_of(engine, &name, chosen.after))?;
         let Some(mut changed) = changed else { continue };
         changed.paths.retain(|change| lies_in_any(&change.path, places));
         if changed.paths.is_empty() {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{File, Refused, Response, ReviewedChange, ReviewedTurn, Totals};
 use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
+use crate::engine::change::record;
 use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::{Turn, Turns};
 use crate::engine::history::replay::Direction;
@@ -65,7 +66,9 @@ impl<'a> Story<'a> {
         state: &'a State,
         chosen: &'a ChosenSession,
     ) -> Result<Self, Error> {
-        let account = store.map(|store| store.account_of(&chosen.session, chosen.after)).transpose()?;
+        let account = store
+            .map(|store| store.account_of(&record::part_of(engine, &chosen.session, chosen.after)))
+            .transpose()?;
         let account = account.unwrap_or_default();
         let own = account.story.iter().filter(|line| line.by != StoryBy::Developer);
         let seen: BTreeMap<u64, StoryBy> = own.map(|line| (line.seq, line.by)).collect();

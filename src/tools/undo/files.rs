@@ -132,7 +132,11 @@ impl<'p, 'c> Planner<'p, 'c> {
     /// # Errors
     /// Fails with `stale_file` if it has other bytes than this session left.
     pub fn remove(&mut self, gone: &Gone) -> Result<(), Error> {
-        let Some(real) = &gone.real else { return self.must_not_be_moved(gone) };
+        let Some(real) = &gone.real else {
+            self.must_not_be_moved(gone)?;
+            self.note_done(&gone.at, gone.from.as_ref(), None);
+            return Ok(());
+        };
         let current = self.look_at(real, gone.from.as_ref())?;
         if !same(version(&current).as_ref(), gone.from.as_ref()) {
             return Err(self.stale(&current, gone.from.as_ref(), false));
@@ -158,6 +162,13 @@ impl<'p, 'c> Planner<'p, 'c> {
             return Err(error.suggest(format!("Delete {to}, unless session {session} needs it.")));
         }
         Ok(())
+    }
+
+    /// Notes a file that is as it should be already, though the session left it otherwise.
+    fn note_done(&mut self, at: &WorkspacePath, from: Option<&Version>, target: Option<&Version>) {
+        if !same(from, target) && !is_state(at) {
+            self.change.set_found_done(at.clone(), from.cloned(), target.cloned());
+        }
     }
 
     /// Returns the session that moved a file which this session left, and its present path.
@@ -201,6 +212,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             target.mode = now.mode;
         }
         if same(now.as_ref(), Some(&target)) {
+            self.note_done(&at, from.as_ref(), Some(&target));
             self.unchanged.extend(real.filter(|_| !stays).map(|real| Piece { real, at }));
             return Ok(());
         }

@@ -361,7 +361,11 @@ fn texts_after(engine: &Engine, changes: &[JournalEntry]) -> BTreeMap<Sha256, Ve
     let Some(first) = changes.iter().map(|change| change.seq).min() else { return texts };
     let Ok(Some(store)) = record::find(engine) else { return texts };
     let after = targets::session_named(engine, engine.session()).map_or(0, |chosen| chosen.after);
-    let Ok(account) = store.account_of(engine.session().as_str(), after.min(first - 1)) else { return texts };
+    let Ok(account) =
+        store.account_of(&record::part_of(engine, engine.session().as_str(), after.min(first - 1)))
+    else {
+        return texts;
+    };
     for change in changes {
         for (file, after) in change.files.iter().filter_map(|file| Some((file, file.after.as_ref()?))) {
             let bytes = store.file_after(&account, change.seq, file.path.as_bytes()).ok().flatten();

@@ -63,6 +63,53 @@ pub enum StoryBy {
     Developer,
 }
 
+/// An undo, redo or rewind that found some files as it leaves them, since others had done the same. No snapshot shows
+/// that, but the session has changed these files no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnedBack {
+    /// Its number in the session.
+    pub seq: u64,
+    /// Changes that it turns around: the first of a path decides what the path has then.
+    pub changes: Vec<u64>,
+    /// True if it makes them again.
+    pub is_redo: bool,
+    /// The files.
+    pub paths: Vec<Vec<u8>>,
+}
+
+impl TurnedBack {
+    /// Returns what it does to the files: `last` returns what the session has left at a path, `paths_of` what a change
+    /// did.
+    pub(super) fn paths(
+        &self,
+        last: impl Fn(&[u8]) -> Option<Option<TreeItem>>,
+        mut paths_of: impl FnMut(u64) -> Result<Vec<PathChange>, SnapshotError>,
+    ) -> Result<Vec<PathChange>, SnapshotError> {
+        let mut paths = Vec::new();
+        for path in &self.paths {
+            let Some(before) = last(path) else { continue };
+            for seq in &self.changes {
+                if let Some(change) = paths_of(*seq)?.into_iter().find(|change| change.path == *path) {
+                    let after = if self.is_redo { change.after } else { change.before };
+                    paths.push(PathChange { path: path.clone(), from: None, before, after });
+                    break;
+                }
+            }
+        }
+        Ok(paths)
+    }
+}
+
+/// Changes of a session after one of them.
+pub struct SessionPart<'e> {
+    /// Session.
+    pub session: String,
+    /// Number of that change; 0 for all.
+    pub after: u64,
+    /// Returns what the session turned back after a change, in order, and the number of its newest change.
+    pub turned: Box<dyn Fn(u64) -> (Vec<TurnedBack>, u64) + 'e>,
+}
+
 /// Everything that a session has changed after one of its changes.
 #[derive(Debug, Clone, Default)]
 pub struct SessionAccount {
@@ -72,6 +119,8 @@ pub struct SessionAccount {
     last: Option<String>,
     /// Time of its first snapshot, in seconds since 1970.
     pub(super) began: i64,
+    /// Change up to which it has what the session turned back.
+    turned: u64,
     /// Changes of each path.
     pub(super) paths: ChangedPaths<PathChanges<TreeItem>>,
     /// Its snapshots and the developer's, oldest first.
@@ -95,6 +144,8 @@ struct Stored {
     last: Option<String>,
     /// As in [`SessionAccount`].
     began: i64,
+    /// As in [`SessionAccount`].
+    turned: u64,
     /// Changes of each path.
     paths: Vec<(WorkspacePath, PathChanges<TreeItem>)>,
     /// Moved files: path and earlier paths.
@@ -154,6 +205,7 @@ impl SessionAccount {
             before: self.before.clone(),
             last: self.last.clone(),
             began: self.began,
+            turned: self.turned,
             paths: paths.collect::<Option<_>>()?,
             moved: moved.collect::<Option<_>>()?,
             story: self.story.clone(),
@@ -173,17 +225,18 @@ impl SessionAccount {
         let from = stored.moved.into_iter().map(|(path, from)| (bytes(path), all(from))).collect();
         let steps = stored.paths.into_iter().map(|(path, own)| (bytes(path), own)).collect();
         let paths = ChangedPaths { steps, from };
-        let Stored { tip, before, last, began, story, .. } = stored;
-        Some((tip, Self { before, last, began, paths, story }))
+        let Stored { tip, before, last, began, turned, story, .. } = stored;
+        Some((tip, Self { before, last, began, turned, paths, story }))
     }
 }
 
 impl Store {
-    /// Returns what `session` has changed after its change `after` (0 for all).
+    /// Returns what a session has changed.
     ///
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
-    pub fn account_of(&self, session: &str, after: u64) -> Result<SessionAccount, SnapshotError> {
+    pub fn account_of(&self, part: &SessionPart<'_>) -> Result<SessionAccount, SnapshotError> {
+        let (session, after) = (part.session.as_str(), part.after);
         if self.newest_change_of(session)? <= after {
             return Ok(SessionAccount::default());
         }
@@ -223,15 +276,35 @@ impl Store {
             // Drop snapshots from before the session's first change.
             newer.truncate(began);
         }
+        let (turned, newest) = (part.turned)(account.turned.max(after));
+        let mut turned = turned.into_iter().peekable();
         for (snapshot, paths) in newer.into_iter().rev() {
+            let is_own = snapshot.session == session && snapshot.seq > 0;
+            while let Some(turn) = turned.next_if(|turn| is_own && turn.seq < snapshot.seq) {
+                self.turn_back(&mut account, &turn)?;
+            }
             account.add(session, &snapshot, &paths);
         }
+        turned.try_for_each(|turn| self.turn_back(&mut account, &turn))?;
+        account.turned = newest;
         if count >= SAVED_EVERY
             && let Some(bytes) = tip.and_then(|tip| account.to_bytes(session, after, tip))
         {
             self.save_account(&name, &bytes);
         }
         Ok(account)
+    }
+
+    /// Adds what a session turned back without a snapshot.
+    fn turn_back(&self, account: &mut SessionAccount, turn: &TurnedBack) -> Result<(), SnapshotError> {
+        let last = |path: &[u8]| Some(account.paths.steps.get(path)?.last().copied());
+        let paths_of = |seq| {
+            let line = account.story.iter().find(|line| line.seq == seq && line.by != StoryBy::Developer);
+            line.map_or(Ok(Vec::new()), |line| Ok(self.step_at(line)?.paths))
+        };
+        let paths = turn.paths(last, paths_of)?;
+        account.paths.take(&paths);
+        Ok(())
     }
 
     /// Returns the bytes of a file after a change of a session, from its snapshot; `None` if that has none.
@@ -353,9 +426,9 @@ impl Store {
     }
 
     /// Writes the accounts again, if enough snapshots have come since.
-    pub fn update_accounts(&self, session: &str, after: u64) {
+    pub fn update_accounts(&self, part: &SessionPart<'_>) {
         // A call that needs them says what is wrong.
         let _ = self.newest_changes();
-        let _ = self.account_of(session, after);
+        let _ = self.account_of(part);
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use gix::ObjectId;
 use gix::objs::Kind;
 
+use super::account::SessionPart;
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
 use crate::engine::history::session_diff::{self, AtEnd, PathChanges, Sides};
@@ -64,22 +65,22 @@ impl session_diff::StoredVersion for TreeItem {
 }
 
 impl Store {
-    /// Returns the changes of `session` after its change `after` (0 for all), oldest first, each with its paths.
+    /// Returns the changes of a session, oldest first, each with its paths.
     ///
     /// Goes back no further than the session's first change.
     ///
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
-    fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
+    fn steps_of(&self, part: &SessionPart<'_>) -> Result<Vec<SessionStep>, SnapshotError> {
         let mut steps = Vec::new();
         for found in self.snapshots(self.branch.tip(&self.repo)?) {
             let Read { snapshot, tree, tree_before, .. } = found?;
             // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
             // not count them either.
-            if snapshot.session != session || snapshot.seq == 0 {
+            if snapshot.session != part.session || snapshot.seq == 0 {
                 continue;
             }
-            if snapshot.seq <= after {
+            if snapshot.seq <= part.after {
                 break;
             }
             let is_first = snapshot.seq == SEQ_FIRST;
@@ -90,16 +91,32 @@ impl Store {
             }
         }
         steps.reverse();
+        for turn in (part.turned)(part.after).0 {
+            let at = steps.partition_point(|step: &SessionStep| step.snapshot.seq <= turn.seq);
+            let (earlier, _) = steps.split_at(at);
+            let Some(newest) = earlier.last() else { continue };
+            let last = |path: &[u8]| {
+                let mut changes = earlier.iter().rev().flat_map(|step| &step.paths);
+                changes.find(|change| change.path == path).map(|change| change.after)
+            };
+            let paths_of = |seq| {
+                let step = earlier.iter().find(|step| step.snapshot.seq == seq);
+                Ok(step.map(|step| step.paths.clone()).unwrap_or_default())
+            };
+            let paths = turn.paths(last, paths_of)?;
+            let subject = if turn.is_redo { "redo" } else { "undo" }.to_owned();
+            let snapshot = Snapshot { seq: turn.seq, subject, ..newest.snapshot.clone() };
+            steps.insert(at, SessionStep { snapshot, paths });
+        }
         Ok(steps)
     }
 
-    /// Returns the net changes of `session` after its change `after` (0 for all), without changes by others in between;
-    /// `None` if it has no snapshot.
+    /// Returns the net changes of a session, without changes by others in between; `None` if it has no snapshot.
     ///
     /// # Errors
     /// Fails if the branch, a commit on it or a version cannot be read.
-    pub fn changed_by(&self, session: &str, after: u64) -> Result<Option<SessionChanges>, SnapshotError> {
-        let account = self.account_of(session, after)?;
+    pub fn changed_by(&self, part: &SessionPart<'_>) -> Result<Option<SessionChanges>, SnapshotError> {
+        let account = self.account_of(part)?;
         let Some((before, last)) = account.ends() else { return Ok(None) };
         Ok(Some(SessionChanges { before, last, paths: self.net_of(&account)? }))
     }
@@ -396,13 +413,12 @@ fn with_moves(step: Vec<PathChange>) -> Vec<PathChange> {
 }
 
 impl Store {
-    /// Returns the changes that `session` made after its change `after` and that `branch` lacks, or HEAD if that branch
-    /// does not exist.
+    /// Returns the changes of a session that `branch` lacks, or HEAD if that branch does not exist.
     ///
     /// # Errors
     /// Fails if a snapshot or a commit of the branch cannot be read.
-    pub fn missing_on(&self, branch: &str, session: &str, after: u64) -> Result<Missing, SnapshotError> {
-        let mut steps = self.steps_of(session, after)?;
+    pub fn missing_on(&self, branch: &str, part: &SessionPart<'_>) -> Result<Missing, SnapshotError> {
+        let mut steps = self.steps_of(part)?;
         let Some(began) = steps.first().map(|first| first.snapshot.seconds) else {
             return Ok(Missing::default());
         };
@@ -466,18 +482,16 @@ impl Store {
         Ok(Missing { net: in_order(net), steps })
     }
 
-    /// Returns the net changes that `session` made after its change `after` and that `branch` lacks, as
-    /// [`Self::missing_on`] does, without each single change.
+    /// Returns the net changes of a session that `branch` lacks, as [`Self::missing_on`] does, without each single change.
     ///
     /// # Errors
     /// As [`Self::missing_on`].
     pub fn net_missing_on(
         &self,
         branch: &str,
-        session: &str,
-        after: u64,
+        part: &SessionPart<'_>,
     ) -> Result<Vec<PathChange>, SnapshotError> {
-        let account = self.account_of(session, after)?;
+        let account = self.account_of(part)?;
         let base = self.onto(branch)?.at;
         let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let mut net = Vec::new();
@@ -489,7 +503,7 @@ impl Store {
             let change = self.change_of(path.clone(), own.sides(), Until::Now)?;
             if change.before != ours {
                 // The branch may have a part of it: the single changes tell.
-                return Ok(self.missing_on(branch, session, after)?.net);
+                return Ok(self.missing_on(branch, part)?.net);
             }
             net.push(change);
         }
