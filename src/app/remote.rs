@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::options::Options;
 use crate::control::Control;
+use crate::engine::change::kept_for_forks::keep_changes_of_others;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::sandbox::fork;
@@ -26,7 +27,6 @@ use crate::envelope::{self, Frame};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{ARGUMENT_BYTES_MAX, REMOTE_END_TIME_MAX};
 use crate::tools::bash::Bash;
-use crate::tools::fork::keep_changes_of_others;
 use crate::tools::{Answered, Reply, Text, Tool as _, ToolEntry};
 
 /// Option that is only for this side.

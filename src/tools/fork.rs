@@ -1,10 +1,8 @@
 //! `fork`: copies of the workspace for several agents.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
-use gix::objs::tree::EntryKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,20 +12,17 @@ use super::fork_changes::ForkChanges;
 use super::targets::{commit_named, no_snapshot};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::change::kept_for_forks::{ForkStart, is_small, keep_changes_of_others};
 use crate::engine::change::record;
-use crate::engine::sandbox::fork::{self, Earlier, ForkFolder, ForkRecord, Forks};
-use crate::engine::snapshot::{EXTERNAL, PathChange, Store};
+use crate::engine::sandbox::fork::{self, ForkFolder, ForkRecord, Forks};
+use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::audit;
 use crate::engine::store::state::State;
 use crate::engine::store::{container, sandboxes};
-use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::{fs, programs};
+use crate::engine::workspace::programs;
 use crate::envelope;
 use crate::error::{Error, ErrorKind};
-use crate::limits::{
-    FORK_FILES_COUNTED_MAX, FORK_FILES_SET_MAX, FORK_SCANNED_INDEX_BYTES_MAX, MERGED_BYTES_MAX,
-};
-use crate::platform;
+use crate::limits::FORK_FILES_COUNTED_MAX;
 use crate::platform::process::own_program;
 use crate::text::answer_size::AnswerRoom;
 use crate::text::escaped;
@@ -278,13 +273,15 @@ pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Re
             Error::invalid("`from` and `at` exclude each other: a copy begins with the files on disk");
         return Err(error.detail("field", "from"));
     }
-    let target = request.from.as_deref().map(|from| Target::find(engine, from)).transpose()?;
+    let target = request.from.as_deref().map(|from| snapshot_named(engine, from)).transpose()?;
     let state = State::open(&engine.workspace)?;
     let forks = Forks::lock(&engine.workspace, &state)?;
     // No change is half done while the fork begins.
     let _locked = engine.lock()?;
     // What other programs change later can be told from what they find.
-    let is_scanned = is_small(engine) && record::scan(engine, None, None, EXTERNAL).is_ok();
+    let is_scanned = is_small(engine)
+        && !record::is_being_changed(engine)
+        && record::scan(engine, None, None, EXTERNAL).is_ok();
     let record = ForkRecord {
         name,
         is_scanned,
@@ -441,110 +438,12 @@ pub(super) fn time_of(record: &ForkRecord) -> String {
     audit::time_text(created.unwrap_or_default())
 }
 
-/// A snapshot that a fork begins with.
-struct Target {
-    /// Its id.
-    snapshot: String,
-    /// Store that has it.
-    store: Store,
-    /// Differences from the files on disk.
-    files: Vec<PathChange>,
-    /// True if these are changes of others since the fork began.
-    is_of_others: bool,
-}
-
-impl Target {
-    /// Finds a snapshot by its name, and what differs from the files on disk.
-    fn find(engine: &mut Engine, name: &str) -> Result<Self, Error> {
-        let locked = engine.lock()?;
-        record::scan(engine, None, None, EXTERNAL)?;
-        drop(locked);
-        let store = record::find(engine)?.ok_or_else(|| no_snapshot(name, "from", &[]))?;
-        let snapshot = commit_named(&store, name, "from")?;
-        Self::at(store, snapshot)
-    }
-
-    /// Compares a snapshot with the newest one.
-    fn at(store: Store, snapshot: String) -> Result<Self, Error> {
-        let newest = store.newest()?.ok_or_else(|| no_snapshot(&snapshot, "from", &[]))?;
-        let changes = store.changes(Some(&newest), &snapshot, FORK_FILES_SET_MAX)?;
-        if changes.truncated {
-            let message = format!(
-                "the snapshot differs from the files on disk in more than {FORK_FILES_SET_MAX} files"
-            );
-            return Err(
-                Error::new(ErrorKind::TooLarge, message).suggest("Fork the files on disk: leave `from` out.")
-            );
-        }
-        Ok(Self { snapshot, store, files: changes.paths, is_of_others: false })
-    }
-
-    /// Gives a fork the files of the snapshot, except those that were kept for it before.
-    fn set(&self, engine: &Engine, fork: &ForkFolder) -> Result<(), Error> {
-        let root = engine.workspace.root_fd();
-        let mut trees = self.store.files_of(&self.snapshot)?;
-        // Names without a file come last: a folder may have been where a file is now.
-        let (there, gone): (Vec<&PathChange>, Vec<&PathChange>) =
-            self.files.iter().partition(|change| change.after.is_some());
-        let is_rules = |change: &PathChange| change.path.ends_with(b".gitignore");
-        let may_have_been_ignored = self.is_of_others && self.files.iter().any(is_rules);
-        for change in there.into_iter().chain(gone) {
-            let Some(path) = WorkspacePath::new(OsStr::from_bytes(&change.path).as_ref()) else { continue };
-            if change.after.is_none() {
-                // A file that is older than the fork was there, though no snapshot had it, if it was ignored then.
-                let born = platform::birth_beneath(root, path.as_path());
-                if !may_have_been_ignored || born.is_none_or(|seconds| seconds >= fork.record.began.0) {
-                    fork.keep(root, &path, &mut Earlier::Nothing)?;
-                }
-                continue;
-            }
-            let present = engine.workspace.open_regular(&path, "").ok();
-            let present = present
-                .and_then(|(file, stat)| fs::read_to_end(file, fs::size_of(&stat), MERGED_BYTES_MAX).ok())
-                .unwrap_or_default();
-            let Some((version, bytes)) = self.store.version_like(&mut trees, &change.path, &present)? else {
-                continue;
-            };
-            let mode = match version.kind {
-                EntryKind::Link => fs::SYMLINK_MODE,
-                EntryKind::BlobExecutable => 0o755,
-                _ => 0o644,
-            };
-            fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
-        }
-        fork.sync_kept()
-    }
-}
-
-/// Returns true if the workspace is so small that a call in a fork may look at all of it.
-fn is_small(engine: &Engine) -> bool {
-    let index = WorkspacePath::new(".git/index".as_ref()).unwrap_or_default();
-    let stat = fs::stat_beneath(engine.workspace.root_fd(), &index);
-    engine.policy().has_snapshots()
-        && stat.is_ok_and(|stat| fs::size_of(&stat) <= FORK_SCANNED_INDEX_BYTES_MAX)
-}
-
-/// Keeps for a fork what other programs changed in the workspace since it began, if the workspace is small. The newest
-/// snapshot then has what they replaced.
-///
-/// # Errors
-/// Fails if the workspace cannot be scanned.
-pub fn keep_changes_of_others(engine: &mut Engine, name: &str) -> Result<(), Error> {
-    let fork = opened(engine, name)?;
-    let Some(snapshot) = fork.record.tip.clone().filter(|_| fork.record.is_scanned && is_small(engine))
-    else {
-        return Ok(());
-    };
-    // A call in the fork does not wait for calls in the workspace.
-    let state = State::open(&engine.workspace)?;
-    if state.try_lock_workspace()?.is_none() {
-        return Ok(());
-    }
+/// Finds the snapshot that a fork is to begin with, and what differs from the files on disk.
+fn snapshot_named(engine: &mut Engine, name: &str) -> Result<ForkStart, Error> {
     let locked = engine.lock()?;
     record::scan(engine, None, None, EXTERNAL)?;
-    let Some(store) = record::find(engine)? else { return Ok(()) };
-    let changes = Target { is_of_others: true, ..Target::at(store, snapshot)? };
-    let kept = changes.set(engine, &fork);
     drop(locked);
-    kept
+    let store = record::find(engine)?.ok_or_else(|| no_snapshot(name, "from", &[]))?;
+    let snapshot = commit_named(&store, name, "from")?;
+    ForkStart::at(store, snapshot)
 }

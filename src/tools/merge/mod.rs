@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, PLACES_LISTED};
-use super::fork::keep_changes_of_others;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::change::kept_for_forks::keep_changes_of_others;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
 use crate::engine::sandbox::fork_base::ForkMerge;
 use crate::engine::store::sandboxes;
