@@ -266,6 +266,66 @@ fn second_squash_reverts_undone_changes() {
 }
 
 #[test]
+fn file_and_folder_that_took_each_other_s_place_are_squashed() {
+    for checked_out in [false, true] {
+        let ws = workspace(&[("f", "1\n"), ("d/a", "a\n"), ("d/b", "b\n")]);
+        let script = "rm f; mkdir f; echo z > f/in; rm -r d; ln -s f d";
+        ws.lbx(&["bash", script, "--session", "s"]).ok();
+        let to: &[&str] = if checked_out { &["--checked-out"] } else { &["--onto", "feature"] };
+        ws.lbx(&[&["squash", "-m", "Do it", "--session", "s"], to].concat()).ok();
+        let branch = if checked_out { "HEAD" } else { "feature" };
+        assert_eq!(ws.git(&["ls-tree", "-r", "--name-only", branch]), "d\nf/in");
+        assert_eq!(ws.git(&["fsck", "--strict"]), "");
+        if checked_out {
+            assert_eq!(ws.git(&["status", "--porcelain"]), "");
+        }
+    }
+}
+
+#[test]
+fn undone_change_is_in_no_account_even_if_others_reverted_it_first() {
+    type Case = (&'static [&'static [&'static str]], &'static [&'static str], &'static str, bool);
+    let restore: &[&str] = &["checkout", "-q", "--", "f"];
+    let cases: [Case; 5] = [
+        (&[&["bash", "rm f"]], restore, "1", false),
+        (&[&["append", "f", "--content", "x\n"]], restore, "1", false),
+        (&[&["write", "n", "--content", "x\n"]], &["clean", "-qf", "n"], "1", false),
+        // Of one of them there is a snapshot, of the other none.
+        (&[&["append", "f", "--content", "x\n"], &["append", "g", "--content", "x\n"]], restore, "2", false),
+        (&[&["append", "f", "--content", "x\n"]], restore, "1", true),
+    ];
+    for (changes, reverts, steps, is_recorded) in cases {
+        let ws = workspace(&[("f", "1\n2\n"), ("g", "1\n")]);
+        let before = ws.tree();
+        let call = |arguments: &[&str]| ws.lbx(&[arguments, &["--session", "s"]].concat());
+        let files = || call(&["diff"]).ok()["files"].clone();
+        changes.iter().for_each(|change| drop(call(change).ok()));
+        ws.git(reverts);
+        if is_recorded {
+            ws.lbx(&["snapshot"]).ok();
+        }
+        call(&["undo", "--steps", steps]).ok();
+        assert_eq!(ws.tree(), before, "{changes:?}");
+        assert_eq!(files(), 0, "{changes:?}");
+        assert!(call(&["session", "status"]).ok()["changed"].is_null(), "{changes:?}");
+        squash(&ws).error("not_found");
+        call(&["squash", "--onto", "feature", "-m", "all", "--keep-history"]).error("not_found");
+        if reverts == restore {
+            // The last of them is made again.
+            call(&["redo"]).ok();
+        } else {
+            // A file that others removed stays away.
+            call(&["redo"]).warned("makes nothing again");
+            continue;
+        }
+        assert_eq!(files(), 1, "{changes:?}");
+        squash(&ws).ok();
+        call(&["undo"]).ok();
+        assert_eq!(files(), 0, "{changes:?}");
+    }
+}
+
+#[test]
 fn second_squash_with_history_adds_only_new_changes() {
     let ws = workspace(&[("a.txt", TEN)]);
     let squash =

@@ -279,21 +279,27 @@ impl Store {
                 step.changes.iter().filter_map(|change| change.from.as_ref()).collect();
             let is_left_out =
                 |change: &&PathChange| change.after.is_some() && squashed.ignored.contains(&change.path);
-            let changes: Vec<&PathChange> =
-                step.changes.iter().filter(|change| !is_left_out(change)).collect();
-            for change in changes {
-                let mut change = Cow::Borrowed(change);
-                if change.after.is_none() && moved.contains(&change.path) {
-                    // Its text goes along, whatever the branch has of it.
-                    change.to_mut().before = tree::look_up(&self.repo, tree, &change.path)?.entry();
+            let changes = step.changes.iter().filter(|change| !is_left_out(change));
+            let (gone, there): (Vec<_>, Vec<_>) = changes.partition(|change| change.after.is_none());
+            // What the step deletes comes first: a new file may be in the place of a folder, or a folder in that of a
+            // file.
+            let mut cleared = tree;
+            for changes in [gone, there] {
+                for change in changes {
+                    let mut change = Cow::Borrowed(change);
+                    if change.after.is_none() && moved.contains(&change.path) {
+                        // Its text goes along, whatever the branch has of it.
+                        change.to_mut().before = tree::look_up(&self.repo, tree, &change.path)?.entry();
+                    }
+                    match self.place((tree, cleared), &change)? {
+                        Ok(None) => {}
+                        Ok(Some(one)) => of_step.push(one),
+                        Err(overlap) => squashed.conflicts.push(overlap),
+                    }
                 }
-                match self.place(tree, &change)? {
-                    Ok(None) => {}
-                    Ok(Some(one)) => of_step.push(one),
-                    Err(overlap) => squashed.conflicts.push(overlap),
-                }
+                cleared = self.written(tree, &of_step)?;
             }
-            tree = self.written(tree, &of_step)?;
+            tree = cleared;
             placed.push(of_step);
         }
         squashed.files = compare::trees(&self.repo, base_tree, tree, usize::MAX)?.paths.len();
@@ -370,15 +376,16 @@ impl Store {
         commit_builder::write_commit(&self.repo, tree, parents, (author, committer), message.into())
     }
 
-    /// Applies a change to its path in a tree; `None` if the tree has it already.
+    /// Applies a change to its path in a tree; `None` if the tree has it already. `cleared` is the tree without what the
+    /// same step deletes.
     fn place(
         &self,
-        tree: ObjectId,
+        (tree, cleared): (ObjectId, ObjectId),
         change: &PathChange,
     ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
         let path = change.path.clone();
         let refused = |why: &str| Ok(Err(Overlap::new(&path, why, None)));
-        let ours = match tree::look_up(&self.repo, tree, &change.path)? {
+        let ours = match tree::look_up(&self.repo, cleared, &change.path)? {
             tree::Lookup::Blocked(..) => return refused("a parent of it is a file there"),
             found => found.entry(),
         };
@@ -388,7 +395,7 @@ impl Store {
                 return refused(NOT_THERE);
             };
             let moved = PathChange { path: from.clone(), from: None, ..change.clone() };
-            let placed = self.place(tree, &moved)?;
+            let placed = self.place((tree, tree), &moved)?;
             let kept = To::Found(there);
             let placed = placed.map(|placed| placed.map_or(kept, |placed| placed.to));
             return Ok(match placed {
