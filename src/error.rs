@@ -437,6 +437,9 @@ fn action_for(errno: Errno) -> Option<&'static str> {
         Errno::NFILE => Some(
             "The whole system has no more open files: repeat the call once others are closed; nothing was half-written.",
         ),
+        Errno::OVERFLOW => Some(
+            "In a fork, a file of another account or group cannot be changed: give it your own group (chgrp), or make the change in the workspace itself.",
+        ),
         Errno::NOMEM => Some(
             "Memory is short: repeat the call once there is more (or raise ulimit -v); nothing was half-written.",
         ),

@@ -392,13 +392,22 @@ fn only_the_user_policy_adds_writable_directories() {
 
 /// Runs a command as an account that owns the workspace and nothing else; `None` without root.
 pub fn as_unprivileged_user(ws: &Workspace, backend: &str, command: &str) -> Option<serde_json::Value> {
+    as_user_of(ws, backend, "--clear-groups", command)
+}
+
+/// Does so as an account that is also in other groups; the folder `shared` is of the first of them.
+fn as_user_of(ws: &Workspace, backend: &str, groups: &str, command: &str) -> Option<serde_json::Value> {
     if !is_root() {
         return None;
     }
     let own = Command::new("chown").args(["-R", "65534:65534"]).arg(&ws.outside).status().unwrap();
     assert!(own.success());
+    if let Some(group) = groups.strip_prefix("--groups=") {
+        let own = Command::new("chgrp").args(["-R", group]).arg(ws.path("shared")).status().unwrap();
+        assert!(own.success());
+    }
     let run = Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--", LBX, "bash"])
+        .args(["--reuid", "65534", "--regid", "65534", groups, "--", LBX, "bash"])
         .args(["--set", &format!("bash.backend={backend}"), command])
         .current_dir(&ws.root)
         .env_clear()
@@ -408,6 +417,24 @@ pub fn as_unprivileged_user(ws: &Workspace, backend: &str, command: &str) -> Opt
         .output()
         .unwrap();
     Some(serde_json::from_slice(&run.stdout).unwrap())
+}
+
+#[test]
+fn file_of_another_group_gets_a_hint_about_direct() {
+    for backend in backends() {
+        let ws = Workspace::with(&[("shared/a.txt", "a\n")]);
+        ws.chmod("shared/a.txt", 0o664);
+        let write = "echo b >> shared/a.txt";
+        let Some(answer) = as_user_of(&ws, backend, "--groups=100", write) else { return };
+        if answer["data"]["exit_code"] == 0 {
+            // The command works on the files themselves.
+            ws.holds("shared/a.txt", "a\nb\n");
+            continue;
+        }
+        let hint = "a layer cannot take files of another account or group: `direct` runs the command";
+        assert!(answer["warnings"].to_string().contains(hint), "{backend}: {answer:#}");
+        ws.holds("shared/a.txt", "a\n");
+    }
 }
 
 #[test]

@@ -61,6 +61,8 @@ const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 const DENIED: &str = "permission denied";
 /// Message for a path that cannot be removed, since something is mounted on it.
 const BUSY: &str = "resource busy";
+/// Message for a file that a layer cannot copy: the sandbox has no number for its owner or group (user_namespaces(7)).
+const UNMAPPED: [&str; 2] = ["value too large for d", "eoverflow"];
 /// Messages for a missing path.
 const MISSING: [&str; 5] = ["no such file", "not found", "enoent", "cannot find", "does not exist"];
 /// Messages of programs that found no network.
@@ -110,8 +112,15 @@ pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
             has_none.then(|| "commands have no network here: the setting `bash.network` allows it".to_owned())
         })
         .or_else(|| lines().filter(|line| is_about(line, &[BUSY])).find_map(|line| channel(line, reach)))
+        .or_else(|| {
+            let is_unmapped = reach.layer.is_some() && lines().any(|line| is_about(line, &UNMAPPED));
+            is_unmapped.then(|| UNMAPPED_HINT.to_owned())
+        })
         .or_else(|| lines().find_map(|line| hidden(line, is_about(line, &MISSING), reach)))
 }
+
+/// Hint about such a file.
+const UNMAPPED_HINT: &str = "a layer cannot take files of another account or group: `direct` runs the command on the files themselves";
 
 /// Returns true if a line names a path in a repository's own folder.
 fn is_of_git(line: &str) -> bool {

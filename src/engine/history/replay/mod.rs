@@ -90,7 +90,7 @@ pub struct Replay<'s> {
 
 impl<'s> Replay<'s> {
     /// Returns a model of the present tree; the folders in `vacant` are removed once they are empty. Merges changes by
-    /// others in between, if it is told how.
+    /// others in between, with `merge_with`.
     pub fn new(
         stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
         vacant: BTreeSet<WorkspacePath>,
