@@ -386,6 +386,20 @@ fn change_of_a_file_that_the_developer_deleted_goes_to_no_other_file() {
 }
 
 #[test]
+fn merge_is_whole_where_rules_cannot_be_read() {
+    let Some(ws) = forked(&[]) else { return };
+    std::fs::remove_file(ws.path(".gitignore")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(ws.path(".gitignore")).status().unwrap().success());
+    ws.lbx(&["fork", "one"]).success();
+    within(&ws, "one", &["bash", "mv src/b.txt src/c.txt; mkdir n; echo 1 > n/x"]).success();
+    let merged = ws.lbx(&["merge", "one"]).success();
+    assert_eq!(merged["data"]["ignored"], Value::Null, "{merged}");
+    ws.holds("src/c.txt", "b\n");
+    ws.holds("n/x", "1\n");
+    assert!(!ws.path("src/b.txt").exists());
+}
+
+#[test]
 fn merge_follows_a_file_that_the_developer_renamed() {
     let Some(ws) = forked(&[]) else { return };
     std::thread::sleep(std::time::Duration::from_millis(1100));

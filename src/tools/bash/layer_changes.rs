@@ -29,8 +29,25 @@ use crate::text::merge::{Alike, merge};
 pub struct Classified(BTreeMap<WorkspacePath, WorkspacePath>);
 
 impl Classified {
-    /// Classifies the differences of a layer.
+    /// Classifies the differences of a layer. Where rules cannot be read, anything may be ignored.
     pub fn of(engine: &Engine, layer: &OwnedFd, found: &[Differing], is_dry_run: bool) -> Self {
+        Self::with(engine, layer, found, is_dry_run, |_| true)
+    }
+
+    /// Classifies the differences of a fork. Where rules cannot be read, nothing counts as ignored: half of a rename would
+    /// be merged.
+    pub fn surely(engine: &Engine, layer: &OwnedFd, found: &[Differing]) -> Self {
+        Self::with(engine, layer, found, false, |ignored| ignored.is_certain)
+    }
+
+    /// Classifies the differences of a layer by those results that `counts` accepts.
+    fn with(
+        engine: &Engine,
+        layer: &OwnedFd,
+        found: &[Differing],
+        is_dry_run: bool,
+        counts: impl Fn(&Ignored) -> bool,
+    ) -> Self {
         let rules: Vec<Option<Vec<u8>>> = found.iter().map(|differing| rules_of(layer, differing)).collect();
         let is_folder = |differing: &Differing| {
             differing.upper.as_ref().or(differing.lower.as_ref()).is_some_and(fs::is_folder)
@@ -44,7 +61,7 @@ impl Classified {
         let queries: Vec<IgnoreQuery<'_>> = queries.collect();
         let ignored = record::ignored(engine, is_dry_run, &queries);
         let of_path = |(differing, ignored): (&Differing, Option<Ignored>)| {
-            let bytes = differing.path.as_bytes().get(..ignored?.folder_bytes)?;
+            let bytes = differing.path.as_bytes().get(..ignored.filter(&counts)?.folder_bytes)?;
             Some((differing.path.clone(), WorkspacePath::new(OsStr::from_bytes(bytes).as_ref())?))
         };
         Self(found.iter().zip(ignored).filter_map(of_path).collect())

@@ -61,7 +61,7 @@ const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 const DENIED: &str = "permission denied";
 /// Message for a path that cannot be removed, since something is mounted on it.
 const BUSY: &str = "resource busy";
-/// Message for a file that a layer cannot copy: the sandbox has no number for its owner or group (user_namespaces(7)).
+/// Message for a file that a layer cannot copy: the sandbox has no number for its owner or group, see `user_namespaces(7)`.
 const UNMAPPED: [&str; 2] = ["value too large for d", "eoverflow"];
 /// Messages for a missing path.
 const MISSING: [&str; 5] = ["no such file", "not found", "enoent", "cannot find", "does not exist"];

@@ -82,7 +82,7 @@ impl<'f> ForkTrees<'f> {
         let (paths, moved) = (BTreeMap::new(), Vec::new());
         let mut trees = Self { fork, base, ours, theirs, paths, moved, from_snapshot, ignored, special };
         let (by_fork, left) = trees.without_ignored(engine, by_fork, named);
-        let ignored_here = Classified::of(engine, &fork.lower, &by_others, false);
+        let ignored_here = Classified::surely(engine, &fork.lower, &by_others);
         let mut found = BTreeSet::new();
         expand(&by_fork, &trees.base, &mut found).map_err(io)?;
         let by_others = by_others.iter().filter(|it| ignored_here.folder_of(&it.path).is_none());
@@ -106,7 +106,7 @@ impl<'f> ForkTrees<'f> {
         changes: Vec<Difference>,
         named: &[WorkspacePath],
     ) -> (Vec<Difference>, BTreeSet<WorkspacePath>) {
-        let classified = Classified::of(engine, &self.fork.upper, &changes, false);
+        let classified = Classified::surely(engine, &self.fork.upper, &changes);
         let mut left = BTreeSet::new();
         let kept = changes.into_iter().filter(|change| {
             let Some(folder) = classified.folder_of(&change.path) else { return true };

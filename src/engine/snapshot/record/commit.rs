@@ -291,6 +291,8 @@ pub struct Ignored {
     /// Length of the outermost ignored folder that contains the path, in bytes; of the whole path if there is no such
     /// folder.
     pub folder_bytes: usize,
+    /// False if rules cannot be read: then it may be ignored.
+    pub is_certain: bool,
 }
 
 impl Store {
@@ -331,10 +333,12 @@ fn ignored_at<'a>(
         };
         folders.insert(folder, is_ignored);
         if is_ignored {
-            return Ok(Some(Ignored { folder_bytes: folder.len() }));
+            let is_certain = !rules.are_barred(query.path)?;
+            return Ok(Some(Ignored { folder_bytes: folder.len(), is_certain }));
         }
     }
     let is_ignored =
         if query.is_folder { rules.ignores_folder(query.path)? } else { rules.ignores(query.path)? };
-    Ok(is_ignored.then_some(Ignored { folder_bytes: query.path.len() }))
+    let is_certain = !rules.are_barred(query.path)?;
+    Ok(is_ignored.then_some(Ignored { folder_bytes: query.path.len(), is_certain }))
 }

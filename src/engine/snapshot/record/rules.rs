@@ -181,9 +181,14 @@ impl<'repo> Rules<'repo> {
         self.excludes(path, Mode::DIR)
     }
 
+    /// Returns true if rules on the way to `path` cannot be read.
+    pub fn are_barred(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        Ok(matches!(self.obstacle(path)?, Some(Reason::Rules(_))))
+    }
+
     /// Returns true if something of the type `mode` is ignored at `path`.
     fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
-        if matches!(self.obstacle(path)?, Some(Reason::Rules(_))) {
+        if self.are_barred(path)? {
             return Ok(true);
         }
         let (stack, _) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
