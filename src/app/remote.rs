@@ -61,7 +61,9 @@ impl Remote {
         let Some(container) = sandbox.container.clone() else { return Ok(None) };
         if sandbox.is_of_lost_fork() {
             let message = format!("the fork {name} is gone, with its workspace {}", sandbox.root);
-            return Err(Error::new(ErrorKind::SandboxNotFound, message));
+            return Err(Error::new(ErrorKind::SandboxNotFound, message).suggest(
+                "If the workspace was renamed, call `lbx fork list` in it: its forks get their names back.",
+            ));
         }
         let mut remote = Self { name, sandbox, container };
         if remote.container.fork.is_none() && remote.container.stamp != container::stamp()? {

@@ -99,6 +99,22 @@ fn fork_that_lost_its_name_gets_it_back() {
 }
 
 #[test]
+fn fork_moves_with_its_workspace() {
+    let Some(ws) = forked(&["one"]) else { return };
+    within(&ws, "one", &["append", "src/b.txt", "--content", "forked\n"]).ok();
+    let moved = ws.outside.join("moved");
+    std::fs::rename(&ws.root, &moved).unwrap();
+    let call = |arguments: &[&str]| ws.call(arguments).in_folder(&moved).run();
+    let error = call(&["--sandbox", "one", "read", "src/b.txt"]).error("sandbox_not_found");
+    assert!(error["suggested_action"].as_str().unwrap().contains("`lbx fork list`"), "{error}");
+    call(&["fork", "list"]).warned("the fork one has moved with its workspace");
+    assert_eq!(call(&["--sandbox", "one", "read", "src/b.txt"]).ok()["content"], "b\nforked\n");
+    call(&["merge", "one"]).ok();
+    std::fs::rename(&moved, &ws.root).unwrap();
+    ws.holds("src/b.txt", "b\nforked\n");
+}
+
+#[test]
 fn name_that_another_sandbox_took_stays_its_own() {
     let Some(ws) = forked(&["one"]) else { return };
     std::fs::remove_file(ws.outside.join("home/.local/state/lbx/sandboxes.json")).unwrap();

@@ -108,6 +108,16 @@ pub struct ForkRecord {
     pub at: Option<String>,
 }
 
+impl ForkRecord {
+    /// Returns true if a sandbox is this fork, wherever the workspace was when it got its name.
+    pub fn is_named_by(&self, sandbox: &sandboxes::Sandbox) -> bool {
+        match &sandbox.container {
+            Some(container) => container.fork.as_ref().is_some_and(|fork| fork.label == self.lower),
+            None => self.at.as_ref() == Some(&sandbox.root),
+        }
+    }
+}
+
 /// An opened fork.
 #[derive(Debug)]
 pub struct ForkFolder {
@@ -267,12 +277,8 @@ impl<'s> Forks<'s> {
             remove_copy(Path::new(at), &record.lower);
         }
         self.sweep();
-        let is_own = |known: &sandboxes::Sandbox| match &known.container {
-            Some(container) => container.fork.as_ref().is_some_and(|fork| fork.label == record.lower),
-            None => record.at.as_ref() == Some(&known.root),
-        };
         // Another workspace may have taken a name that was lost.
-        if sandboxes::list()?.get(name).is_some_and(is_own) {
+        if sandboxes::list()?.get(name).is_some_and(|known| record.is_named_by(known)) {
             sandboxes::remove(name)?;
         }
         Ok(record)
