@@ -430,7 +430,7 @@ fn remove(engine: &mut Engine, event: &Event) -> Result<(), Error> {
         engine.note_changed([], Some(&fork.record.lower));
         return Ok(());
     }
-    Err(Error::invalid(format!("the fork {name} was kept in {}: it has {}", real.display(), work.join(", and")))
+    Err(Error::invalid(format!("the fork {name} was kept in {}: it has {}", real.display(), work.join(", and ")))
         .suggest(format!(
             "`lbx merge {name}` brings its changes into the workspace; `lbx fork drop {name}` deletes it with them."
         )))
