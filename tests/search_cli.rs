@@ -101,6 +101,10 @@ fn short_flags_of_rg_and_ls_are_accepted() {
         counts(&["grep", "--json", r#"{"pattern":"o","path":".hidden","output_mode":"count_matches"}"#]),
         4
     );
+    // ripgrep 15 counts a matching line at least once.
+    std::fs::write(tree.path().join(".bare"), " x").unwrap();
+    assert_eq!(counts(&["grep", "--count-matches", "$", ".bare"]), 1);
+    std::fs::remove_file(tree.path().join(".bare")).unwrap();
     let long = data(&lbx(tree.path(), &["ls", "-lah"]));
     assert_eq!((&long["entries"][0]["path"], &long["entries"][0]["size"]), (&".hidden".into(), &8.into()));
 }

@@ -158,7 +158,8 @@ impl<'a> Collector<'a> {
             count += 1;
             true
         })?;
-        Ok(count)
+        // The only match may be an empty one at the end of a last line without an ending.
+        Ok(if across { count } else { count.max(1) })
     }
 
     /// Collects one line, or one multi-line match.
