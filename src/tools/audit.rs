@@ -17,7 +17,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::Query;
 use crate::engine::store::audit::{self, AuditRecord, Broken, RecordSum, SessionSums};
 use crate::engine::store::calls::{self, CallKey, CallSum};
-use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 use crate::text::escaped::plural;
@@ -187,10 +187,7 @@ fn line(record: &Value, text: &Text) -> String {
     let field =
         |name: &str| escaped::line(record.get(name).and_then(Value::as_str).unwrap_or_default()).into_owned();
     let files = record.get("files").and_then(Value::as_array).into_iter().flatten();
-    let files = files.filter_map(|file| file.get("path")?.as_str());
-    // A person does not need to see the trash paths.
-    let is_own = |path: &str| std::path::Path::new(path).starts_with(STATE_FOLDER);
-    let files: Vec<&str> = files.filter(|path| !is_own(path)).collect();
+    let files: Vec<&str> = files.filter_map(|file| file.get("path")?.as_str()).collect();
     let mut paths: Vec<String> =
         files.iter().take(PATHS_NAMED).map(|path| escaped::name(path).into_owned()).collect();
     if files.len() > PATHS_NAMED {

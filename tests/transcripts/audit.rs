@@ -27,6 +27,8 @@ fn audit_records_changes_and_errors_but_no_reads() {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["append", "a.txt", "--content", "x", "--dry-run"]).success();
     let data = ws.lbx(&["audit"]).ok();
+    // The trash is no place of the workspace.
+    assert!(!data.to_string().contains(".lbx"), "{data}");
     let shown: Vec<(String, String, String)> = records(&data)
         .iter()
         .map(|record| ["tool", "outcome", "session"].map(|field| record[field].as_str().unwrap().to_owned()))

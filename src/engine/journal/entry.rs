@@ -19,6 +19,7 @@ use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State, names_in}
 use crate::engine::store::trash;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -253,6 +254,8 @@ impl JournalEntry {
             new_sha256: sha256(&file.after),
         });
         let moved = self.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+        // The trash is no place of the workspace.
+        let moved = moved.filter(|path| !is_state(path));
         let moved =
             moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
         files.chain(moved).collect()
