@@ -266,6 +266,20 @@ fn second_squash_reverts_undone_changes() {
 }
 
 #[test]
+fn moved_file_that_was_deleted_and_came_back_has_no_lines_of_others() {
+    let ws = workspace(&[("f", TEN)]);
+    ws.lbx(&["move", "f", "g", "--session", "s"]).ok();
+    edit(&ws, "other", "g", "two", "TWO");
+    ws.lbx(&["delete", "g", "--session", "s"]).ok();
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    let diff = ws.lbx(&["diff", "--session", "s"]).ok();
+    assert!(diff["diff"].as_str().unwrap().contains("similarity index 100%"), "{diff:#}");
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "g"), TEN);
+    assert_eq!(ws.git(&["ls-tree", "--name-only", "feature"]), "g");
+}
+
+#[test]
 fn file_and_folder_that_took_each_other_s_place_are_squashed() {
     for checked_out in [false, true] {
         let ws = workspace(&[("f", "1\n"), ("d/a", "a\n"), ("d/b", "b\n")]);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use super::session::{ChangedPaths, SEQ_FIRST, SessionStep, Until, in_order};
+use super::session::{ChangedPaths, MovedAway, SEQ_FIRST, SessionStep, Until, in_order};
 use crate::engine::history::session_diff::PathChanges;
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
@@ -33,7 +33,7 @@ const BRANCH: &str = "branch";
 /// End of the name of a session's account.
 const OF_SESSION: &str = ".session";
 /// Version of an account that this code reads and writes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Number of snapshots after which an account is written again.
 const SAVED_EVERY: usize = 64;
 /// Tools whose changes turn earlier ones around.
@@ -150,8 +150,23 @@ struct Stored {
     paths: Vec<(WorkspacePath, PathChanges<TreeItem>)>,
     /// Moved files: path and earlier paths.
     moved: Vec<(WorkspacePath, Vec<WorkspacePath>)>,
+    /// Moved files that are gone.
+    gone: Vec<StoredAway>,
     /// As in [`SessionAccount`].
     story: Vec<StoryLine>,
+}
+
+/// Form in which a moved file that is gone is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredAway {
+    /// Its path.
+    path: WorkspacePath,
+    /// As in [`MovedAway`].
+    last: Option<TreeItem>,
+    /// As in [`MovedAway`].
+    from: Vec<WorkspacePath>,
+    /// As in [`MovedAway`].
+    changes: PathChanges<TreeItem>,
 }
 
 impl SessionAccount {
@@ -197,6 +212,9 @@ impl SessionAccount {
         let paths = self.paths.steps.iter().map(|(at, own)| Some((path(at)?, own.clone())));
         let all = |paths: &[Vec<u8>]| paths.iter().map(|at| path(at)).collect::<Option<Vec<_>>>();
         let moved = self.paths.from.iter().map(|(at, from)| Some((path(at)?, all(from)?)));
+        let gone = self.paths.gone.iter().map(|(at, MovedAway { last, from, changes })| {
+            Some(StoredAway { path: path(at)?, last: *last, from: all(from)?, changes: changes.clone() })
+        });
         let stored = Stored {
             version: VERSION,
             session: session.to_owned(),
@@ -208,6 +226,7 @@ impl SessionAccount {
             turned: self.turned,
             paths: paths.collect::<Option<_>>()?,
             moved: moved.collect::<Option<_>>()?,
+            gone: gone.collect::<Option<_>>()?,
             story: self.story.clone(),
         };
         sealed(&stored).ok()
@@ -224,7 +243,11 @@ impl SessionAccount {
         let all = |paths: Vec<WorkspacePath>| paths.into_iter().map(bytes).collect();
         let from = stored.moved.into_iter().map(|(path, from)| (bytes(path), all(from))).collect();
         let steps = stored.paths.into_iter().map(|(path, own)| (bytes(path), own)).collect();
-        let paths = ChangedPaths { steps, from };
+        let gone = stored.gone.into_iter().map(|StoredAway { path, last, from, changes }| {
+            (bytes(path), MovedAway { last, from: all(from), changes })
+        });
+        let gone = gone.collect();
+        let paths = ChangedPaths { steps, from, gone };
         let Stored { tip, before, last, began, turned, story, .. } = stored;
         Some((tip, Self { before, last, began, turned, paths, story }))
     }

@@ -325,6 +325,19 @@ pub(super) struct ChangedPaths<S> {
     pub(super) steps: BTreeMap<Vec<u8>, S>,
     /// Earlier paths of each moved file that others had made, oldest first.
     pub(super) from: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+    /// Moved files that are gone: an undo may bring one back.
+    pub(super) gone: BTreeMap<Vec<u8>, MovedAway<S>>,
+}
+
+/// A file that others had made, that the session moved, and that is gone.
+#[derive(Debug, Clone)]
+pub(super) struct MovedAway<S> {
+    /// Its last version.
+    pub(super) last: Option<TreeItem>,
+    /// Its earlier paths, oldest first.
+    pub(super) from: Vec<Vec<u8>>,
+    /// Its changes.
+    pub(super) changes: S,
 }
 
 impl<S: Steps> ChangedPaths<S> {
@@ -340,7 +353,20 @@ impl<S: Steps> ChangedPaths<S> {
                     own.come(changes);
                     self.from.extend((!from.is_empty()).then(|| (path.clone(), from)));
                 }
-                (None, None) if from.is_some() => own.leave(*before),
+                (None, None) if from.is_some() => {
+                    let (last, from, changes) = (*before, from.unwrap_or_default(), own.clone());
+                    self.gone.insert(path.clone(), MovedAway { last, from, changes });
+                    own.leave(*before);
+                }
+                (None, Some(_))
+                    if before.is_none() && self.gone.get(path).is_some_and(|it| it.last == *after) =>
+                {
+                    if let Some(MovedAway { from, mut changes, .. }) = self.gone.remove(path) {
+                        changes.push(*after, *after);
+                        own.come(changes);
+                        self.from.insert(path.clone(), from);
+                    }
+                }
                 (None, _) => {
                     own.push(*before, *after);
                     self.from.extend(from.map(|from| (path.clone(), from)));
