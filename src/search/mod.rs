@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `entry` | an entry of a walk, the listing of one folder, notes on what could not be read |
 //! | `rules` | `.gitignore` and its kin, entries that a search wants, and files that git tracks |
-//! | `readahead` | folders read by a second thread before the walk reaches them |
 //! | `walk` | every entry in order, each folder opened from the one before |
 //! | `globs`, `pattern` | globs, paths and patterns of a request, compiled and bounded |
 //! | `matches` | matches packed in little memory, and their form in an answer |
@@ -24,7 +23,6 @@ pub mod globs;
 pub mod matches;
 pub mod page;
 pub mod pattern;
-pub mod readahead;
 pub mod results;
 pub mod rules;
 pub mod walk;

@@ -25,7 +25,6 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::platform::ROOM_BYTES;
 use crate::search::entry::{Kind, RuleFiles, SearchWarnings, read_listing};
-use crate::search::readahead::ReadAhead;
 use crate::search::rules::Tracked;
 
 /// Most folders kept open on the way down; the others are opened again when needed.
@@ -67,8 +66,6 @@ pub struct Walk<'w> {
     pub notes: SearchWarnings,
     /// Ignored folders, collected if someone wants them.
     pub ignored_folders: Option<Vec<WalkEntry>>,
-    /// Readahead, if enabled.
-    ahead: Option<ReadAhead>,
 }
 
 impl<'w> Walk<'w> {
@@ -107,7 +104,6 @@ impl<'w> Walk<'w> {
             folders: Vec::new(),
             notes: SearchWarnings::default(),
             ignored_folders: None,
-            ahead: None,
         }
     }
 
@@ -123,15 +119,6 @@ impl<'w> Walk<'w> {
         let selection = Selection { no_ignore: true, ..selection };
         let walk = Self::new(workspace, Vec::new(), selection, control);
         Self { skipped, left_out_left: entries_max, ..walk }
-    }
-
-    /// Enables readahead in a second thread.
-    ///
-    /// For walks whose entries are not processed by other threads anyway.
-    #[must_use]
-    pub fn reading_ahead(mut self) -> Self {
-        self.ahead = Some(ReadAhead::new(self.control.clone()));
-        self
     }
 
     /// Returns the rules at the workspace root and above.
@@ -180,7 +167,7 @@ impl<'w> Walk<'w> {
                     self.path.clear();
                     self.path.extend_from_slice(root.path.as_bytes());
                     let reach = Reach { in_state, ..Reach::default() };
-                    self.enter(Entering { fd, rules, depth: 0, reach }, None, None);
+                    self.enter(Entering { fd, rules, depth: 0, reach }, None);
                 }
                 Err(errno) => self.note_folder(root.path.as_bytes(), errno),
             }
@@ -226,12 +213,9 @@ impl<'w> Walk<'w> {
     }
 
     /// Reads the folder whose path is in the buffer and pushes it.
-    fn enter(&mut self, entering: Entering, listing: Option<Listing>, root_length: Option<usize>) {
+    fn enter(&mut self, entering: Entering, root_length: Option<usize>) {
         let Entering { fd, rules, depth, reach } = entering;
-        let control = &self.control;
-        let buffer = self.buffer.spare_capacity_mut();
-        let listing = listing.map_or_else(|| read_listing(fd.as_fd(), buffer, control), Ok);
-        let listing = match listing {
+        let listing = match read_listing(fd.as_fd(), self.buffer.spare_capacity_mut(), &self.control) {
             Ok(listing) => listing,
             Err(errno) => {
                 let path = std::mem::take(&mut self.path);
@@ -262,28 +246,7 @@ impl<'w> Walk<'w> {
             depth,
             reach,
         });
-        self.look_ahead();
         self.close_one();
-    }
-
-    /// Queues the subfolders of the top folder that the rules let the walk enter.
-    fn look_ahead(&mut self) {
-        let (Some(ahead), Some(frame)) = (&mut self.ahead, self.frames.last()) else { return };
-        let Some(folder) = &frame.folder else { return };
-        if frame.reach.only_named || frame.reach.only_tracked || !self.selection.goes_below(frame.depth) {
-            return;
-        }
-        let below = (0..frame.listing.len()).filter_map(|index| frame.listing.get(index)).filter_map(
-            |ListedName { name, kind }| {
-                let kind = Kind::of(kind);
-                let path = folder.path.join(OsStr::from_bytes(name));
-                let is_wanted = kind == Kind::Dir
-                    && !is_state(name)
-                    && self.selection.admit(&frame.rules, path.as_path(), name, kind) == Admission::Wanted;
-                is_wanted.then_some(path)
-            },
-        );
-        ahead.enter(folder, below);
     }
 
     /// Closes the folder that is too far up by now.
@@ -487,16 +450,9 @@ impl<'w> Walk<'w> {
         let Some(frame) = self.frames.last() else { return };
         let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
         let root_length = frame.root_length;
-        let read = self.ahead.as_mut().and_then(|ahead| ahead.take(&parent.path.join(name)));
-        let opened = match read {
-            Some(read) => read.map(|(fd, listing)| (fd, Some(listing))),
-            None => fs::open_at(parent.fd.as_fd(), name, fs::FOLDER).map(|fd| (fd, None)),
-        };
         let (rules, depth, reach) = (Arc::clone(&frame.rules), frame.depth + 1, entry.reach);
-        match opened {
-            Ok((fd, listing)) => {
-                self.enter(Entering { fd, rules, depth, reach }, listing, Some(root_length));
-            }
+        match fs::open_at(parent.fd.as_fd(), name, fs::FOLDER) {
+            Ok(fd) => self.enter(Entering { fd, rules, depth, reach }, Some(root_length)),
             Err(errno) => {
                 let path = std::mem::take(&mut self.path);
                 self.note_folder(&path, errno);

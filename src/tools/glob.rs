@@ -119,8 +119,7 @@ impl Tool for Glob {
         let roots = roots(&engine.workspace, &request.path, Beginning::Folders)?;
         let control = search_control(engine, request.timeout_ms);
         let workspace = &engine.workspace;
-        let mut walk =
-            Walk::new(workspace, roots.clone(), selection.clone(), control.clone()).reading_ahead();
+        let mut walk = Walk::new(workspace, roots.clone(), selection.clone(), control.clone());
         let mut page = Page::new(request.window(engine.policy()));
         let shown = |path: &WorkspacePath| workspace.listed(path);
         if request.sort == Some(Sort::Mtime) {

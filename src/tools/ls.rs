@@ -190,7 +190,7 @@ impl Tool for Ls {
             let files = Selection { depth: None, kinds: Kinds::FILES, ..selection.clone() };
             Below::of(Walk::new(workspace, roots.clone(), files, control.clone()))
         });
-        let mut walk = Walk::new(workspace, roots, selection, control.clone()).reading_ahead();
+        let mut walk = Walk::new(workspace, roots, selection, control.clone());
         walk.ignored_folders = Some(Vec::new());
         let mut page = Page::new(request.window(engine.policy()));
         let mut sums = Sums::default();
