@@ -101,8 +101,6 @@ pub fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
 /// Counts entries by the folder directly below the listed one.
 #[derive(Debug, Default)]
 pub struct Sums {
-    /// Present folder and its number of entries.
-    at_hand: Option<(WorkspacePath, u64)>,
     /// Number of entries in each folder.
     entries: BTreeMap<WorkspacePath, u64>,
 }
@@ -111,26 +109,14 @@ impl Sums {
     /// Counts one entry.
     pub fn add(&mut self, found: &WalkEntry) {
         let folder = &found.folder().path;
-        match &mut self.at_hand {
-            // Compared as bytes: comparing components costs more than everything else here.
-            Some((path, entries)) if path.as_bytes() == folder.as_bytes() => *entries += 1,
-            _ => {
-                self.put_down();
-                self.at_hand = Some((folder.clone(), 1));
-            }
-        }
-    }
-
-    /// Adds the count of the present folder to the others.
-    fn put_down(&mut self) {
-        if let Some((path, entries)) = self.at_hand.take() {
-            *self.entries.entry(path).or_default() += entries;
+        match self.entries.get_mut(folder) {
+            Some(entries) => *entries += 1,
+            None => drop(self.entries.insert(folder.clone(), 1)),
         }
     }
 
     /// Returns the folders with the most entries, without those above the point where the tree forks.
-    pub fn largest(mut self, workspace: &Workspace) -> Vec<FolderSum> {
-        self.put_down();
+    pub fn largest(self, workspace: &Workspace) -> Vec<FolderSum> {
         let levels = self.entries.keys().map(|path| path.components().count()).min().unwrap_or(0) + 1;
         let mut sums: BTreeMap<WorkspacePath, u64> = BTreeMap::new();
         for (path, entries) in self.entries {
