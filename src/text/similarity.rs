@@ -2,17 +2,10 @@
 
 use crate::text::line_diff;
 
-/// Groups of characters that are counted together.
-const GROUPS: usize = 64;
-
 /// Returns the similarity of two texts by their characters, from 0 (nothing in common) to 1 (equal).
 pub fn ratio(one: &str, other: &str) -> f32 {
-    ratio_of(&characters(one), &characters(other))
-}
-
-/// Returns the similarity of two lists of characters.
-fn ratio_of(one: &[u32], other: &[u32]) -> f32 {
-    similar::diff_ratio(&line_diff::of_numbers(one, other), one.len(), other.len())
+    let (one, other) = (characters(one), characters(other));
+    similar::diff_ratio(&line_diff::of_numbers(&one, &other), one.len(), other.len())
 }
 
 /// Returns the characters of a text.
@@ -25,40 +18,11 @@ fn characters(text: &str) -> Vec<u32> {
 ///
 /// `similar::get_close_matches` does the same, but brings all algorithms of that package, 4 % of the binary.
 pub fn nearest<'a>(name: &str, candidates: &[&'a str], most: usize, least: f32) -> Vec<&'a str> {
-    let name = characters(name);
-    let mut counts = [0_i32; GROUPS];
-    name.iter().for_each(|character| *group(&mut counts, *character) += 1);
-    let mut near: Vec<(f32, &str)> = candidates
-        .iter()
-        .filter_map(|candidate| {
-            let characters = characters(candidate);
-            let is_possible = ratio_max(name.len(), counts, &characters) >= least;
-            let ratio = if is_possible { ratio_of(&name, &characters) } else { 0.0 };
-            (is_possible && ratio >= least).then_some((ratio, *candidate))
-        })
-        .collect();
+    let rated = candidates.iter().map(|candidate| (ratio(name, candidate), *candidate));
+    let mut near: Vec<(f32, &str)> = rated.filter(|(ratio, _)| *ratio >= least).collect();
     near.sort_by(|(one, first), (other, second)| other.total_cmp(one).then_with(|| first.cmp(second)));
     near.truncate(most);
     near.into_iter().map(|(_, candidate)| candidate).collect()
-}
-
-/// Returns a bound of the similarity, without regard to the order: `counts` has the groups of a text with `length`
-/// characters.
-#[expect(clippy::cast_precision_loss, reason = "names are short")]
-fn ratio_max(length: usize, mut counts: [i32; GROUPS], other: &[u32]) -> f32 {
-    let common = other.iter().filter(|character| {
-        let left = group(&mut counts, **character);
-        *left -= 1;
-        *left >= 0
-    });
-    let (common, all) = (common.count(), length + other.len());
-    if all == 0 { 1.0 } else { 2.0 * common as f32 / all as f32 }
-}
-
-/// Returns the count of a character's group.
-#[expect(clippy::indexing_slicing, reason = "the remainder is within the array")]
-fn group(counts: &mut [i32; GROUPS], character: u32) -> &mut i32 {
-    &mut counts[character as usize % GROUPS]
 }
 
 #[cfg(test)]
