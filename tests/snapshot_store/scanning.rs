@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use lbx::control::Control;
-use lbx::engine::snapshot::{AtHand, Bounds, Reason, Recorded, Scan, SnapshotError};
+use lbx::engine::snapshot::{Bounds, Reason, Recorded, Scan, SnapshotError};
 
 use crate::place::Place;
 
@@ -15,9 +15,7 @@ pub fn scan(place: &Place) -> Result<Recorded, SnapshotError> {
 }
 
 fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Recorded, SnapshotError> {
-    let at_hand = AtHand::new();
     let scan = Scan {
-        at_hand: &at_hand,
         subject: subject.map(str::to_owned),
         why: None,
         session: "tester",

@@ -22,7 +22,7 @@ use crate::engine::journal::progress::contradiction;
 use crate::engine::journal::steps::{Location, Step};
 use crate::engine::journal::{FileEntry, HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot::{AtHand, FileChange, LARGE_BYTES, RULE_FILES};
+use crate::engine::snapshot::{FileChange, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
 use crate::engine::workspace::metadata::Identity;
@@ -73,8 +73,7 @@ impl Change<'_> {
         self.must_move_what_was_seen()?;
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and no temporary file is next to them.
-            let at_hand = at_hand(&self.files);
-            record::baseline(self.engine, &self.entry, &at_hand);
+            record::baseline(self.engine, &self.entry);
         }
         let mut prepared = Prepared::default();
         let outcome =
@@ -384,17 +383,6 @@ pub(super) fn snapshot_files<'a>(files: &'a [Planned], state: &WorkspacePath) ->
         after: file.after.as_ref().map(|after| record::file_state(file.mode_of(after), &after.bytes)),
     };
     files.iter().filter(is_of_workspace).map(sides).collect()
-}
-
-/// Returns the large files that exist, whose bytes need not be read again.
-fn at_hand(files: &[Planned]) -> AtHand {
-    let regular = files.iter().filter_map(|file| {
-        let current = &file.seen.current;
-        let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
-        let bytes = Some(current.shared_bytes()).filter(|bytes| bytes.len() >= LARGE_BYTES)?;
-        Some((original.path.as_bytes().to_vec(), (original.stat, bytes)))
-    });
-    regular.collect()
 }
 
 /// Returns true if a file's new bytes take long to process.

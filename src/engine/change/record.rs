@@ -17,7 +17,7 @@ use crate::engine::journal::{self, JournalEntry, MissedSnapshot, NO_SNAPSHOT, Nu
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
-    AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
+    BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
     Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded, Repaired,
     RepositoryPaths, Scan, SeenFile, SessionPart, SnapshotError, Store, TreeItem, Trees, TurnedBack,
     Unrecorded,
@@ -116,9 +116,9 @@ pub fn record_late(engine: &Engine, record: &StandingChange<'_>) -> Result<Optio
     recorded.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
-/// Commits changes from before a session's first change, so that the session's own changes are separate. Files in
-/// `at_hand` need not be read again. A failure is a warning: no change waits for the baseline or fails with it.
-pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
+/// Commits changes from before a session's first change, so that the session's own changes are separate. A failure
+/// is a warning: no change waits for the baseline or fails with it.
+pub fn baseline(engine: &mut Engine, entry: &JournalEntry) {
     if !engine.policy().has_snapshots() {
         return;
     }
@@ -135,7 +135,6 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
         seq: 0,
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
         bounds: Bounds::QUICK.within(bounds_of(engine)),
-        at_hand,
         survey: None,
         only: None,
     };
@@ -240,7 +239,6 @@ fn with_scan<T>(
         seq,
         time: SystemTime::now(),
         bounds: bounds_of(engine),
-        at_hand: &AtHand::new(),
         survey: looked.survey,
         only: looked.only,
     };

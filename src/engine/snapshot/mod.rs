@@ -11,7 +11,6 @@ mod view;
 
 pub use self::scan::{Bounds, Scan, Unrecorded};
 pub use record::commit::{IgnoreQuery, Ignored, PreparedSnapshot, Published};
-pub use record::disk::AtHand;
 pub use record::secrets::{Excluded, Known, SeenFile};
 pub use record::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use store::SnapshotError;

@@ -1,7 +1,6 @@
 //! Reads files and folders of the work tree without following links, and tells from stat data if a file is unchanged.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -18,8 +17,7 @@ use rustix::fs::{AtFlags, FileType, RawMode, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::FileState;
-use crate::buffer::Buffer;
-use crate::engine::workspace::fs::{self, is_unchanged, size_of};
+use crate::engine::workspace::fs::{self, size_of};
 use crate::engine::workspace::git_files;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
@@ -34,7 +32,7 @@ pub enum OnDisk {
         /// True if its owner may execute it.
         executable: bool,
         /// All its bytes.
-        bytes: Arc<Buffer>,
+        bytes: Vec<u8>,
     },
     /// A symbolic link, with its target.
     Symlink(Vec<u8>),
@@ -65,11 +63,6 @@ pub struct Looked {
     pub file: OnDisk,
 }
 
-/// Files whose bytes are in memory, by path from the root, with the stat from when each was read.
-pub type AtHand = BTreeMap<Vec<u8>, HeldFile>;
-/// Stat and bytes of a file.
-type HeldFile = (rustix::fs::Stat, Arc<Buffer>);
-
 /// The workspace, held open.
 #[derive(Clone)]
 pub struct Root {
@@ -94,22 +87,20 @@ impl Root {
 
     /// Reads the file at `path`; `None` if it is missing, or behind a link.
     ///
-    /// Does not read a file again that is in `at_hand` and unchanged.
-    ///
     /// Opens every folder on the way by its name in the one before, so that no link that someone adds meanwhile leads
     /// out of the workspace.
     ///
     /// # Errors
     /// Returns `EACCES` or `EPERM` if the file may not be read, or any other OS error.
-    pub fn read(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
-        match self.read_as_is(path, at_hand) {
+    pub fn read(&self, path: &[u8]) -> Result<Option<Looked>, Errno> {
+        match self.read_as_is(path) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             other => other,
         }
     }
 
     /// Does [`read`](Self::read), but returns an error for a missing file.
-    fn read_as_is(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
+    fn read_as_is(&self, path: &[u8]) -> Result<Option<Looked>, Errno> {
         let (folder, last) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path.split_at(slash + 1),
             None => (b"".as_slice(), path),
@@ -121,13 +112,13 @@ impl Root {
                 let target = readlinkat(&folder, last, Vec::new())?.into_bytes();
                 Ok(Some(Looked { stat: noted(&stat), file: OnDisk::Symlink(target) }))
             }
-            FileType::RegularFile => self.read_file(&folder, last, at_hand.get(path)).map(Some),
+            FileType::RegularFile => self.read_file(&folder, last).map(Some),
             _ => Ok(None),
         }
     }
 
     /// Reads a regular file, even if it has changed since its stat.
-    fn read_file(&self, folder: &OwnedFd, name: &[u8], at_hand: Option<&HeldFile>) -> Result<Looked, Errno> {
+    fn read_file(&self, folder: &OwnedFd, name: &[u8]) -> Result<Looked, Errno> {
         let file = File::from(fs::open_at(folder.as_fd(), OsStr::from_bytes(name), fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode as RawMode) != FileType::RegularFile {
@@ -138,14 +129,9 @@ impl Root {
         if size > self.file_bytes_max {
             return Ok(looked(OnDisk::TooLarge(size)));
         }
-        let bytes = if let Some((_, bytes)) = at_hand.filter(|(then, _)| is_unchanged(then, &stat)) {
-            Arc::clone(bytes)
-        } else {
-            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
-            let read = file.take(self.file_bytes_max + 1).read_to_end(&mut bytes);
-            read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-            Arc::new(bytes.into())
-        };
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
+        let read = file.take(self.file_bytes_max + 1).read_to_end(&mut bytes);
+        read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
     }
 

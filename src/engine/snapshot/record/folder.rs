@@ -7,7 +7,7 @@ use gix::bstr::{BString, ByteSlice as _};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::disk::{AtHand, Listed, Root, ScannedFolder};
+use super::disk::{Listed, Root, ScannedFolder};
 use super::prepare::Preparer;
 use super::{FileState, FolderChange, LeftOut, Reason};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
@@ -204,7 +204,7 @@ impl Taker<'_, '_, '_, '_> {
         }
         let Some(left) = self.files_left.checked_sub(1) else { return Ok(Some(Reason::NoRoom)) };
         self.files_left = left;
-        let file = match self.root.read(below, &AtHand::new()) {
+        let file = match self.root.read(below) {
             Ok(Some(looked)) => looked.file,
             Ok(None) => return Ok(None),
             Err(Errno::ACCESS | Errno::PERM) => return Ok(Some(Reason::Unreadable)),

@@ -14,7 +14,7 @@ use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice as _};
 use rustix::io::Errno;
 
-use super::record::disk::{AtHand, Root};
+use super::record::disk::Root;
 use super::record::prepare;
 use super::record::prepare::{Prepared, Preparer, Scanned};
 use super::record::rules::Rules;
@@ -53,8 +53,6 @@ pub struct Scan<'a> {
     pub time: SystemTime,
     /// Limits of the scan.
     pub bounds: Bounds,
-    /// Files that need not be read again.
-    pub at_hand: &'a AtHand,
     /// Survey of the work tree, if one was just made.
     pub survey: Option<Arc<Survey>>,
     /// Only paths that it records; the next scan finds the others.
@@ -302,7 +300,7 @@ fn take_in(
     let mut bytes_left = work.scan.bounds.bytes_max;
     for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
         work.control.check().context(|| "the work tree cannot be scanned".into())?;
-        let on_disk = match work.root.read(&path, work.scan.at_hand) {
+        let on_disk = match work.root.read(&path) {
             Err(Errno::ACCESS | Errno::PERM) => {
                 preparer.done.recorded.left_out.push(LeftOut::new(&path, Reason::Unreadable));
                 unreadable.0.push(path);
