@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use super::session::{ChangedPaths, MovedAway, SEQ_FIRST, SessionStep, Until, in_order};
+use super::session::{
+    ChangedPaths, MovedAway, SEQ_FIRST, SessionPart, SessionStep, TurnedBack, Until, in_order,
+};
 use crate::engine::history::session_diff::PathChanges;
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
@@ -61,53 +63,6 @@ pub enum StoryBy {
     Turning,
     /// No session.
     Developer,
-}
-
-/// An undo, redo or rewind that found some files as it leaves them, since others had done the same. No snapshot shows
-/// that, but the session has changed these files no more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnedBack {
-    /// Its number in the session.
-    pub seq: u64,
-    /// Changes that it turns around: the first of a path decides what the path has then.
-    pub changes: Vec<u64>,
-    /// True if it makes them again.
-    pub is_redo: bool,
-    /// The files.
-    pub paths: Vec<Vec<u8>>,
-}
-
-impl TurnedBack {
-    /// Returns what it does to the files: `last` returns what the session has left at a path, `paths_of` what a change
-    /// did.
-    pub(super) fn paths(
-        &self,
-        last: impl Fn(&[u8]) -> Option<Option<TreeItem>>,
-        mut paths_of: impl FnMut(u64) -> Result<Vec<PathChange>, SnapshotError>,
-    ) -> Result<Vec<PathChange>, SnapshotError> {
-        let mut paths = Vec::new();
-        for path in &self.paths {
-            let Some(before) = last(path) else { continue };
-            for seq in &self.changes {
-                if let Some(change) = paths_of(*seq)?.into_iter().find(|change| change.path == *path) {
-                    let after = if self.is_redo { change.after } else { change.before };
-                    paths.push(PathChange { path: path.clone(), from: None, before, after });
-                    break;
-                }
-            }
-        }
-        Ok(paths)
-    }
-}
-
-/// Changes of a session after one of them.
-pub struct SessionPart<'e> {
-    /// Session.
-    pub session: String,
-    /// Number of that change; 0 for all.
-    pub after: u64,
-    /// Returns what the session turned back after a change, in order, and the number of its newest change.
-    pub turned: Box<dyn Fn(u64) -> (Vec<TurnedBack>, u64) + 'e>,
 }
 
 /// Everything that a session has changed after one of its changes.
