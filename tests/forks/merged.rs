@@ -1,6 +1,7 @@
 //! The changes of a fork are merged into the workspace, as one change.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -389,7 +390,7 @@ fn change_of_a_file_that_the_developer_deleted_goes_to_no_other_file() {
 fn merge_is_whole_where_rules_cannot_be_read() {
     let Some(ws) = forked(&[]) else { return };
     std::fs::remove_file(ws.path(".gitignore")).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(ws.path(".gitignore")).status().unwrap().success());
+    assert!(Command::new("mkfifo").arg(ws.path(".gitignore")).status().unwrap().success());
     ws.lbx(&["fork", "one"]).success();
     within(&ws, "one", &["bash", "mv src/b.txt src/c.txt; mkdir n; echo 1 > n/x"]).success();
     let merged = ws.lbx(&["merge", "one"]).success();
@@ -397,6 +398,14 @@ fn merge_is_whole_where_rules_cannot_be_read() {
     ws.holds("src/c.txt", "b\n");
     ws.holds("n/x", "1\n");
     assert!(!ws.path("src/b.txt").exists());
+    // What is inside an ignored folder is ignored, whatever its rules are.
+    let Some(ws) = forked(&[]) else { return };
+    assert!(Command::new("mkfifo").arg(ws.path("target/.gitignore")).status().unwrap().success());
+    ws.lbx(&["fork", "one"]).success();
+    within(&ws, "one", &["bash", "echo 1 > target/more; echo 1 > x"]).success();
+    let merged = ws.lbx(&["merge", "one"]).success();
+    assert_eq!(listed(&merged["data"]), ["create x"], "{merged}");
+    assert!(!ws.path("target/more").exists());
 }
 
 #[test]

@@ -644,7 +644,8 @@ pub fn part_of<'e>(engine: &'e Engine, session: &str, after: u64) -> SessionPart
 
 /// Returns what a session turned back after a change without a snapshot, and the number of its newest change.
 fn turned_back(state: &State, session: &str, from: u64) -> Result<(Vec<TurnedBack>, u64), Error> {
-    let numbers = Numbers::of(state, session)?.since(from.saturating_add(1))?;
+    let all = Numbers::of(state, session)?;
+    let numbers = all.since(from.saturating_add(1))?;
     let mut turned = Vec::new();
     for seq in &numbers {
         let Some(entry) = journal::done_entry(state, session, *seq)? else { continue };
@@ -653,7 +654,10 @@ fn turned_back(state: &State, session: &str, from: u64) -> Result<(Vec<TurnedBac
         }
         let is_redo = entry.tool == Direction::Redo.name();
         let mut changes = match &entry.takes_back {
-            Some(taken) if entry.tool == "rewind" => (taken.seq + 1..*seq).collect(),
+            Some(taken) if entry.tool == "rewind" => {
+                let later = all.since(taken.seq.saturating_add(1))?.into_iter();
+                later.filter(|later| later < seq).collect()
+            }
             Some(taken) => vec![taken.seq],
             None => entry.reverts.clone(),
         };

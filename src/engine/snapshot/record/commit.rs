@@ -333,7 +333,7 @@ fn ignored_at<'a>(
         };
         folders.insert(folder, is_ignored);
         if is_ignored {
-            let is_certain = !rules.are_barred(query.path)?;
+            let is_certain = !rules.are_barred(folder)?;
             return Ok(Some(Ignored { folder_bytes: folder.len(), is_certain }));
         }
     }
