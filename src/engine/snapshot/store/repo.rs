@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gix::ObjectId;
 use gix::bstr::BStr;
 use gix::error::ResultExt as _;
-use gix::objs::{CommitRefIter, Data, Find as _, Kind, WriteTo};
+use gix::objs::{CommitRefIter, Data, Find as _, Kind, TreeRefIter, WriteTo};
 use gix::refs::packed;
 use gix::zlib::{Inflate, Status};
 use rustix::fs::{AtFlags, FileType, Stat};
@@ -333,9 +333,9 @@ impl Repo {
     ///
     /// # Errors
     /// As [`Self::find_object`]; also fails if it is not a tree.
-    pub fn find_tree(&self, id: ObjectId) -> Result<Object, SnapshotError> {
+    pub fn find_tree(&self, id: ObjectId) -> Result<Tree, SnapshotError> {
         let object = self.find_object(id)?;
-        if object.kind == Kind::Tree { Ok(object) } else { Err(not_a(id, "tree")) }
+        if object.kind == Kind::Tree { Ok(Tree(object)) } else { Err(not_a(id, "tree")) }
     }
 
     /// Returns the bytes of the blob `id`.
@@ -525,6 +525,22 @@ impl Commit {
     /// Fails if the commit is damaged.
     pub fn seconds(&self) -> gix::error::Result<i64> {
         Ok(self.fields().committer()?.time()?.seconds)
+    }
+}
+
+/// An object that is a tree.
+#[derive(Debug, Clone)]
+pub struct Tree(pub(super) Object);
+
+impl Tree {
+    /// Returns its entries in stored order.
+    pub fn iter(&self) -> TreeRefIter<'_> {
+        TreeRefIter::from_bytes(&self.0.data, self.0.id.kind())
+    }
+
+    /// Returns its bytes.
+    pub fn data(&self) -> &[u8] {
+        &self.0.data
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 
 use gix::ObjectId;
@@ -94,7 +95,42 @@ impl Lookup {
 
 /// Looks `path` up in the tree `root`.
 pub fn look_up(repo: &Repo, root: ObjectId, path: &[u8]) -> Result<Lookup, SnapshotError> {
-    Trees::of(root).look_up(repo, path)
+    look_up_by(root, path, |tree, name| entry_named(repo, tree, name))
+}
+
+/// Looks `path` up in the tree `root`, where `entry` finds the entries of each tree.
+fn look_up_by(
+    root: ObjectId,
+    path: &[u8],
+    mut entry: impl FnMut(ObjectId, &[u8]) -> Result<Option<TreeItem>, SnapshotError>,
+) -> Result<Lookup, SnapshotError> {
+    let (mut tree, mut end) = (root, 0);
+    for name in path.split(|byte| *byte == b'/') {
+        end += name.len();
+        match entry(tree, name)? {
+            None => break,
+            Some(found) if end >= path.len() => return Ok(Lookup::Entry(found)),
+            Some(found) if found.kind != EntryKind::Tree => return Ok(Lookup::Blocked(end, found)),
+            Some(found) => tree = found.id,
+        }
+        end += 1;
+    }
+    Ok(Lookup::Nothing)
+}
+
+/// Returns the entry `name` of one tree.
+fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
+    if tree.is_empty_tree() {
+        return Ok(None);
+    }
+    let object = repo.find_tree(tree).context(|| format!("the tree {tree} cannot be read"))?;
+    for entry in object.iter() {
+        let entry = entry.context(|| format!("the tree {tree} is damaged"))?;
+        if entry.filename == name {
+            return Ok(Some(TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() }));
+        }
+    }
+    Ok(None)
 }
 
 /// Change of one path.
@@ -152,7 +188,7 @@ fn read(repo: &Repo, id: ObjectId) -> Result<Tree, SnapshotError> {
     }
     let object = repo.find_tree(id).context(|| format!("the tree {id} cannot be read"))?;
     let tree =
-        TreeRef::from_bytes(&object.data, id.kind()).context(|| format!("the tree {id} is damaged"))?;
+        TreeRef::from_bytes(object.data(), id.kind()).context(|| format!("the tree {id} is damaged"))?;
     Ok(in_order(Tree::from(tree)))
 }
 
@@ -293,9 +329,9 @@ pub fn differing<'a>(
 /// Entries of a tree by name, of any kind.
 pub type Entries = BTreeMap<BString, Entry>;
 
-/// Reads a tree for looking names up. Of duplicate names the first counts.
+/// Reads a tree for looking names up.
 pub fn by_name(repo: &Repo, tree: ObjectId) -> Result<Entries, SnapshotError> {
-    Ok(read(repo, tree)?.entries.into_iter().rev().map(|entry| (entry.filename.clone(), entry)).collect())
+    Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
 }
 
 /// A tree and everything below it. Caches the trees on the way to the paths looked up, up to a bound.
@@ -304,7 +340,7 @@ pub struct Trees {
     /// Id of the root.
     pub(in crate::engine::snapshot) root: ObjectId,
     /// Trees that were read, by id.
-    listings: HashMap<ObjectId, Entries>,
+    listings: HashMap<ObjectId, Listing>,
     /// Number of entries in them.
     entries: usize,
 }
@@ -320,35 +356,61 @@ impl Trees {
     /// # Errors
     /// Fails if a tree on the way cannot be read.
     pub fn look_up(&mut self, repo: &Repo, path: &[u8]) -> Result<Lookup, SnapshotError> {
-        let (mut tree, mut end) = (self.root, 0);
-        for name in path.split(|byte| *byte == b'/') {
-            end += name.len();
-            match self.entry(repo, tree, name)? {
-                None => break,
-                Some(found) if end >= path.len() => return Ok(Lookup::Entry(found)),
-                Some(found) if found.kind != EntryKind::Tree => return Ok(Lookup::Blocked(end, found)),
-                Some(found) => tree = found.id,
-            }
-            end += 1;
-        }
-        Ok(Lookup::Nothing)
+        look_up_by(self.root, path, |tree, name| self.entry(repo, tree, name))
     }
 
     /// Finds the entry `name` of one tree.
     fn entry(&mut self, repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
-        let item = |entries: &Entries| entries.get(BStr::new(name)).map(TreeItem::of);
         if let Some(known) = self.listings.get(&tree) {
-            return Ok(item(known));
+            return Ok(known.entry(name));
         }
-        let listing = by_name(repo, tree)?;
-        let found = item(&listing);
-        if self.entries + listing.len() > CACHED_ENTRIES_MAX {
+        let listing = Listing::read(repo, tree)?;
+        let found = listing.entry(name);
+        if self.entries + listing.entries.len() > CACHED_ENTRIES_MAX {
             self.listings.clear();
             self.entries = 0;
         }
-        self.entries += listing.len();
+        self.entries += listing.entries.len();
         self.listings.insert(tree, listing);
         Ok(found)
+    }
+}
+
+/// Entries of a tree, sorted by name: a tree may come in any order.
+#[derive(Debug, Default)]
+struct Listing {
+    /// All names, concatenated.
+    names: Vec<u8>,
+    /// Range of each name in `names`, and the entry.
+    entries: Vec<(Range<usize>, TreeItem)>,
+}
+
+impl Listing {
+    /// Reads the tree `id`.
+    fn read(repo: &Repo, id: ObjectId) -> Result<Self, SnapshotError> {
+        let mut listing = Self::default();
+        if id.is_empty_tree() {
+            return Ok(listing);
+        }
+        let object = repo.find_tree(id)?;
+        for entry in object.iter() {
+            let entry = entry.context(|| format!("the tree {id} is damaged"))?;
+            let start = listing.names.len();
+            listing.names.extend_from_slice(entry.filename);
+            let found = TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() };
+            listing.entries.push((start..listing.names.len(), found));
+        }
+        let names = &listing.names;
+        // Of duplicate names the first counts, as in a linear search.
+        listing.entries.sort_by(|(one, _), (other, _)| names.get(one.clone()).cmp(&names.get(other.clone())));
+        Ok(listing)
+    }
+
+    /// Returns the entry `name`.
+    fn entry(&self, name: &[u8]) -> Option<TreeItem> {
+        let at = self.entries.partition_point(|(range, _)| self.names.get(range.clone()) < Some(name));
+        let (range, found) = self.entries.get(at)?;
+        (self.names.get(range.clone()) == Some(name)).then_some(*found)
     }
 }
 

@@ -141,7 +141,7 @@ impl<'r> Versions<'r> {
         // A damaged tree would never count as packed, and could be visited again by each tree that names it.
         let Some(tree) = self.checked(id).filter(|tree| tree.kind == Kind::Tree) else { return Ok(()) };
         let old = before.and_then(|before| self.repo.find_tree(before).ok());
-        let old = old.as_ref().map_or(&[][..], |old| old.data.as_slice());
+        let old = old.as_ref().map_or(&[][..], |old| old.data());
         for Differing { id, before, is_tree } in differing(old, &tree.data, id.kind()) {
             if is_tree { self.add_tree(id, before, depth + 1)? } else { self.add(id, before)? }
         }
