@@ -43,6 +43,7 @@ pub use values::{HANDLE, HANGUP, RECEIVE, SEND, device, mode, mode_bits, path_of
 pub const ROOM_BYTES: usize = 32 * 1024;
 
 /// Returns true if the portable calls are used on a system that has better ones.
+#[cfg(target_os = "linux")]
 const fn is_portable() -> bool {
     cfg!(feature = "portable")
 }
