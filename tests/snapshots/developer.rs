@@ -187,7 +187,7 @@ fn squash_rejects_conflicts_and_invalid_branches() {
         error["details"]["conflicts"][0]["conflicts"],
         "line 2:\n<<<<<<< the branch\nzwei\n||||||| before the session\ntwo\n=======\nTWO\n>>>>>>> the session\n"
     );
-    for branch in ["main", "HEAD", "lbx-snapshots", "a..b", "feature/below", "-f", ""] {
+    for branch in ["main", "HEAD", "@", "lbx-snapshots", "a..b", "feature/below", "-f", ""] {
         squash(branch).error("invalid_request");
     }
     for (name, what) in [("MERGE_HEAD", "a merge"), ("rebase-merge/head-name", "a rebase")] {

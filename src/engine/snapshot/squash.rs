@@ -234,7 +234,7 @@ impl Store {
 
     /// Returns the branch of that name, with the commit that it is at or would begin at.
     pub(in crate::engine::snapshot) fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
-        if name == self.branch() || name == "HEAD" || name.starts_with('-') {
+        if name == self.branch() || ["HEAD", "@"].contains(&name) || name.starts_with('-') {
             return Err(SnapshotError::new(format!(
                 "`{name}` cannot be the target of a squash: name a branch of your own"
             )));
