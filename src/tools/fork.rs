@@ -299,14 +299,26 @@ pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Re
     };
     let reference = engine.policy().branch_reference();
     let fork = forks.create(&engine.workspace, (record, &[reference]))?;
-    if let Some(target) = target
-        && let Err(error) = target.set(engine, &fork)
-    {
+    let set = target.map_or(Ok(()), |target| target.set(engine, &fork));
+    if let Err(error) = set.and_then(|()| must_be_entered(engine, &fork)) {
         forks.drop(&fork.record.name)?;
         return Err(error);
     }
     engine.note_changed([], Some(&fork.record.lower));
     Ok(shown(&fork))
+}
+
+/// Fails if no process can enter a fork: the kernel may refuse its mount, as for a root of another group.
+fn must_be_entered(engine: &Engine, fork: &ForkFolder) -> Result<(), Error> {
+    let Some(container) = fork.sandbox(&engine.workspace)?.container else { return Ok(()) };
+    let tried = container::command(&container, &[container.binary.as_str(), "--version"])
+        .and_then(|mut command| programs::output(command.stdin(Stdio::null())));
+    let reason = match tried {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => container::words_of(&output),
+        Err(source) => source.to_string(),
+    };
+    Err(Error::invalid(format!("no fork is possible here: {reason}; give a folder for a copy, with `at`")))
 }
 
 /// Returns the absolute path of the folder for a copy.

@@ -249,6 +249,32 @@ fn ordinary_users_can_fork() {
     }
 }
 
+#[test]
+fn fork_that_could_never_be_entered_is_not_made() {
+    let Some(forked) = forked(&["root"]) else { return };
+    drop(forked);
+    if !is_root() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let own = |who: &str, of: &std::path::Path| {
+        assert!(Command::new("chown").args(["-R", who]).arg(of).status().unwrap().success());
+    };
+    own("65534:65534", &ws.outside);
+    own("65534:100", &ws.root);
+    ws.chmod(".", 0o2755);
+    let ids = ["--reuid", "65534", "--regid", "65534", "--groups", "65534,100", "--"];
+    let call = |words: &[&str]| {
+        Call::under("setpriv", &ids, &ws.root, &ws.outside.join("home")).arguments(words).run()
+    };
+    let error = call(&["fork", "one"]).error("invalid_request");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("no fork is possible here: "), "{error}");
+    assert!(message.ends_with("give a folder for a copy, with `at`"), "{error}");
+    assert_eq!(call(&["fork", "list"]).ok()["forks"], json!([]));
+    call(&["fork", "one", "--at", "../home/copy"]).ok();
+}
+
 /// Creates a fork, works in it, and drops it.
 fn uses_a_fork(call: &dyn Fn(&[&str]) -> Call) {
     call(&["fork", "one"]).run().ok();
