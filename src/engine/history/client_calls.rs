@@ -380,7 +380,9 @@ impl Turns {
     /// Begins a turn with the change `next`, unless it is the last one, which goes on: a hook of the client may have let
     /// it continue after its end.
     pub fn begin(&mut self, key: &str, title: Option<&str>, next: u64) {
-        let goes_on = |turn: &&mut Turn| turn.key == key && turn.last.is_none_or(|last| last + 1 == next);
+        let goes_on = |turn: &&mut Turn| {
+            turn.key == key && turn.last.is_none_or(|last| last.checked_add(1) == Some(next))
+        };
         if let Some(turn) = self.0.last_mut().filter(goes_on) {
             turn.last = None;
             return;

@@ -167,6 +167,7 @@ impl JournalEntry {
             && (1..SEQ_MAX).contains(&self.seq)
             && self.steps.iter().flat_map(Step::locations).all(|at| is_place(at) || waits(at))
             && self.steps.iter().filter_map(Step::staged).all(waits)
+            && self.found_done.iter().all(|file| !file.path.is_root())
     }
 
     /// Returns the name of its file.
