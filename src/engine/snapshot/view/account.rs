@@ -23,29 +23,31 @@ use crate::engine::snapshot::store::SnapshotError;
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder::BASELINE;
 use crate::engine::snapshot::store::dir::Dir;
-use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::{sealed, unsealed};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::limits::{SNAPSHOT_ACCOUNT_BYTES_MAX, SNAPSHOT_PATHS_MAX};
+use crate::sha256::Sha256;
 
 /// Name of the account of the branch: no session's account has it.
 const BRANCH: &str = "branch";
 /// End of the name of a session's account.
 const OF_SESSION: &str = ".session";
 /// Version of an account that this code reads and writes.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Number of snapshots after which an account is written again.
 const SAVED_EVERY: usize = 64;
+/// Fields of a line of the story.
+const STORY_FIELDS: usize = 4;
 /// Tools whose changes turn earlier ones around.
 const TURNING_TOOLS: [&str; 3] = ["undo", "redo", "rewind"];
 
 /// Snapshot in the story of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoryLine {
-    /// Commit, in hex.
-    pub id: String,
+    /// Commit.
+    pub id: ObjectId,
     /// Number in the session; 0 if it has none.
     pub seq: u64,
     /// Time, in seconds since 1970.
@@ -55,7 +57,7 @@ pub struct StoryLine {
 }
 
 /// Origin of a snapshot in the story of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoryBy {
     /// The session.
     Session,
@@ -63,6 +65,12 @@ pub enum StoryBy {
     Turning,
     /// No session.
     Developer,
+}
+
+impl StoryBy {
+    /// Letter of each in an account.
+    const LETTERS: [(Self, &'static str); 3] =
+        [(Self::Session, "s"), (Self::Turning, "t"), (Self::Developer, "d")];
 }
 
 /// Everything that a session has changed after one of its changes.
@@ -82,7 +90,8 @@ pub struct SessionAccount {
     pub story: Vec<StoryLine>,
 }
 
-/// Form in which an account is stored.
+/// First part of a stored account. The lines of the story follow: as JSON, those of 65,000 changes would take most of the
+/// time of a `diff`.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     /// Version of the format.
@@ -107,8 +116,8 @@ struct Stored {
     moved: Vec<(WorkspacePath, Vec<WorkspacePath>)>,
     /// Moved files that are gone.
     gone: Vec<StoredAway>,
-    /// As in [`SessionAccount`].
-    story: Vec<StoryLine>,
+    /// SHA-256 of the lines of the story.
+    story: Sha256,
 }
 
 /// Form in which a moved file that is gone is stored.
@@ -155,9 +164,10 @@ impl SessionAccount {
             _ if TURNING_TOOLS.contains(&snapshot.tool.as_str()) => StoryBy::Turning,
             _ => StoryBy::Session,
         };
-        if by == StoryBy::Developer || (is_own && snapshot.tool != BASELINE) {
-            let (id, seq, seconds) = (snapshot.id.clone(), snapshot.seq, snapshot.seconds);
-            self.story.push(StoryLine { id, seq, seconds, by });
+        if (by == StoryBy::Developer || (is_own && snapshot.tool != BASELINE))
+            && let Ok(id) = ObjectId::from_hex(snapshot.id.as_bytes())
+        {
+            self.story.push(StoryLine { id, seq: snapshot.seq, seconds: snapshot.seconds, by });
         }
     }
 
@@ -170,6 +180,11 @@ impl SessionAccount {
         let gone = self.paths.gone.iter().map(|(at, MovedAway { last, from, changes })| {
             Some(StoredAway { path: path(at)?, last: *last, from: all(from)?, changes: changes.clone() })
         });
+        let mut story = Vec::new();
+        for line in &self.story {
+            let letter = StoryBy::LETTERS.iter().find(|(by, _)| *by == line.by)?.1;
+            story.extend(format!("{} {} {} {letter}\n", line.id, line.seq, line.seconds).into_bytes());
+        }
         let stored = Stored {
             version: VERSION,
             session: session.to_owned(),
@@ -182,18 +197,21 @@ impl SessionAccount {
             paths: paths.collect::<Option<_>>()?,
             moved: moved.collect::<Option<_>>()?,
             gone: gone.collect::<Option<_>>()?,
-            story: self.story.clone(),
+            story: Sha256::of(&story),
         };
-        sealed(&stored).ok()
+        Some([sealed(&stored).ok()?, story].concat())
     }
 
     /// Parses it; returns also the snapshot up to which it goes. `None` if it is of another session, or damaged.
     fn of_bytes(bytes: &[u8], session: &str, after: u64) -> Option<(String, Self)> {
-        let stored: Stored = unsealed(bytes)?;
+        // The first part is a line, and the line of its seal.
+        let (first, story) = bytes.split_at(memchr::memchr_iter(b'\n', bytes).nth(1)? + 1);
+        let stored: Stored = unsealed(first)?;
         let is_it = stored.version == VERSION && stored.session == session && stored.after == after;
-        if !is_it {
+        if !is_it || Sha256::of(story) != stored.story {
             return None;
         }
+        let story = std::str::from_utf8(story).ok()?.lines().map(story_line).collect::<Option<_>>()?;
         let bytes = |path: WorkspacePath| path.as_bytes().to_vec();
         let all = |paths: Vec<WorkspacePath>| paths.into_iter().map(bytes).collect();
         let from = stored.moved.into_iter().map(|(path, from)| (bytes(path), all(from))).collect();
@@ -203,9 +221,18 @@ impl SessionAccount {
         });
         let gone = gone.collect();
         let paths = ChangedPaths { steps, from, gone };
-        let Stored { tip, before, last, began, turned, story, .. } = stored;
+        let Stored { tip, before, last, began, turned, .. } = stored;
         Some((tip, Self { before, last, began, turned, paths, story }))
     }
+}
+
+/// Parses a line of the story.
+fn story_line(line: &str) -> Option<StoryLine> {
+    let fields: Vec<&str> = line.splitn(STORY_FIELDS, ' ').collect();
+    let [id, seq, seconds, letter] = fields.as_slice() else { return None };
+    let by = StoryBy::LETTERS.iter().find(|(_, own)| own == letter)?.0;
+    let id = ObjectId::from_hex(id.as_bytes()).ok()?;
+    Some(StoryLine { id, seq: seq.parse().ok()?, seconds: seconds.parse().ok()?, by })
 }
 
 impl Store {
@@ -296,7 +323,7 @@ impl Store {
         path: &[u8],
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
         let line = account.story.iter().find(|line| line.seq == seq && line.by != StoryBy::Developer);
-        line.map_or(Ok(None), |line| self.file_at(&line.id, path))
+        line.map_or(Ok(None), |line| self.file_at(&line.id.to_string(), path))
     }
 
     /// Returns one change of a story, with its paths.
@@ -304,7 +331,7 @@ impl Store {
     /// # Errors
     /// Fails if the commit or its trees cannot be read, or if it is not a snapshot.
     pub fn step_at(&self, line: &StoryLine) -> Result<SessionStep, SnapshotError> {
-        let read = self.snapshot(refs::commit_id(&line.id)?)?;
+        let read = self.snapshot(line.id)?;
         let Some(Read { snapshot, tree, tree_before, .. }) = read else {
             return Err(SnapshotError::new(format!("the commit {} is not a snapshot", line.id)));
         };

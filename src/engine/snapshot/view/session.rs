@@ -66,14 +66,18 @@ impl TurnedBack {
         last: impl Fn(&[u8]) -> Option<Option<TreeItem>>,
         mut paths_of: impl FnMut(u64) -> Result<Vec<PathChange>, SnapshotError>,
     ) -> Result<Vec<PathChange>, SnapshotError> {
-        let mut paths = Vec::new();
-        for path in &self.paths {
-            let Some(before) = last(path) else { continue };
-            for seq in &self.changes {
-                if let Some(change) = paths_of(*seq)?.into_iter().find(|change| change.path == *path) {
-                    let after = if self.is_redo { change.after } else { change.before };
-                    paths.push(PathChange { path: path.clone(), from: None, before, after });
-                    break;
+        let (mut paths, mut left): (_, BTreeSet<&[u8]>) =
+            (Vec::new(), self.paths.iter().map(Vec::as_slice).collect());
+        for seq in &self.changes {
+            if left.is_empty() {
+                break;
+            }
+            for PathChange { path, before, after, .. } in paths_of(*seq)? {
+                if left.remove(path.as_slice())
+                    && let Some(now) = last(&path)
+                {
+                    let then = if self.is_redo { after } else { before };
+                    paths.push(PathChange { path, from: None, before: now, after: then });
                 }
             }
         }
