@@ -28,6 +28,7 @@ use crate::engine::store::trash;
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
+use crate::engine::workspace::sync::Order;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform::other_cpu;
@@ -90,8 +91,9 @@ impl Change<'_> {
         self.correct_descriptions(&state);
         // If this fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| {
-            let keeps_order = !self.engine.policy().is_durable() || prepared.keeps_order(&ready);
-            ready.publish(keeps_order).ok().flatten()
+            let order =
+                if self.engine.policy().is_durable() { prepared.order_of(&ready) } else { Order::Any };
+            ready.publish(&order).ok().flatten()
         });
         self.finish(&state, marks, published, &prepared)
     }

@@ -21,7 +21,7 @@ use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::Mount;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
+use crate::engine::workspace::sync::{self, FileSystem, Order, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
 use crate::limits::INLINE_BACKUP_BYTES_MAX;
 use crate::platform::other_cpu;
@@ -264,9 +264,9 @@ impl Prepared {
         Ok(())
     }
 
-    /// Returns true if the objects of a snapshot are on a file system that keeps the order of names.
-    pub(super) fn keeps_order(&self, snapshot: &PreparedSnapshot) -> bool {
-        self.file_system.as_ref().is_some_and(|it| it.keeps_order() && snapshot.is_on(it))
+    /// Returns how the names of a snapshot's objects become durable before the branch moves.
+    pub(super) fn order_of(&self, snapshot: &PreparedSnapshot) -> Order<'_> {
+        self.file_system.as_ref().filter(|it| snapshot.is_on(it)).map_or(Order::EachFolder, Order::Of)
     }
 
     /// Returns the files to sync, without those of the snapshot; the journal entry is last.

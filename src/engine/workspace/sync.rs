@@ -173,6 +173,28 @@ impl FileSystem {
     }
 }
 
+/// How names become durable before those that are made later.
+#[derive(Debug, Clone, Copy)]
+pub enum Order<'f> {
+    /// No order is asked for.
+    Any,
+    /// Their file system sees to it, if it can.
+    Of(&'f FileSystem),
+    /// Each folder is synced.
+    EachFolder,
+}
+
+impl Order<'_> {
+    /// Sees to it; `false` where each folder is to be synced. `file` is on the same file system.
+    pub fn is_kept(&self, file: &File) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Of(it) => it.keeps_order() || it.sync_all(file),
+            Self::EachFolder => false,
+        }
+    }
+}
+
 /// Returns true if a folder is on an overlay file system, as in most containers: there a folder of the image gets no
 /// other name (`EXDEV`), and no layer can be held.
 pub fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
@@ -211,6 +233,16 @@ mod tests {
         assert!(!memory.holds(File::open("/proc/self/stat").unwrap()));
         assert!(FileSystem { is_quiet: true, ..memory.clone() }.sync_all(&file));
         assert!(!FileSystem { is_quiet: false, ..memory.clone() }.sync_all(&file));
-        assert!(!FileSystem { is_quiet: false, has_log: false, ..memory }.leaves_names_to_next_sync());
+        let busy = FileSystem { is_quiet: false, has_log: false, ..memory.clone() };
+        assert!(!busy.leaves_names_to_next_sync());
+        for (order, is_kept) in [
+            (Order::Any, true),
+            (Order::Of(&memory), true),
+            (Order::Of(&FileSystem { has_log: false, ..memory.clone() }), true),
+            (Order::Of(&busy), false),
+            (Order::EachFolder, false),
+        ] {
+            assert_eq!(order.is_kept(&file), is_kept, "{order:?}");
+        }
     }
 }
