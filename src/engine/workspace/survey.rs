@@ -456,7 +456,7 @@ pub fn names_of(folder: BorrowedFd<'_>) -> Result<Listing, Errno> {
 }
 
 /// Pairs two sorted lists: equal items come together.
-fn paired<'l, T>(
+pub fn paired<'l, T>(
     before: &'l [T],
     after: &'l [T],
     order: impl Fn(&T, &T) -> Ordering,

@@ -1,7 +1,7 @@
 //! Trees and their entries: looks paths up, rewrites trees, and applies the changes of a moved HEAD.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,15 +9,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::error::ResultExt as _;
-use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
+use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode, EntryRef};
+
 use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
 use gix::validate::path::component;
 use serde::{Deserialize, Serialize};
 
-use super::repo::Repo;
+use super::repo::{Repo, Tree as FoundTree};
 use super::{Context as _, SnapshotError};
 use crate::engine::workspace::protect::is_held;
 use crate::engine::workspace::resolve::PATH_BYTES_MAX;
+use crate::engine::workspace::survey::paired;
 use crate::limits::{CACHED_ENTRIES_MAX, SNAPSHOT_FILE_BYTES_MAX, TREE_DEPTH_MAX, TREE_FOLDERS_MAX};
 
 /// Entry of a tree, or a version of a file: without its name. Stored as mode and id.
@@ -282,15 +284,11 @@ fn carry(
         return Ok(new);
     }
     *left = left.checked_sub(1).ok_or_else(|| SnapshotError::new("HEAD differs in too many folders"))?;
-    let (mut mine, old, new) = (by_name(repo, ours)?, by_name(repo, old)?, by_name(repo, new)?);
-    // A non-tree counts as an empty tree: there is nothing below it to keep.
-    let below = |entry: Option<&Entry>| {
-        let tree = entry.filter(|entry| entry.mode.is_tree());
-        tree.map_or_else(|| ObjectId::empty_tree(repo.object_hash()), |entry| entry.oid)
-    };
+    let mut mine = by_name(repo, ours)?;
+    let below = |entry: Option<&Entry>| below(repo, entry);
     let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
-    for (name, before, after) in differing(&old, &new) {
-        let ours = mine.get(name);
+    for (name, before, after) in differing(repo, old, new)? {
+        let (before, after, ours) = (before.as_ref(), after.as_ref(), mine.get(&name));
         let is_file = ![ours, before, after].into_iter().any(is_tree);
         let entry = match ours.filter(|ours| ours.mode.is_tree()) {
             Some(_) if is_tree(after) || (after.is_none() && is_tree(before)) => {
@@ -301,14 +299,14 @@ fn carry(
                 let mode = EntryMode::from(EntryKind::Tree);
                 (!id.is_empty_tree()).then(|| Entry { mode, filename: name.clone(), oid: id })
             }
-            _ if is_file && ours != before && ours != after && is_on_disk(repo, at, name, ours) => {
+            _ if is_file && ours != before && ours != after && is_on_disk(repo, at, &name, ours) => {
                 ours.cloned()
             }
             _ => after.cloned(),
         };
         match entry {
-            Some(entry) => mine.insert(name.clone(), entry),
-            None => mine.remove(name),
+            Some(entry) => mine.insert(name, entry),
+            None => mine.remove(&name),
         };
     }
     let mut entries: Vec<Entry> = mine.into_values().collect();
@@ -316,14 +314,39 @@ fn carry(
     write(repo, &Tree { entries })
 }
 
-/// Returns the names whose entries differ between two trees, with both entries, in order.
-pub fn differing<'a>(
-    old: &'a Entries,
-    new: &'a Entries,
-) -> impl Iterator<Item = (&'a BString, Option<&'a Entry>, Option<&'a Entry>)> {
-    let names: BTreeSet<&BString> = old.keys().chain(new.keys()).collect();
-    let both = names.into_iter().map(|name| (name, old.get(name), new.get(name)));
-    both.filter(|(_, old, new)| old != new)
+/// Returns the tree of an entry; an empty one, if it is none: there is nothing below it.
+pub fn below(repo: &Repo, entry: Option<&Entry>) -> ObjectId {
+    let tree = entry.filter(|entry| entry.mode.is_tree());
+    tree.map_or_else(|| ObjectId::empty_tree(repo.object_hash()), |entry| entry.oid)
+}
+
+/// An entry that differs between two trees: its name, and the entry in each.
+pub type Differing = (BString, Option<Entry>, Option<Entry>);
+
+/// Returns the entries that differ between two trees, in the order of their names.
+pub fn differing(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<Vec<Differing>, SnapshotError> {
+    let find = |id: ObjectId| {
+        let tree = (!id.is_empty_tree()).then(|| repo.find_tree(id)).transpose();
+        tree.context(|| format!("the tree {id} cannot be read"))
+    };
+    let (old_tree, new_tree) = (find(old)?, find(new)?);
+    let (old, new) = (entries(old, old_tree.as_ref())?, entries(new, new_tree.as_ref())?);
+    // Most are equal, so only those that differ are copied.
+    let pairs =
+        paired(&old, &new, |one, other| one.filename.cmp(other.filename)).filter(|(old, new)| old != new);
+    let copy = |entry: Option<&EntryRef<'_>>| entry.copied().map(Entry::from);
+    let named = pairs.filter_map(|(old, new)| Some((old.or(new)?.filename.to_owned(), copy(old), copy(new))));
+    Ok(named.collect())
+}
+
+/// Returns the entries of a tree that was found in the order of their names, each once.
+fn entries(id: ObjectId, tree: Option<&FoundTree>) -> Result<Vec<EntryRef<'_>>, SnapshotError> {
+    let tree = tree.map(|tree| TreeRef::from_bytes(tree.data(), id.kind())).transpose();
+    let tree = tree.context(|| format!("the tree {id} is damaged"))?;
+    let mut entries = tree.map(|tree| tree.entries).unwrap_or_default();
+    entries.sort_by_key(|entry| entry.filename);
+    entries.dedup_by_key(|entry| entry.filename);
+    Ok(entries)
 }
 
 /// Entries of a tree by name, of any kind.

@@ -39,7 +39,7 @@ pub struct Changes {
 pub fn trees(repo: &Repo, old: ObjectId, new: ObjectId, paths_max: usize) -> Result<Changes, SnapshotError> {
     let mut comparison =
         Comparison { repo, paths_max, folders_left: COMPARED_FOLDERS_MAX, found: Changes::default() };
-    comparison.folder(&BString::default(), Some(old), Some(new), 0)?;
+    comparison.folder(&BString::default(), old, new, 0)?;
     Ok(comparison.found)
 }
 
@@ -60,8 +60,8 @@ impl Comparison<'_> {
     fn folder(
         &mut self,
         at: &BString,
-        old: Option<ObjectId>,
-        new: Option<ObjectId>,
+        old: ObjectId,
+        new: ObjectId,
         depth: usize,
     ) -> Result<(), SnapshotError> {
         if old == new {
@@ -72,13 +72,12 @@ impl Comparison<'_> {
             return Ok(());
         }
         self.folders_left -= 1;
-        let read = |id: Option<ObjectId>| id.map(|id| tree::by_name(self.repo, id)).transpose();
-        let (old, new) = (read(old)?.unwrap_or_default(), read(new)?.unwrap_or_default());
-        for (name, before, after) in tree::differing(&old, &new) {
+        for (name, before, after) in tree::differing(self.repo, old, new)? {
             if self.found.truncated {
                 break;
             }
-            let path = tree::joined(at, name);
+            let path = tree::joined(at, &name);
+            let (before, after) = (before.as_ref(), after.as_ref());
             let (old, new) = (version(before), version(after));
             if old != new && self.found.paths.len() >= self.paths_max {
                 self.found.truncated = true;
@@ -88,15 +87,11 @@ impl Comparison<'_> {
                 let path = path.to_vec();
                 self.found.paths.push(PathChange { path, from: None, before: old, after: new });
             }
-            self.folder(&path, subtree(before), subtree(after), depth + 1)?;
+            let below = |entry: Option<&Entry>| tree::below(self.repo, entry);
+            self.folder(&path, below(before), below(after), depth + 1)?;
         }
         Ok(())
     }
-}
-
-/// Returns the tree of an entry, if it is one.
-fn subtree(entry: Option<&Entry>) -> Option<ObjectId> {
-    entry.filter(|entry| entry.mode.is_tree()).map(|entry| entry.oid)
 }
 
 /// Returns the file of an entry, if it is one.
