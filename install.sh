@@ -248,6 +248,26 @@ check_build_tools() {
 # third of the pages.
 order=-Clink-arg=-Wl,-T,.cargo/order.ld
 
+# A program of glibc asks the processor for its caches whenever it starts. In a virtual machine that takes longer than
+# all the rest of a start, and one of musl does not ask.
+musl=x86_64-unknown-linux-musl
+
+# Whether Rust links a program with some options.
+can_link() { echo 'fn main() {}' | (cd "$here" && rustc "$@" -o "$scratch/tried" -) >/dev/null 2>&1; }
+
+# Whether Rust builds for musl; rustup adds that target if it can.
+add_musl() {
+    [ "$system $(uname -m)" = "Linux x86_64" ] || return 1
+    ! can_link --target "$musl" || return 0
+    command -v rustup >/dev/null 2>&1 || return 1
+    say "Adding the target $musl to Rust; 'rustup target remove $musl' removes it ..."
+    (cd "$here" && timeout 120 rustup target add "$musl") >/dev/null 2>&1 || :
+    can_link --target "$musl" || {
+        say "It cannot be added; lbx is built with the system's C library, and each call starts later."
+        return 1
+    }
+}
+
 # Builds lbx. cargo says where it put the binary, whatever the environment or its configuration are.
 build() {
     say "Building lbx (a few minutes the first time) ..."
@@ -258,7 +278,8 @@ build() {
         export LBX_VERSION
     fi
     set -- --release --locked --bin lbx --message-format=json-render-diagnostics
-    if echo 'fn main() {}' | (cd "$here" && rustc "$order" -o "$scratch/tried" -) >/dev/null 2>&1; then
+    ! add_musl || set -- "$@" --target "$musl"
+    if can_link "$order"; then
         (cd "$here" && cargo rustc "$@" -- "$order") >"$scratch/messages" || {
             say "Building lbx without the order of its functions ..."
             (cd "$here" && cargo build "$@") >"$scratch/messages" || fail "the build failed"

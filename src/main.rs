@@ -11,6 +11,10 @@ compile_error!(
      and keep the workspace on the disk of WSL, not below /mnt."
 );
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 #[cfg(unix)]
 fn main() -> ExitCode {
     ExitCode::from(lbx::cli::main(std::env::args_os().collect(), lbx::mcp::run))

@@ -264,7 +264,12 @@ fn uninstall_removes_files_of_a_failed_install() {
 
 /// Linux maps code in large pages only if its offsets in the file and in memory are equal modulo the page size.
 #[test]
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64", target_endian = "little"))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_env = "gnu", target_arch = "x86_64"),
+    target_pointer_width = "64",
+    target_endian = "little"
+))]
 fn binary_segments_are_aligned_for_large_pages() {
     const LARGE_PAGE: u64 = 2 << 20;
     const LOADED: u32 = 1;
