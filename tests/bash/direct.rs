@@ -162,7 +162,7 @@ fn failed_repository_search_blocks_direct_commands() {
         said.push_str(&String::from_utf8_lossy(&run.stdout));
     }
     assert!(ws.path("ran").exists(), "{said}");
-    assert!(said.contains("the search for repositories failed in .: Too many open files"), "{said}");
+    assert!(said.contains("the search for repositories failed in .: "), "{said}");
 }
 
 #[test]

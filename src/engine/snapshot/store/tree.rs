@@ -314,7 +314,7 @@ fn carry(
     write(repo, &Tree { entries })
 }
 
-/// Returns the tree of an entry; an empty one, if it is none: there is nothing below it.
+/// Returns the tree of an entry; an empty one for a file, below which there is nothing.
 pub fn below(repo: &Repo, entry: Option<&Entry>) -> ObjectId {
     let tree = entry.filter(|entry| entry.mode.is_tree());
     tree.map_or_else(|| ObjectId::empty_tree(repo.object_hash()), |entry| entry.oid)
