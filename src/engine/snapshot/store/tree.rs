@@ -122,11 +122,8 @@ fn look_up_by(
 
 /// Returns the entry `name` of one tree.
 fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
-    if tree.is_empty_tree() {
-        return Ok(None);
-    }
-    let object = repo.find_tree(tree).context(|| format!("the tree {tree} cannot be read"))?;
-    for entry in object.iter() {
+    let object = find(repo, tree)?;
+    for entry in object.iter().flat_map(FoundTree::iter) {
         let entry = entry.context(|| format!("the tree {tree} is damaged"))?;
         if entry.filename == name {
             return Ok(Some(TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() }));
@@ -183,15 +180,29 @@ fn components(path: &[u8]) -> impl Iterator<Item = &BStr> {
     path.split(|byte| *byte == b'/').map(BStr::new)
 }
 
+/// Finds a tree; `None` for the empty one, which need not be there.
+fn find(repo: &Repo, id: ObjectId) -> Result<Option<FoundTree>, SnapshotError> {
+    let tree = (!id.is_empty_tree()).then(|| repo.find_tree(id)).transpose();
+    tree.context(|| format!("the tree {id} cannot be read"))
+}
+
+/// Parses a tree that was found.
+fn parsed(id: ObjectId, tree: Option<&FoundTree>) -> Result<TreeRef<'_>, SnapshotError> {
+    let Some(tree) = tree else { return Ok(TreeRef::empty()) };
+    TreeRef::from_bytes(tree.data(), id.kind()).context(|| format!("the tree {id} is damaged"))
+}
+
 /// Reads a tree whole.
 fn read(repo: &Repo, id: ObjectId) -> Result<Tree, SnapshotError> {
-    if id.is_empty_tree() {
-        return Ok(Tree::empty());
-    }
-    let object = repo.find_tree(id).context(|| format!("the tree {id} cannot be read"))?;
-    let tree =
-        TreeRef::from_bytes(object.data(), id.kind()).context(|| format!("the tree {id} is damaged"))?;
-    Ok(in_order(Tree::from(tree)))
+    Ok(in_order(Tree::from(parsed(id, find(repo, id)?.as_ref())?)))
+}
+
+/// Returns the entries of a tree that was found, in the order of their names; of duplicate names the first.
+fn entries(id: ObjectId, tree: Option<&FoundTree>) -> Result<Vec<EntryRef<'_>>, SnapshotError> {
+    let mut entries = parsed(id, tree)?.entries;
+    entries.sort_by_key(|entry| entry.filename);
+    entries.dedup_by_key(|entry| entry.filename);
+    Ok(entries)
 }
 
 /// Returns the tree with its entries in git's order, each once: one from a clone may be out of order, and lookups and
@@ -325,11 +336,7 @@ pub type Differing = (BString, Option<Entry>, Option<Entry>);
 
 /// Returns the entries that differ between two trees, in the order of their names.
 pub fn differing(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<Vec<Differing>, SnapshotError> {
-    let find = |id: ObjectId| {
-        let tree = (!id.is_empty_tree()).then(|| repo.find_tree(id)).transpose();
-        tree.context(|| format!("the tree {id} cannot be read"))
-    };
-    let (old_tree, new_tree) = (find(old)?, find(new)?);
+    let (old_tree, new_tree) = (find(repo, old)?, find(repo, new)?);
     let (old, new) = (entries(old, old_tree.as_ref())?, entries(new, new_tree.as_ref())?);
     // Most are equal, so only those that differ are copied.
     let pairs =
@@ -337,16 +344,6 @@ pub fn differing(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<Vec<Differ
     let copy = |entry: Option<&EntryRef<'_>>| entry.copied().map(Entry::from);
     let named = pairs.filter_map(|(old, new)| Some((old.or(new)?.filename.to_owned(), copy(old), copy(new))));
     Ok(named.collect())
-}
-
-/// Returns the entries of a tree that was found in the order of their names, each once.
-fn entries(id: ObjectId, tree: Option<&FoundTree>) -> Result<Vec<EntryRef<'_>>, SnapshotError> {
-    let tree = tree.map(|tree| TreeRef::from_bytes(tree.data(), id.kind())).transpose();
-    let tree = tree.context(|| format!("the tree {id} is damaged"))?;
-    let mut entries = tree.map(|tree| tree.entries).unwrap_or_default();
-    entries.sort_by_key(|entry| entry.filename);
-    entries.dedup_by_key(|entry| entry.filename);
-    Ok(entries)
 }
 
 /// Entries of a tree by name, of any kind.
@@ -412,20 +409,12 @@ impl Listing {
     /// Reads the tree `id`.
     fn read(repo: &Repo, id: ObjectId) -> Result<Self, SnapshotError> {
         let mut listing = Self::default();
-        if id.is_empty_tree() {
-            return Ok(listing);
-        }
-        let object = repo.find_tree(id)?;
-        for entry in object.iter() {
-            let entry = entry.context(|| format!("the tree {id} is damaged"))?;
+        for entry in entries(id, find(repo, id)?.as_ref())? {
             let start = listing.names.len();
             listing.names.extend_from_slice(entry.filename);
             let found = TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() };
             listing.entries.push((start..listing.names.len(), found));
         }
-        let names = &listing.names;
-        // Of duplicate names the first counts, as in a linear search.
-        listing.entries.sort_by(|(one, _), (other, _)| names.get(one.clone()).cmp(&names.get(other.clone())));
         Ok(listing)
     }
 
