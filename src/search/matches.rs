@@ -5,6 +5,7 @@
 //! groups of seven bits, and its text in UTF-8.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use crate::engine::workspace::path::ShownPath;
@@ -368,10 +369,18 @@ impl FileMatches {
         self.pieces.iter().flat_map(|piece| Entries::of(piece))
     }
 
-    /// Returns its matches, each with the path.
-    fn named_entries(&self) -> impl Iterator<Item = Match<'_>> {
+    /// Writes its matches, each with the path; none is moved, since there can be many.
+    fn write_named<S: SerializeSeq>(&self, list: &mut S) -> Result<(), S::Error> {
         let mut sha256 = self.sha256.as_deref();
-        self.entries().map(move |entry| Match { path: Some(&self.path), sha256: sha256.take(), ..entry })
+        for piece in &self.pieces {
+            let mut entries = Entries::of(piece);
+            while let Some(entry) = &mut entries.next() {
+                entry.path = Some(&self.path);
+                entry.sha256 = sha256.take();
+                list.serialize_element(entry)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -381,7 +390,9 @@ pub struct Matches(pub Vec<FileMatches>);
 
 impl Serialize for Matches {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().flat_map(FileMatches::named_entries))
+        let mut list = serializer.serialize_seq(None)?;
+        self.0.iter().try_for_each(|file| file.write_named(&mut list))?;
+        list.end()
     }
 }
 

@@ -146,10 +146,11 @@ impl<'s, 'w> Results<'s, 'w> {
         let mut kept = None;
         let mut entries = Entries::of(&piece);
         let mut start = 0;
-        while let Some(entry) = entries.next() {
+        // By reference: a match is large, and there can be many.
+        while let Some(entry) = &entries.next() {
             let end = piece.len() - entries.bytes_left();
             let mut cut = None;
-            match self.offer(path, &entry, &mut cut) {
+            match self.offer(path, entry, &mut cut) {
                 Offered::Left if !self.search.total => break,
                 Offered::Left => {}
                 Offered::Passed => self.count_file(),
