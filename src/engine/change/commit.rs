@@ -28,7 +28,6 @@ use crate::engine::store::trash;
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
-use crate::engine::workspace::sync::Order;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform::other_cpu;
@@ -91,9 +90,10 @@ impl Change<'_> {
         self.correct_descriptions(&state);
         // If this fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| {
-            let order =
-                if self.engine.policy().is_durable() { prepared.order_of(&ready) } else { Order::Any };
-            ready.publish(&order).ok().flatten()
+            let file_system = prepared.file_system.as_ref().filter(|it| ready.is_on(it));
+            let is_durable = self.engine.policy().is_durable();
+            let in_order = |file: &_| !is_durable || file_system.is_some_and(|it| it.orders_names(file));
+            ready.publish(in_order).ok().flatten()
         });
         self.finish(&state, marks, published, &prepared)
     }

@@ -21,7 +21,7 @@ use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::Mount;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::sync::{self, FileSystem, Order, SYNC_EACH_MAX, sync_many};
+use crate::engine::workspace::sync::{self, FileSystem, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
 use crate::limits::INLINE_BACKUP_BYTES_MAX;
 use crate::platform::other_cpu;
@@ -262,11 +262,6 @@ impl Prepared {
             self.snapshot = None;
         }
         Ok(())
-    }
-
-    /// Returns how the names of a snapshot's objects become durable before the branch moves.
-    pub(super) fn order_of(&self, snapshot: &PreparedSnapshot) -> Order<'_> {
-        self.file_system.as_ref().filter(|it| snapshot.is_on(it)).map_or(Order::EachFolder, Order::Of)
     }
 
     /// Returns the files to sync, without those of the snapshot; the journal entry is last.

@@ -161,6 +161,12 @@ impl FileSystem {
         self.is_quiet && self.write_out().is_ok() && (self.has_log || platform::sync(last).is_ok())
     }
 
+    /// Sees to it that the names made until now are durable before later ones; `false` where each folder is to be
+    /// synced. `file` is on it.
+    pub fn orders_names(&self, file: &File) -> bool {
+        self.has_log || self.sync_all(file)
+    }
+
     /// Sees to it that the sync of a file which is written now makes all names on it durable; `false` where
     /// they are to be synced folder by folder.
     pub fn leaves_names_to_next_sync(&self) -> bool {
@@ -170,28 +176,6 @@ impl FileSystem {
     /// Writes all pending data of the file system.
     fn write_out(&self) -> io::Result<()> {
         Ok(platform::sync_file_system(self.folder.as_fd())?)
-    }
-}
-
-/// How names become durable before those that are made later.
-#[derive(Debug, Clone, Copy)]
-pub enum Order<'f> {
-    /// No order is asked for.
-    Any,
-    /// Their file system sees to it, if it can.
-    Of(&'f FileSystem),
-    /// Each folder is synced.
-    EachFolder,
-}
-
-impl Order<'_> {
-    /// Sees to it; `false` where each folder is to be synced. `file` is on the same file system.
-    pub fn is_kept(&self, file: &File) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Of(it) => it.keeps_order() || it.sync_all(file),
-            Self::EachFolder => false,
-        }
     }
 }
 
@@ -235,14 +219,6 @@ mod tests {
         assert!(!FileSystem { is_quiet: false, ..memory.clone() }.sync_all(&file));
         let busy = FileSystem { is_quiet: false, has_log: false, ..memory.clone() };
         assert!(!busy.leaves_names_to_next_sync());
-        for (order, is_kept) in [
-            (Order::Any, true),
-            (Order::Of(&memory), true),
-            (Order::Of(&FileSystem { has_log: false, ..memory.clone() }), true),
-            (Order::Of(&busy), false),
-            (Order::EachFolder, false),
-        ] {
-            assert_eq!(order.is_kept(&file), is_kept, "{order:?}");
-        }
+        assert!(FileSystem { has_log: false, ..memory }.orders_names(&file) && !busy.orders_names(&file));
     }
 }

@@ -20,7 +20,7 @@ use crate::engine::snapshot::store::refs::{self, LogLine};
 use crate::engine::snapshot::store::tree::{self, TreeEdit};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, pack};
-use crate::engine::workspace::sync::{FileSystem, Order};
+use crate::engine::workspace::sync::FileSystem;
 use crate::text::escaped::plural;
 
 impl Store {
@@ -202,15 +202,19 @@ impl PreparedSnapshot {
     }
 
     /// Renames the objects and moves the branch; `None` if someone else has moved it. The written files must be
-    /// durable; the names of the objects become so before the branch moves, by `order`.
+    /// durable; the names of the objects become so before the branch moves, folder by folder unless `in_order` sees
+    /// to it.
     ///
     /// # Errors
     /// Returns the OS error; the branch has not moved then.
-    pub fn publish(mut self, order: &Order<'_>) -> Result<Option<Published>, SnapshotError> {
+    pub fn publish(
+        mut self,
+        in_order: impl FnOnce(&File) -> bool,
+    ) -> Result<Option<Published>, SnapshotError> {
         let mut branch = None;
         if let Some(written) = &mut self.written {
             written.objects.put().context(|| "the new objects cannot be named".into())?;
-            if !order.is_kept(&written.value.file) {
+            if !in_order(&written.value.file) {
                 written.objects.sync_names().context(|| "the new objects cannot be synced".into())?;
             }
             branch = self.store.branch.move_to(&self.store.repo, self.tip, &written.value, &written.log)?;
