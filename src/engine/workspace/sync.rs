@@ -4,7 +4,6 @@
 //! So a small change, which writes half a dozen files, asks for one sync of the file system if that is quick.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -45,21 +44,13 @@ pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) ->
         return sync_all(files);
     };
     let device = rustix::fs::fstat(file_system)?.st_dev;
-    if !sync_file_system(file_system)? {
-        return sync_all(files);
+    match platform::sync_file_system(file_system.as_fd()) {
+        Err(Errno::NOSYS | Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP) => return sync_all(files),
+        synced => synced?,
     }
     let is_elsewhere = |file: &&&F| rustix::fs::fstat(file).map_or(true, |stat| stat.st_dev != device);
     let elsewhere: Vec<&F> = files.iter().filter(is_elsewhere).copied().collect();
     sync_all(&elsewhere)
-}
-
-/// Syncs a whole file system; `false` where that cannot be asked for.
-fn sync_file_system(file_system: &OwnedFd) -> std::io::Result<bool> {
-    match platform::sync_file_system(file_system.as_fd()) {
-        Ok(()) => Ok(true),
-        Err(Errno::NOSYS | Errno::INVAL | Errno::PERM | Errno::OPNOTSUPP) => Ok(false),
-        Err(errno) => Err(errno.into()),
-    }
 }
 
 /// Syncs a few one after the other, and many from several threads: the disk joins what comes together.
@@ -158,7 +149,7 @@ impl FileSystem {
     /// synced one by one, since that would take long or has failed.
     pub fn sync_all(&self, last: &File) -> bool {
         // Without a log, ext4 has the disk empty its cache before it writes the last of its own blocks.
-        self.is_quiet && self.write_out().is_ok() && (self.has_log || platform::sync(last).is_ok())
+        self.is_written_out() && (self.has_log || platform::sync(last).is_ok())
     }
 
     /// Sees to it that the names made until now are durable before later ones; `false` where each folder is to be
@@ -170,12 +161,12 @@ impl FileSystem {
     /// Sees to it that the sync of a file which is written now makes all names on it durable; `false` where
     /// they are to be synced folder by folder.
     pub fn leaves_names_to_next_sync(&self) -> bool {
-        self.has_log || (self.is_quiet && self.write_out().is_ok())
+        self.has_log || self.is_written_out()
     }
 
-    /// Writes all pending data of the file system.
-    fn write_out(&self) -> io::Result<()> {
-        Ok(platform::sync_file_system(self.folder.as_fd())?)
+    /// Writes all pending data of the file system, if that is little.
+    fn is_written_out(&self) -> bool {
+        self.is_quiet && platform::sync_file_system(self.folder.as_fd()).is_ok()
     }
 }
 
