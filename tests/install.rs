@@ -60,16 +60,23 @@ impl Place {
 
     /// Runs this package's script as if on another system.
     fn install_on(&self, system: &str) -> Output {
-        let programs = self.folder.path().join("programs");
-        let uname = programs.join("uname");
-        fs::create_dir_all(&programs).unwrap();
-        fs::write(&uname, format!("#!/bin/sh\necho {system}\n")).unwrap();
-        fs::set_permissions(&uname, fs::Permissions::from_mode(0o755)).unwrap();
-        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        self.install_with(&[("uname", &format!("echo {system}"))], &["--binary", LBX])
+    }
+
+    /// Runs this package's script where some programs are shell scripts, with these bodies.
+    fn install_with(&self, programs: &[(&str, &str)], arguments: &[&str]) -> Output {
+        let folder = self.folder.path().join("programs");
+        fs::create_dir_all(&folder).unwrap();
+        for (name, body) in programs {
+            let program = folder.join(name);
+            fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
         let script = Path::new(PACKAGE).join("install.sh");
         let mut command = Command::new("sh");
-        command.arg(script).arg("--prefix").arg(&self.prefix).args(["--binary", LBX]);
-        command.env("PATH", path).output().unwrap()
+        command.arg(script).arg("--prefix").arg(&self.prefix).args(arguments);
+        command.env("PATH", path).env("FOLDER", self.folder.path()).output().unwrap()
     }
 
     /// Returns every path below the prefix.
@@ -260,6 +267,33 @@ fn uninstall_removes_files_of_a_failed_install() {
     assert!(place.paths().contains("bin/lbx"));
     place.install(&["--uninstall"]);
     assert!(!place.prefix.exists(), "{:?}", place.paths());
+}
+
+/// A build takes musl on x86-64 Linux if Rust has that target, or rustup can add it.
+#[test]
+fn install_builds_for_musl_where_it_can() {
+    const RUSTC: &str = r#"case "$*" in *musl*) [ -e "$FOLDER/musl" ] ;; esac"#;
+    let cargo = format!(
+        r#"case $1 in --version) echo cargo 1.99.0 ;; *) echo "$@" >"$FOLDER/built"; echo '{{"executable":"{LBX}"}}' ;; esac"#
+    );
+    let uname = |cpu: &str| format!("case $1 in -m) echo {cpu} ;; *) echo Linux ;; esac");
+    for (cpu, rustup, is_musl, wanted) in [
+        ("x86_64", r#"touch "$FOLDER/musl""#, true, "Adding the target x86_64-unknown-linux-musl"),
+        ("x86_64", "exit 1", false, "It cannot be added; lbx is built with the system's C library"),
+        ("aarch64", "exit 1", false, "Installed lbx "),
+    ] {
+        let place = Place::new();
+        let programs = [("cargo", &*cargo), ("rustc", RUSTC), ("rustup", rustup), ("uname", &uname(cpu))];
+        let text = said(&place.install_with(&programs, &[]));
+        assert!(text.contains(wanted), "{text}");
+        let built = fs::read_to_string(place.folder.path().join("built")).unwrap();
+        assert_eq!(built.contains("--target x86_64-unknown-linux-musl"), is_musl, "{cpu}: {built}");
+        if is_musl {
+            // The target is there now.
+            let text = said(&place.install_with(&[("rustup", "exit 1")], &[]));
+            assert!(!text.contains("Adding the target"), "{text}");
+        }
+    }
 }
 
 /// Linux maps code in large pages only if its offsets in the file and in memory are equal modulo the page size.
