@@ -10,7 +10,6 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::error::ResultExt as _;
 use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode, EntryRef};
-
 use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
 use gix::validate::path::component;
 use serde::{Deserialize, Serialize};
