@@ -926,6 +926,23 @@ fn rewind_without_yes_only_lists_what_it_would_undo() {
 }
 
 #[test]
+fn dry_run_fails_where_a_file_is_in_the_way_of_a_folder() {
+    let ws = Workspace::with(&[("d/f.txt", "f\n")]);
+    ws.lbx(&["read", "d/f.txt"]).ok();
+    ws.lbx(&["delete", "d/f.txt"]).ok();
+    std::fs::remove_dir(ws.path("d")).unwrap();
+    ws.write("d", "a file of the developer\n");
+    for dry in [&["--dry-run"][..], &[]] {
+        let error = ws.unchanged(|| ws.lbx(&[&["undo"], dry].concat()).error("not_a_directory"));
+        assert!(error["message"].as_str().unwrap().contains("cannot open the folder d"), "{error}");
+    }
+    std::fs::remove_file(ws.path("d")).unwrap();
+    ws.unchanged(|| ws.lbx(&["undo", "--dry-run"]).ok());
+    ws.lbx(&["undo"]).ok();
+    ws.holds("d/f.txt", "f\n");
+}
+
+#[test]
 fn rewind_that_has_nothing_to_change_is_no_change() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["append", "a.txt", "--content", "one\n"]).ok();

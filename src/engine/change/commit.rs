@@ -52,8 +52,12 @@ impl Change<'_> {
             && self.entry.modes.iter().all(|folder| !folder.is_change())
             && self.entry.reverts.is_empty()
             && self.entry.found_done.is_empty();
-        if self.dry_run || is_empty {
+        if is_empty {
             return Ok(());
+        }
+        if self.dry_run {
+            // A file that is in the way of a new folder fails the change.
+            return self.ways().map(drop);
         }
         let Some(state) = self.state.take() else {
             return Err(Error::internal("a change without a state"));
