@@ -199,11 +199,16 @@ pub fn sync_file_system(folder: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// Returns true if [`sync_file_system`] works and reports failed writes, as it does since Linux 5.8.
 pub fn syncs_file_systems() -> bool {
+    kernel_is_at_least(5, 8)
+}
+
+/// Returns true if the kernel has this version, or a later one.
+pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
     let uname = rustix::system::uname();
     let mut numbers = uname.release().to_bytes().split(|byte| !byte.is_ascii_digit()).map(|digits| {
         std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or_default()
     });
-    (numbers.next(), numbers.next()) >= (Some(5), Some(8))
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
 }
 
 /// Returns the kernel's number for the kind of a file system (statfs(2)); `None` if the system has no such numbers.

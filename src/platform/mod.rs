@@ -29,7 +29,7 @@ use portable as native;
 
 // No portable call of Linux sets the mode of a folder that was opened as a handle; the others are facts of the system.
 #[cfg(target_os = "linux")]
-pub use linux::{file_system_kind, make_special, mount_of, set_mode, use_large_pages};
+pub use linux::{file_system_kind, kernel_is_at_least, make_special, mount_of, set_mode, use_large_pages};
 pub use native::{
     begin_writing, birth_beneath, birth_of, exchange, exists_without_links, fill_random, has_journal,
     is_socket_in_use, list, lock_byte, locked_bytes, open_beneath, open_without_links, rename_new,

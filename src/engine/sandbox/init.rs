@@ -87,6 +87,7 @@ pub fn run(kind: Kind) -> SetupResult<()> {
 pub(super) fn run_second(mut first: Link, others: OtherCpus, mut call: Link) -> SetupResult<()> {
     let unreachable = "cannot reach the process that mounts";
     tie_to_parent()?;
+    let bound = mounts::process_bound();
     let sent = match mounts::new_proc() {
         Ok(proc) => first.send(&Report::Ready, proc.as_ref().map(AsFd::as_fd)),
         Err(reason) => first.send(&Report::Failed(reason), None),
@@ -96,6 +97,7 @@ pub(super) fn run_second(mut first: Link, others: OtherCpus, mut call: Link) -> 
     // Both have to work now. The command may run anywhere.
     let elsewhere = others.go();
     let stdin = first.received.take();
+    mounts::bound_processes(bound, plan.limits.processes);
     let restricted = restrict(Kind::Namespaces, &plan);
     drop(elsewhere);
     let Some(Order::Mounted) = with_context(first.receive(), unreachable)? else { return Ok(()) };

@@ -21,7 +21,8 @@ use super::caches::{PROGRAMS, UPPER, View, WORK};
 use super::layer_mount::{self, MountPoints, mount_points};
 use super::outside::Network;
 use super::plan::{Hidden, Layer, Reach};
-use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
+use crate::engine::workspace::fs::{create_at, is_folder, open_at, read_at, write_all};
+use crate::platform;
 
 /// Devices of a command.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -302,13 +303,37 @@ pub fn new_proc() -> SetupResult<ProcMount> {
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC
         | MountAttrFlags::MOUNT_ATTR_RDONLY;
-    let made = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
-        rustix::mount::fsconfig_create(&context)?;
-        rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-    });
-    match made {
+    match proc_with(attributes) {
         Err(Errno::PERM) => Ok(None),
         made => with_context(made, "cannot mount a /proc of its own").map(Some),
+    }
+}
+
+/// Returns a `/proc` of this process's PID namespace, with attributes of its mount.
+fn proc_with(attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
+    let context = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(&context)?;
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// Opens the bound of the processes and threads in this process's PID namespace: the kernel does not count those of root
+/// by user. `None` where there is none; before Linux 6.14 it would be that of the whole machine.
+///
+/// Once the root changes, the kernel may forbid another `/proc`, so it is opened before.
+pub fn process_bound() -> Option<OwnedFd> {
+    if !platform::kernel_is_at_least(6, 14) {
+        return None;
+    }
+    let proc = proc_with(MountAttrFlags::empty()).ok()?;
+    open_at(proc.as_fd(), OsStr::new("sys/kernel/pid_max"), OFlags::WRONLY | OFlags::CLOEXEC).ok()
+}
+
+/// Sets such a bound; 0 is none. Where it cannot be set, the processes are counted.
+pub fn bound_processes(bound: Option<OwnedFd>, most: u64) {
+    /// Ids that the kernel does not give again (`RESERVED_PIDS` in `kernel/pid.c`).
+    const RESERVED: u64 = 300;
+    if let Some(file) = bound.filter(|_| most > 0) {
+        let _ = rustix::io::write(file, most.saturating_add(RESERVED).to_string().as_bytes());
     }
 }
 
