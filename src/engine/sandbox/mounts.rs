@@ -317,7 +317,7 @@ fn proc_with(attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
 }
 
 /// Opens the bound of the processes and threads in this process's PID namespace: the kernel does not count those of root
-/// by user. `None` where there is none; before Linux 6.14 it would be that of the whole machine.
+/// by user. `None` before Linux 6.14, where the bound is that of the whole machine.
 ///
 /// Once the root changes, the kernel may forbid another `/proc`, so it is opened before.
 pub fn process_bound() -> Option<OwnedFd> {
@@ -328,7 +328,7 @@ pub fn process_bound() -> Option<OwnedFd> {
     open_at(proc.as_fd(), OsStr::new("sys/kernel/pid_max"), OFlags::WRONLY | OFlags::CLOEXEC).ok()
 }
 
-/// Sets such a bound; 0 is none. Where it cannot be set, the processes are counted.
+/// Sets such a bound; 0 sets no bound. Where it cannot be set, the processes are counted.
 pub fn bound_processes(bound: Option<OwnedFd>, most: u64) {
     /// Ids that the kernel does not give again (`RESERVED_PIDS` in `kernel/pid.c`).
     const RESERVED: u64 = 300;
