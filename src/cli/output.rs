@@ -142,7 +142,7 @@ impl<W: Write + AsFd> Write for Counted<W> {
     }
 }
 
-/// Writer that collects small parts to pieces. Bytes that were not flushed go with it.
+/// Writer that collects small parts to pieces. Bytes that were not flushed are dropped with it.
 struct Pieces<W> {
     /// Writer of the pieces.
     to: W,

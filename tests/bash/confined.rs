@@ -481,7 +481,8 @@ fn file_memory_and_process_limits_apply() {
     }
 }
 
-/// The kernel counts no processes of root by user, but since Linux 6.14 those of a namespace.
+/// The kernel counts no processes of root by user, but since Linux 6.14 those of a namespace. A bomb without a bound ends
+/// in `io_error`.
 #[test]
 fn fork_bomb_of_root_ends_at_its_bound() {
     if !has_backend("namespaces") {
@@ -494,11 +495,10 @@ fn fork_bomb_of_root_ends_at_its_bound() {
             .clone()
     };
     if call("cat /proc/sys/kernel/pid_max")["stdout"] != "600\n" {
-        return skipped("no bound of the processes in a namespace (Linux 6.14, root)");
+        return skipped("no bound of the processes in a namespace (Linux 6.14)");
     }
     let bomb = call("b() { b | b; }; b");
     assert!(bomb["stderr"].as_str().unwrap().contains("fork"), "{bomb:#}");
-    assert!(bomb["duration_ms"].as_u64() < Some(10_000), "{bomb:#}");
     // None of them is left, and the next command has all of its processes.
     let count = call("for i in $(seq 200); do sleep 9 & done; jobs | wc -l; kill $(jobs -p)");
     assert_eq!(count["stdout"], "200\n", "{count:#}");
