@@ -27,8 +27,6 @@ pub type Key = [u8; 32];
 
 /// First bytes of a file.
 const MAGIC: &[u8; 8] = b"lbxold\0\x02";
-/// First bytes of an earlier version, in which the number of rows had eight bytes.
-const MAGIC_WITHOUT_SUM: &[u8; 8] = b"lbxold\0\x01";
 /// Bytes before the rows.
 const HEAD_BYTES: usize = 16;
 /// Bytes of a row.
@@ -57,8 +55,8 @@ pub struct Parts {
     file: File,
     /// Number of rows; the file is long enough for all of them.
     rows: usize,
-    /// CRC-32 that the rows had when they were written, if the file says.
-    sum: Option<u32>,
+    /// CRC-32 that the rows had when they were written.
+    sum: u32,
     /// Size of the file in bytes.
     size: u64,
     /// All rows, if they are in memory.
@@ -104,13 +102,9 @@ impl Parts {
         let mut head = [0; HEAD_BYTES];
         file.read_exact_at(&mut head, 0)?;
         let (magic, rest) = head.split_at(MAGIC.len());
-        let (rows, last) = rest.split_at(4);
-        let (rows, sum) = match (magic == MAGIC_WITHOUT_SUM, number(rows), number(last)) {
-            (true, 0, rows) => (rows, None),
-            (_, rows, sum) => (rows, Some(sum)),
-        };
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        let is_whole = [MAGIC, MAGIC_WITHOUT_SUM].iter().any(|known| magic == *known)
+        let (rows, sum) = rest.split_at(4);
+        let (rows, sum) = (usize::try_from(number(rows)).unwrap_or(usize::MAX), number(sum));
+        let is_whole = magic == MAGIC
             && rows <= ROWS_MAX
             && (HEAD_BYTES + rows.saturating_mul(ROW_BYTES)) as u64 <= size;
         Ok(is_whole.then(|| Self { file, rows, sum, size, loaded: None }))
@@ -126,7 +120,7 @@ impl Parts {
         }
         let mut rows = vec![0; self.rows * ROW_BYTES];
         self.file.read_exact_at(&mut rows, HEAD_BYTES as u64)?;
-        let is_whole = self.sum.is_none_or(|sum| crc32fast::hash(&rows) == sum);
+        let is_whole = crc32fast::hash(&rows) == self.sum;
         self.loaded = Some(rows);
         Ok(is_whole)
     }
@@ -444,21 +438,6 @@ mod tests {
                 assert!(!is_in_rows || !parts.load().is_ok_and(|is_whole| is_whole), "{at}");
             }
         }
-    }
-
-    #[test]
-    fn bundle_of_the_earlier_version_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = OwnedFd::from(File::open(dir.path()).unwrap());
-        let rows = [(b'a', 112_u64, 3_u64), (b'b', 115, 2)].map(|(key, start, length)| {
-            [&[key; 32][..], &start.to_be_bytes(), &length.to_be_bytes()].concat()
-        });
-        let head = [&MAGIC_WITHOUT_SUM[..], &2_u64.to_be_bytes()].concat();
-        std::fs::write(dir.path().join("one"), [head, rows.concat(), b"oneof".to_vec()].concat()).unwrap();
-        let mut parts = Parts::open(&folder, "one").unwrap().unwrap();
-        assert!(parts.load().unwrap());
-        let found = [b'a', b'b', b'c'].map(|key| parts.get(&[key; 32]).unwrap());
-        assert_eq!(found, [Some(b"one".to_vec()), Some(b"of".to_vec()), None]);
     }
 
     #[test]
