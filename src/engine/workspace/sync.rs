@@ -4,8 +4,10 @@
 //! So a small change, which writes half a dozen files, asks for one sync of the file system if that is quick.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -14,8 +16,10 @@ use crate::platform;
 
 /// Most files that are synced one by one; for more, the whole file system is synced.
 pub const SYNC_EACH_MAX: usize = 64;
-/// Up to so many are synced by the calling thread: for a few small files a thread costs more than it saves.
+/// Items up to which the calling thread does all the work: for a few small files a thread costs more than it saves.
 const ONE_THREAD_MAX: usize = 16;
+/// Most threads that sync at once.
+const SYNC_THREADS_MAX: usize = 16;
 /// Bytes with which the disk begins before the sync.
 const BEGIN_BYTES: u64 = 1 << 20;
 
@@ -37,7 +41,7 @@ pub fn begin<'f>(files: impl IntoIterator<Item = &'f File>) {
 ///
 /// # Errors
 /// Returns the first error.
-pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) -> std::io::Result<()> {
+pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) -> io::Result<()> {
     let Some(file_system) =
         file_system.filter(|_| files.len() > SYNC_EACH_MAX && platform::syncs_file_systems())
     else {
@@ -57,30 +61,39 @@ pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) ->
 ///
 /// # Errors
 /// Returns the first error.
-pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
-    /// Most threads.
-    const THREADS_MAX: usize = 16;
-    let sync = |file: &&F| platform::sync(file);
-    if files.len() <= ONE_THREAD_MAX {
-        return Ok(files.iter().try_for_each(sync)?);
+pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> io::Result<()> {
+    in_parallel(files, SYNC_THREADS_MAX, |files| {
+        Ok(files.iter().try_for_each(|file| platform::sync(*file))?)
+    })
+}
+
+/// Runs `work` on all items, on several threads if there are many.
+///
+/// # Errors
+/// Returns the first error.
+pub fn in_parallel<T: Sync>(
+    items: &[T],
+    threads_max: usize,
+    work: impl Fn(&[T]) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    if items.len() <= ONE_THREAD_MAX {
+        return work(items);
     }
-    let per_thread = files.len().div_ceil(THREADS_MAX);
-    std::thread::scope(|scope| {
-        let mut running = Vec::new();
-        let (mine, rest) = files.split_at(per_thread.min(files.len()));
-        for chunk in rest.chunks(per_thread) {
-            let work = move || chunk.iter().try_for_each(|file| platform::sync(*file));
-            match std::thread::Builder::new().spawn_scoped(scope, work) {
-                Ok(thread) => running.push(thread),
-                // If no thread can start, do it here.
-                Err(_) => chunk.iter().try_for_each(sync)?,
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut parts = items.chunks(items.len().div_ceil(threads_max));
+        let mine = parts.next().unwrap_or_default();
+        for part in parts {
+            match thread::Builder::new().spawn_scoped(scope, || work(part)) {
+                Ok(thread) => threads.push(thread),
+                Err(_) => work(part)?, // no thread to be had: this one does it
             }
         }
-        mine.iter().try_for_each(sync)?;
-        for thread in running {
-            thread.join().map_err(|_| std::io::Error::other("a syncing thread died"))??;
-        }
-        Ok(())
+        work(mine)?;
+        let ended = |thread: ScopedJoinHandle<'_, io::Result<()>>| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread ended early")))
+        };
+        threads.into_iter().try_for_each(ended)
     })
 }
 

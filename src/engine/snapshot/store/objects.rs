@@ -27,12 +27,10 @@ use super::repo::{NewObjects, Repo};
 use super::{Context as _, SnapshotError};
 use crate::buffer::Buffer;
 use crate::engine::workspace::fs::process_id;
-use crate::engine::workspace::sync::{FileSystem, SYNC_EACH_MAX, sync_all};
+use crate::engine::workspace::sync::{FileSystem, SYNC_EACH_MAX, in_parallel, sync_all};
 use crate::limits::{FOLDER_TRIES_MAX, OBJECT_THREADS_MAX};
 use crate::platform;
 
-/// Most objects that are written without a thread.
-const ONE_THREAD_MAX: usize = 16;
 /// Number of objects from which they become one pack, as in `git fetch` (`transfer.unpackLimit`).
 const PACKED_MIN: usize = 100;
 /// Most objects that are checked again once the branch names them.
@@ -97,14 +95,16 @@ fn written(
     let all = Mutex::new(Vec::new());
     let add = |one: Waiting| locked(&all).push(one);
     // Errors are returned below: a failure first removes the files written so far.
-    let outcome = in_parallel(&plain, |share| {
+    let outcome = in_parallel(&plain, OBJECT_THREADS_MAX, |share| {
         let mut deflater = Deflater::new(level);
         share
             .iter()
             .try_for_each(|(id, (kind, bytes))| writer.write(id, &deflater.loose(*kind, bytes)?).map(add))
     });
     let outcome = outcome.and_then(|()| {
-        in_parallel(packed, |share| share.iter().try_for_each(|it| writer.write(&it.id, &it.bytes).map(add)))
+        in_parallel(packed, OBJECT_THREADS_MAX, |share| {
+            share.iter().try_for_each(|it| writer.write(&it.id, &it.bytes).map(add))
+        })
     });
     let outcome =
         outcome.and_then(|()| if is_many { writer.write_pack(memory, &mut locked(&all)) } else { Ok(()) });
@@ -258,7 +258,7 @@ impl Writer {
     fn entries(&self, memory: &NewObjects) -> io::Result<Vec<PackedObject>> {
         let objects: Vec<_> = memory.iter().collect();
         let all = Mutex::new(Vec::with_capacity(objects.len()));
-        in_parallel(&objects, |share| {
+        in_parallel(&objects, OBJECT_THREADS_MAX, |share| {
             let mut deflater = Deflater::new(self.level);
             let entries = share.iter().map(|(id, (kind, bytes))| deflater.entry(**id, *kind, bytes));
             let entries = entries.collect::<io::Result<Vec<_>>>()?;
@@ -355,29 +355,6 @@ fn compress_in_pieces(content: &[u8]) -> io::Result<Vec<u8>> {
 /// Locks a mutex, even if a thread that held it panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs `work` on all items, on a few threads if there are many; returns the first error.
-fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&[T]) -> io::Result<()> + Sync) -> io::Result<()> {
-    if items.len() <= ONE_THREAD_MAX {
-        return work(items);
-    }
-    thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let mut parts = items.chunks(items.len().div_ceil(OBJECT_THREADS_MAX));
-        let mine = parts.next().unwrap_or_default();
-        for part in parts {
-            match thread::Builder::new().spawn_scoped(scope, || work(part)) {
-                Ok(handle) => threads.push(handle),
-                Err(_) => work(part)?, // no thread to be had: this one does it
-            }
-        }
-        work(mine)?;
-        let ended = |thread: thread::ScopedJoinHandle<'_, io::Result<()>>| {
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread that wrote objects ended early")))
-        };
-        threads.into_iter().try_for_each(ended)
-    })
 }
 
 /// Blobs that are computed ahead for one change: the two sides of a few files. The snapshot computes the others.
