@@ -285,7 +285,7 @@ fn flexible_match_is_set_by_flag_or_policy() {
     let text = [&edit[..], &["--match", "flexible", "--text"]].concat();
     ws.lbx_stdin(&["write", "a.txt"], "if a {\n\tb();\n}\n").ok();
     let said = ws.lbx(&text).stdout_text();
-    assert_eq!(said, "edit: a.txt (1 replaced at line 2, but for indentation)\n");
+    assert_eq!(said, "edit: a.txt (1 replaced at line 2, but for the indentation)\n");
 }
 
 #[test]

@@ -352,7 +352,7 @@ fn of_text<'a>(
             return Ok(Replacement::Places { matched, places, replaced, left_out });
         }
         MatchedPlaces::Fitted(tier, place, new) => {
-            return Ok(changed(text, tier.into(), vec![place], &[&new], bytes_max)?);
+            return Ok(changed(text, Matched::Flexible(tier), vec![place], &[&new], bytes_max)?);
         }
     };
     let news = vec![new; places.len()];

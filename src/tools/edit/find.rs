@@ -259,44 +259,17 @@ pub enum Matched {
     Lines,
     /// By the unchanged lines of a sketch.
     Sketch,
-    /// Except blanks at the ends of lines.
-    TrailingWhitespace,
-    /// Except indentation.
-    Indentation,
-    /// Except typographic quotes, dashes and spaces.
-    Typographic,
-    /// Except the line numbers of a listing.
-    LineNumbers,
-    /// Except JSON escapes.
-    Escapes,
-    /// Except blank lines, or the first or last line break.
-    BlankLines,
-}
-
-impl From<Tier> for Matched {
-    fn from(tier: Tier) -> Self {
-        match tier {
-            Tier::TrailingWhitespace => Self::TrailingWhitespace,
-            Tier::Indentation => Self::Indentation,
-            Tier::Typographic => Self::Typographic,
-            Tier::LineNumbers => Self::LineNumbers,
-            Tier::Escapes => Self::Escapes,
-            Tier::BlankLines => Self::BlankLines,
-        }
-    }
+    /// But for a class of differences.
+    #[serde(untagged)]
+    Flexible(Tier),
 }
 
 impl Matched {
     /// Returns a note for a person if the match is not exact.
-    pub const fn remark(self) -> &'static str {
+    pub fn remark(self) -> String {
         match self {
-            Self::AlreadyApplied | Self::Exact | Self::Lines | Self::Sketch => "",
-            Self::TrailingWhitespace => ", but for trailing whitespace",
-            Self::Indentation => ", but for indentation",
-            Self::Typographic => ", but for typographic characters",
-            Self::LineNumbers => ", but for line numbers",
-            Self::Escapes => ", but for escapes",
-            Self::BlankLines => ", but for blank lines",
+            Self::Flexible(tier) => format!(", but for {}", tier.difference()),
+            Self::AlreadyApplied | Self::Exact | Self::Lines | Self::Sketch => String::new(),
         }
     }
 }
