@@ -1,11 +1,11 @@
 //! Commands that change the files themselves.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Workspace, sha256};
+use crate::common::{Answer, Workspace, is_root, sha256, skipped};
 use crate::support::{backends, with};
 
 /// Runs a direct command under a backend.
@@ -604,4 +604,25 @@ fn next_call_tells_of_a_killed_direct_command() {
     let told = "lbx was killed while a direct command of session killed ran; undo does not take back what it changed";
     ws.lbx(&["write", "new.txt", "--content", "new\n"]).warned(told);
     ws.lbx(&["append", "new.txt", "--content", "more\n"]).ok();
+}
+
+#[test]
+fn undo_gives_what_a_direct_command_removed_back_to_its_owner() {
+    if !is_root() {
+        return skipped("needs root");
+    }
+    let ws = Workspace::with(&[("tool", "one\n"), ("d/f", "two\n")]);
+    let owner = |path: &str| {
+        let stat = std::fs::metadata(ws.path(path)).unwrap();
+        (stat.uid(), stat.gid(), stat.mode() & 0o7777)
+    };
+    for path in ["tool", "d", "d/f"] {
+        std::os::unix::fs::chown(ws.path(path), Some(1000), Some(1001)).unwrap();
+    }
+    std::fs::set_permissions(ws.path("tool"), PermissionsExt::from_mode(0o4755)).unwrap();
+    direct(&ws, "auto", "rm tool; rm -r d").success();
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(owner("tool"), (1000, 1001, 0o4755));
+    assert_eq!(owner("d"), (1000, 1001, 0o755));
+    assert_eq!(owner("d/f"), (1000, 1001, 0o644));
 }

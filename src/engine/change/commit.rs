@@ -25,7 +25,6 @@ use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{FileChange, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
-use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
@@ -409,13 +408,6 @@ fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Ver
         sha256: current.sha256,
         size: current.bytes.len() as u64,
         mode: current.mode()?,
-        identity: goes.then(|| identity_of(workspace, current)).flatten(),
+        identity: goes.then(|| current.identity(workspace)).flatten(),
     })
-}
-
-/// Returns the owner and attributes of a file that is about to be deleted.
-fn identity_of(workspace: &Workspace, current: &Current) -> Option<Identity> {
-    let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
-    let (file, stat) = workspace.open_regular(&original.path, current.place.shown()).ok()?;
-    Identity::of(&file, &stat)
 }

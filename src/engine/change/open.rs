@@ -11,10 +11,11 @@ use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
-use crate::engine::workspace::digest;
 use crate::engine::workspace::fs::{self, OpenFiles};
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::{ResolvedPath, must_be_short, names_a_folder};
+use crate::engine::workspace::{Workspace, digest};
 use crate::error::{Error, ErrorKind};
 use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::sha256::Sha256;
@@ -35,6 +36,13 @@ impl Current {
     /// Returns its path.
     pub fn place(&self) -> &ResolvedPath {
         &self.place
+    }
+
+    /// Returns the owner and attributes of a file, to restore it if it is deleted.
+    pub fn identity(&self, workspace: &Workspace) -> Option<Identity> {
+        let original = self.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
+        let (file, stat) = workspace.open_regular(&original.path, self.place.shown()).ok()?;
+        Identity::of(&file, &stat)
     }
 
     /// Returns true if there is a file.

@@ -37,21 +37,30 @@ impl Identity {
             .filter_map(|name| Some((String::from_utf8(name.clone()).ok()?, value_of(file, &name).ok()?)))
             .map(|(name, value)| (name, STANDARD.encode(value)))
             .collect();
-        let (owner, group) = (stat.st_uid, stat.st_gid);
+        Self::new((stat.st_uid, stat.st_gid), attributes)
+    }
+
+    /// Returns the identity of a file that only had this user and group; `None` if a new one would have the same.
+    pub fn of_owner(owner: (u32, u32)) -> Option<Self> {
+        Self::new(owner, Vec::new())
+    }
+
+    /// Returns an identity; `None` if a new file would have the same.
+    fn new((owner, group): (u32, u32), attributes: Vec<(String, String)>) -> Option<Self> {
         let is_mine = owner == rustix::process::geteuid().as_raw()
             && group == rustix::process::getegid().as_raw()
             && attributes.is_empty();
         (!is_mine).then_some(Self { owner, group, attributes })
     }
 
-    /// Applies it to an open file or folder, as far as permitted.
-    fn give_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<(), Errno> {
-        keep_owner(file, &rustix::fs::fstat(file)?, (self.owner, self.group), warnings)?;
+    /// Applies it to an open file or folder, as far as permitted; returns whether it has the owner.
+    fn give_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<Owner, Errno> {
+        let owner = keep_owner(file, &rustix::fs::fstat(file)?, (self.owner, self.group), warnings)?;
         let values = self.attributes.iter().map(|(name, value)| {
             (STANDARD.decode(value).map_err(|_| Errno::INVAL), name.clone().into_bytes())
         });
         keep_attributes(file, values, warnings);
-        Ok(())
+        Ok(owner)
     }
 }
 
@@ -124,19 +133,19 @@ pub fn give(
 ) -> Result<u32, Errno> {
     let fd = file.as_fd();
     let made = rustix::fs::fstat(file)?;
-    let mut is_as_made = true;
+    let (mut owner, mut is_as_made) = (Owner::AsMade, true);
     if let Some((stat, model)) = original {
         let model = model.as_fd();
-        is_as_made = keep_owner(fd, &made, (stat.st_uid, stat.st_gid), warnings)?;
+        owner = keep_owner(fd, &made, (stat.st_uid, stat.st_gid), warnings)?;
         let names = names_of(model);
-        is_as_made &= names.is_empty();
+        is_as_made = owner == Owner::AsMade && names.is_empty();
         keep_attributes(fd, names.into_iter().map(|name| (value_of(model, &name), name)), warnings);
     } else if let Some(identity) = identity {
         is_as_made = false;
-        identity.give_to(fd, warnings)?;
+        owner = identity.give_to(fd, warnings)?;
     }
     let has = fs::mode_of(&made);
-    match mode.or_else(|| original.map(|(stat, _)| fs::mode_of(stat))) {
+    match mode.or_else(|| original.map(|(stat, _)| fs::mode_of(stat))).map(|mode| owner.fitting(mode)) {
         Some(mode) if mode != has || !is_as_made => {
             rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, platform::mode(mode)))?;
         }
@@ -146,26 +155,44 @@ pub fn give(
     rustix::fs::fstat(file).map(|stat| fs::mode_of(&stat))
 }
 
-/// Keeps owner and group if permitted; returns true if `mine`, the new file, has them.
+/// Owner and group of a new file that should have those of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// It had them when it was made.
+    AsMade,
+    /// It was given them.
+    Given,
+    /// This account may not give them.
+    NotKept,
+}
+
+impl Owner {
+    /// Returns the mode for the file: a program that runs as its owner must not become one that runs as another.
+    const fn fitting(self, mode: u32) -> u32 {
+        if matches!(self, Self::NotKept) { mode & !0o6000 } else { mode }
+    }
+}
+
+/// Gives a new file, `mine`, owner and group if permitted.
 fn keep_owner(
     file: BorrowedFd<'_>,
     mine: &Stat,
     (owner, group): (u32, u32),
     warnings: &mut Vec<String>,
-) -> Result<bool, Errno> {
+) -> Result<Owner, Errno> {
     if (mine.st_uid, mine.st_gid) == (owner, group) {
-        return Ok(true);
+        return Ok(Owner::AsMade);
     }
     let (user, group) = (Uid::from_raw(owner), Gid::from_raw(group));
     match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(group))) {
-        Ok(()) => Ok(false),
+        Ok(()) => Ok(Owner::Given),
         Err(Errno::PERM) => {
             // Another user's file: setting only the group may still work.
-            let kept = rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == owner;
-            if !kept {
-                warnings.push(format!("the file's owner ({owner}) could not be kept"));
+            if rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == owner {
+                return Ok(Owner::Given);
             }
-            Ok(false)
+            warnings.push(format!("the file's owner ({owner}) could not be kept"));
+            Ok(Owner::NotKept)
         }
         Err(errno) => Err(errno),
     }

@@ -22,6 +22,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repositories::{self, Looking};
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::state::State;
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::{Survey, Touched};
 use crate::error::Error;
@@ -180,7 +181,7 @@ fn saved(
     for (path, bytes) in kept.iter() {
         let Some(thing) = survey.at(path) else { continue };
         let (sha256, size, mode) = (Sha256::of(bytes), bytes.len() as u64, thing.recorded_mode());
-        let version = Version { sha256, size, mode, identity: None };
+        let version = Version { sha256, size, mode, identity: Identity::of_owner(thing.owner()) };
         backups.add(bytes, &version)?;
         files.push(FileBefore { path: path.clone(), version: Some(version) });
     }

@@ -15,6 +15,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repository_marks::HeldMark;
 use crate::engine::snapshot::{Store, Trees};
 use crate::engine::store::state::State;
+use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Survey, Thing, Touched};
 use crate::engine::workspace::{Workspace, digest, fs};
@@ -387,7 +388,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             (None, Some((after, _))) if before.looks_like(after) => self.bytes_now(path, after),
             (bytes, _) => bytes,
         };
-        Ok(bytes.map(|bytes| (version_of(&bytes, before.recorded_mode()), bytes)))
+        Ok(bytes.map(|bytes| (version_of(&bytes, before), bytes)))
     }
 
     /// Returns the bytes from the snapshot before the command, or from those saved with it.
@@ -447,10 +448,15 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 listed.and_modify(|listed| listed.action = Action::Modify).or_insert(new);
             }
         }
-        let entry =
-            |(path, mode): (WorkspacePath, u32)| FolderEntry { path, mode: Some(mode), identity: None };
-        self.done.made = made.into_iter().map(entry).collect();
-        self.done.removed = removed.into_iter().map(entry).collect();
+        let entries = |folders: BTreeMap<WorkspacePath, u32>, survey: &Survey| {
+            let entry = |(path, mode): (WorkspacePath, u32)| {
+                let identity = survey.at(&path).and_then(|folder| Identity::of_owner(folder.owner()));
+                FolderEntry { path, mode: Some(mode), identity }
+            };
+            folders.into_iter().map(entry).collect()
+        };
+        self.done.made = entries(made, after);
+        self.done.removed = entries(removed, before);
         self.note_closed();
         let mut list: Vec<FileChange> = std::mem::take(&mut self.list).into_values().collect();
         let lost: BTreeSet<&WorkspacePath> = self.done.lost.iter().collect();
@@ -490,18 +496,18 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
 /// Returns the current version of a file that a survey found; `None` if it cannot be read.
 pub fn version_at(workspace: &Workspace, path: &WorkspacePath, thing: &Thing) -> Option<Version> {
-    let mode = thing.recorded_mode();
     if thing.kind().is_symlink() {
-        return Some(version_of(&fs::link_beneath(workspace.root_fd(), path).ok()?, mode));
+        return Some(version_of(&fs::link_beneath(workspace.root_fd(), path).ok()?, thing));
     }
     let (file, _) = workspace.open_regular(path, "").ok()?;
-    let sha256 = digest::sha256_of(file).ok()?;
-    Some(Version { sha256, size: thing.size(), mode, identity: None })
+    let (sha256, mode) = (digest::sha256_of(file).ok()?, thing.recorded_mode());
+    Some(Version { sha256, size: thing.size(), mode, identity: Identity::of_owner(thing.owner()) })
 }
 
 /// Returns the version of a file with these bytes.
-fn version_of(bytes: &[u8], mode: u32) -> Version {
-    Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode, identity: None }
+fn version_of(bytes: &[u8], thing: &Thing) -> Version {
+    let (mode, identity) = (thing.recorded_mode(), Identity::of_owner(thing.owner()));
+    Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode, identity }
 }
 
 /// Returns true if a thing has bytes.

@@ -63,7 +63,7 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
                 current.place().shown()
             )
         }));
-        let version = version_of(&current);
+        let version = version_of(&change, &current);
         if let Some((version, bytes)) = &version {
             backups.add(bytes, version)?;
         }
@@ -161,10 +161,10 @@ fn doubt(
 }
 
 /// Returns the version of a file with its bytes; `None` if there is no file.
-fn version_of(current: &Current) -> Option<KnownVersion> {
-    let bytes = current.bytes().to_vec();
+fn version_of(change: &Change<'_>, current: &Current) -> Option<KnownVersion> {
+    let (bytes, identity) = (current.bytes().to_vec(), current.identity(change.workspace()));
     let (sha256, size, mode) = (current.sha256(), bytes.len() as u64, current.mode()?);
-    Some((Version { sha256, size, mode, identity: None }, bytes))
+    Some((Version { sha256, size, mode, identity }, bytes))
 }
 
 /// Returns the folders above a path that do not exist, outermost first.
@@ -194,7 +194,7 @@ fn unannounced(change: &Change<'_>, event: &Event) -> Result<(ClientCall, Vec<Wo
     let mut backups = Backups::new(state);
     for (path, _) in inside(engine, event) {
         let Ok(current) = change.look_at(&path) else { continue };
-        let Some((now, bytes)) = version_of(&current) else { continue };
+        let Some((now, bytes)) = version_of(&change, &current) else { continue };
         let at = current.place().path();
         let Some((_, bytes)) = tip.as_ref().and_then(|_| snapshot.version(at, &bytes)) else {
             lost.push(at.clone());
@@ -227,7 +227,7 @@ fn record(
             lost.push(path.clone());
             continue;
         };
-        let after = version_of(&current);
+        let after = version_of(&change, &current);
         if theirs.own(path) || same(before.as_ref(), after.as_ref().map(|(version, _)| version)) {
             continue;
         }
