@@ -2,10 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "common/skip.rs"]
+mod skip;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use skip::skipped;
 
 /// Creates a small repository.
 fn tree() -> tempfile::TempDir {
@@ -356,4 +362,77 @@ fn selection_that_matches_no_file_is_named() {
         let said: Value = serde_json::from_slice(&said).unwrap();
         assert!(said["warnings"].to_string().contains(named), "{said}");
     }
+}
+
+#[test]
+fn depth_and_globs_begin_at_each_path() {
+    let files = ["top", "a/y", "a/b/x", "a/b/c/z"].map(|path| (path, &b"foo\n"[..]));
+    let tree = with(&files);
+    for (args, listed) in [
+        (&["ls", ".", "a"][..], "a/\na/b/\na/y\ntop\n"),
+        (&["ls", "a", "a/b"], "a/b/\na/b/c/\na/b/x\na/y\n"),
+        (&["ls", ".", "a/b"], "a/\na/b/c/\na/b/x\ntop\n"),
+        (&["grep", "-l", "-d", "1", "foo", ".", "a/b"], "a/b/x\ntop\n"),
+        (&["glob", "b/x", ".", "a"], "a/b/x\n"),
+        (&["glob", "a/b/x", ".", "a"], "a/b/x\n"),
+    ] {
+        let output = lbx(tree.path(), &[args, &["--text"]].concat());
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), listed, "{args:?}");
+    }
+}
+
+#[test]
+fn globs_with_a_slash_are_anchored() {
+    let files = ["a.rs", "x/a.rs", "k/a.rs", "x/k/a.rs", "{{c}}/s.rs"].map(|path| (path, &b"foo\n"[..]));
+    let tree = with(&files);
+    let at_root = format!("{}/*.rs", tree.path().canonicalize().unwrap().display());
+    for (folder, args, found) in [
+        ("", &["glob", "./*.rs"][..], "a.rs\n"),
+        ("", &["glob", &at_root], "a.rs\n"),
+        // A path means the file, whatever its characters mean in a glob.
+        ("", &["glob", "{{c}}/s.rs"], "{{c}}/s.rs\n"),
+        ("", &["grep", "-l", "foo", "-g", "{{c}}/*"], "{{c}}/s.rs\n"),
+        // Below the caller's folder, not elsewhere.
+        ("x", &["grep", "-l", "foo", "..", "-g", "./a.rs"], "a.rs\n"),
+        ("x", &["grep", "-l", "foo", "..", "-g", "k/a.rs"], "k/a.rs\n"),
+        ("x", &["grep", "-l", "foo", "..", "-g", "**/k/a.rs"], "../k/a.rs\nk/a.rs\n"),
+        ("x", &["glob", "a.rs", "..", "--exclude", "./a.rs"], "../a.rs\n../k/a.rs\nk/a.rs\n"),
+    ] {
+        let output = lbx(&tree.path().join(folder), &[args, &["--text"]].concat());
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), found, "{args:?}");
+    }
+}
+
+#[test]
+fn text_form_is_that_of_rg() {
+    let tree = with(&[("a", b"foo\nx\ny\nfoo\n"), ("c", b"c"), ("-x", b"foo"), ("empty", b"")]);
+    for (args, text) in [
+        (&["grep", "-A1", "foo", "a"][..], "a\n1:foo\n2-x\n--\n4:foo\n"),
+        (&["grep", "-c", "-0", "foo", "a"], "a\x002\n"),
+        (&["grep", "-U", "z*$", "-c", "c"], "c:1\n"),
+        (&["grep", "-l", "-g", "-x", "foo"], "-x\n"),
+        (&["read", "empty", "--end-line", "-1"], ""),
+    ] {
+        let output = lbx(tree.path(), &[args, &["--text"]].concat());
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), text, "{args:?}");
+    }
+}
+
+#[test]
+fn unreadable_path_that_is_named_is_an_error() {
+    let tree = with(&[("p/q/f", b"foo\n")]);
+    if rustix::process::geteuid().is_root() {
+        return skipped("root reads everything");
+    }
+    let close =
+        |mode| std::fs::set_permissions(tree.path().join("p/q"), Permissions::from_mode(mode)).unwrap();
+    close(0);
+    let outputs = [&["ls", "p/q"][..], &["grep", "foo", "p/q"], &["glob", "*", "p/q"]]
+        .map(|args| String::from_utf8(lbx(tree.path(), args).stdout).unwrap());
+    let sums = lbx(tree.path(), &["ls", "--sums"]);
+    close(0o755);
+    for output in outputs {
+        assert!(output.contains("permission_denied"), "{output}");
+    }
+    assert!(warnings(&sums).contains("the folder p/q could not be read"));
 }

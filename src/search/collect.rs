@@ -159,7 +159,7 @@ impl<'a> Collector<'a> {
             true
         })?;
         // The only match may be an empty one at the end of a last line without an ending.
-        Ok(if across { count } else { count.max(1) })
+        Ok(count.max(1))
     }
 
     /// Collects one line, or one multi-line match.

@@ -88,6 +88,15 @@ pub enum Why {
     Hidden,
 }
 
+/// A path of the caller, at which depth and globs begin.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    /// Its length, with a slash at the end.
+    pub length: usize,
+    /// Its levels below the outermost path of the caller above it.
+    pub depth: usize,
+}
+
 /// An entry that the walk skipped.
 #[derive(Debug, Clone)]
 pub struct SkippedEntry {
@@ -97,9 +106,9 @@ pub struct SkippedEntry {
     pub path: Vec<u8>,
     /// Type.
     pub kind: Kind,
-    /// Length of the path of the root of the walk.
-    pub root_length: usize,
-    /// Levels of its folder below that root.
+    /// Paths of the caller above it.
+    pub starts: Arc<[Start]>,
+    /// Levels of its folder below the outermost of these.
     pub depth: usize,
     /// True if its folder lies in `.git` or `.lbx`, because the caller named a path there.
     pub in_state: bool,

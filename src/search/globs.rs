@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
+use rustix::fs::{Access, AtFlags};
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::engine::workspace::path::WorkspacePath;
@@ -39,7 +40,7 @@ pub struct PathGlob {
 }
 
 impl PathGlob {
-    /// Compiles `pattern`; without a slash it matches at any depth.
+    /// Compiles `pattern`; without a slash, even one in `./`, it matches at any depth.
     ///
     /// # Errors
     /// Returns `invalid_request`, with the position if known.
@@ -58,7 +59,7 @@ impl PathGlob {
         }
         let full = match text.strip_suffix('/') {
             Some(folder) => format!("{folder}/**"),
-            None if text.contains('/') => text.to_owned(),
+            None if pattern.contains('/') => text.to_owned(),
             None => format!("**/{text}"),
         };
         let glob = GlobBuilder::new(&full)
@@ -130,27 +131,42 @@ pub fn split(text: &str) -> Vec<String> {
     globs
 }
 
-/// Returns a glob with its brackets escaped if they belong to an existing name, as in `[id]/page.tsx`: a pattern that
-/// is a path means that path.
+/// Characters with a meaning in a glob.
+const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+
+/// Returns a glob with its special characters escaped if they belong to an existing name, as in `[id]/page.tsx`: a
+/// pattern that is a path means that path.
 pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g str) -> Cow<'g, str> {
-    if !glob.contains('[') {
+    if !glob.contains(SPECIAL) {
         return Cow::Borrowed(glob);
     }
     let (mark, rest) = glob.strip_prefix('!').map_or(("", glob), |rest| ("!", rest));
     let mut at = Some(folder.clone());
-    let escaped = rest.split('/').map(|component| {
+    let components = rest.split('/').map(|component| {
         let path = at.take().map(|folder| match component {
             "" | "." => folder,
             name => folder.join(name.as_ref()),
         });
         at = path.filter(|path| workspace.place_of(path).is_ok_and(|place| place.stat().is_some()));
         match at {
-            Some(_) => component.replace('[', "\\[").replace(']', "\\]"),
+            Some(_) => escaped(component),
             None => component.to_owned(),
         }
     });
-    let escaped: Vec<String> = escaped.collect();
-    Cow::Owned(format!("{mark}{}", escaped.join("/")))
+    let components: Vec<String> = components.collect();
+    Cow::Owned(format!("{mark}{}", components.join("/")))
+}
+
+/// Returns a name as a glob that means itself.
+fn escaped(name: &str) -> String {
+    let mut glob = String::with_capacity(name.len());
+    for character in name.chars() {
+        if SPECIAL.contains(&character) {
+            glob.push('\\');
+        }
+        glob.push(character);
+    }
+    glob
 }
 
 /// Applies [`with_names`] to several globs, relative to the caller's folder.
@@ -328,10 +344,15 @@ fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root
         }
         _ => None,
     };
-    match refusal {
-        Some((kind, what)) => Err(Error::new(kind, format!("{} {what}", place.shown())).at(place.shown())),
-        None => Ok(Root { path: place.path().clone(), is_folder }),
+    if let Some((kind, what)) = refusal {
+        return Err(Error::new(kind, format!("{} {what}", place.shown())).at(place.shown()));
     }
+    if is_folder || fs::is_regular(stat) {
+        let path = place.path().as_path();
+        rustix::fs::accessat(workspace.root_fd(), path, Access::READ_OK, AtFlags::EACCESS)
+            .map_err(|errno| Error::io("read", place.shown(), errno))?;
+    }
+    Ok(Root { path: place.path().clone(), is_folder })
 }
 
 /// Returns the schema of a field that takes one string or several.

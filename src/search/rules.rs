@@ -8,10 +8,12 @@
 //! file that was added before a rule named it, or against one, is as much part of the repository as any other: `git
 //! ls-files` lists it, and so do `glob` and `ls`. `rg` does not check, and so `grep` does not either.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use gix::bstr::ByteSlice;
@@ -394,7 +396,7 @@ impl Selection {
     ) -> Admission {
         let is_folder = kind == Kind::Dir;
         if !self.overrides.is_empty() {
-            match self.overrides.matched(path, is_folder) {
+            match self.overrides.matched(from_base(self.overrides.path(), path), is_folder) {
                 Match::None => {}
                 Match::Ignore(_) => return Admission::LeftOut,
                 Match::Whitelist(_) => return Admission::Wanted,
@@ -419,6 +421,17 @@ impl Selection {
         }
         Admission::Wanted
     }
+}
+
+/// Returns a path relative to `base`, to which globs are anchored: a path that is not below it begins with `..`.
+fn from_base<'p>(base: &Path, path: &'p Path) -> Cow<'p, Path> {
+    if path.starts_with(base) {
+        return Cow::Borrowed(path);
+    }
+    let up = base.components().count();
+    let common = base.components().zip(path.components()).take_while(|(one, other)| one == other).count();
+    let rest = path.components().skip(common).map(Component::as_os_str);
+    Cow::Owned(iter::repeat_n(OsStr::new(".."), up - common).chain(rest).collect())
 }
 
 /// Files that git tracks in the repository around the workspace.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use step::{Enter, Entering, Frame, Naming, Reach, Step, TakenEntry, is_state, naming};
 
-use super::entry::{LeftOut, Root, SkippedEntry, WalkEntry, WalkFolder, Why};
+use super::entry::{LeftOut, Root, SkippedEntry, Start, WalkEntry, WalkFolder, Why};
 use super::rules::{Admission, Selection};
 use super::rules::{RuleFolder, Rules, Verdict};
 use crate::control::Control;
@@ -167,7 +167,7 @@ impl<'w> Walk<'w> {
                     self.path.clear();
                     self.path.extend_from_slice(root.path.as_bytes());
                     let reach = Reach { in_state, ..Reach::default() };
-                    self.enter(Entering { fd, rules, depth: 0, reach }, None);
+                    self.enter(Entering { fd, rules, depth: 0, reach, is_start: true }, &Arc::default());
                 }
                 Err(errno) => self.note_folder(root.path.as_bytes(), errno),
             }
@@ -195,7 +195,7 @@ impl<'w> Walk<'w> {
 
     /// Returns or enters an entry that an earlier walk skipped.
     fn enter_skipped(&mut self, skipped: SkippedEntry) -> Step {
-        let SkippedEntry { path, kind, root_length, depth, in_state, .. } = skipped;
+        let SkippedEntry { path, kind, starts, depth, in_state, .. } = skipped;
         self.path = path;
         let path_length = memchr::memrchr(b'/', &self.path).map_or(0, |slash| slash + 1);
         self.frames.push(Frame {
@@ -204,7 +204,7 @@ impl<'w> Walk<'w> {
             next: 0,
             rules: Rules::none(),
             path_length,
-            root_length,
+            starts,
             depth,
             reach: Reach { in_state, is_left_out: true, ..Reach::default() },
         });
@@ -212,9 +212,9 @@ impl<'w> Walk<'w> {
         entry.map_or(Step::On, |entry| self.take(entry))
     }
 
-    /// Reads the folder whose path is in the buffer and pushes it.
-    fn enter(&mut self, entering: Entering, root_length: Option<usize>) {
-        let Entering { fd, rules, depth, reach } = entering;
+    /// Reads the folder whose path is in the buffer and pushes it; `starts` are the paths of the caller above it.
+    fn enter(&mut self, entering: Entering, starts: &Arc<[Start]>) {
+        let Entering { fd, rules, depth, reach, is_start } = entering;
         let listing = match read_listing(fd.as_fd(), self.buffer.spare_capacity_mut(), &self.control) {
             Ok(listing) => listing,
             Err(errno) => {
@@ -236,13 +236,18 @@ impl<'w> Walk<'w> {
             self.path.push(b'/');
         }
         let path_length = self.path.len();
+        let start = is_start.then_some(Start { length: path_length, depth });
+        let starts = match start {
+            Some(start) => starts.iter().copied().chain([start]).collect(),
+            None => Arc::clone(starts),
+        };
         self.frames.push(Frame {
             folder: Some(Arc::new(WalkFolder { path, fd })),
             listing,
             next: 0,
             rules,
             path_length,
-            root_length: root_length.unwrap_or(path_length),
+            starts,
             depth,
             reach,
         });
@@ -335,12 +340,10 @@ impl<'w> Walk<'w> {
 
     /// Notes that the entry whose path is in the buffer is skipped.
     fn skip(&mut self, why: Why, kind: Kind) {
-        let Some(&Frame { root_length, depth, reach: Reach { in_state, .. }, .. }) = self.frames.last()
-        else {
-            return;
-        };
-        let path = &self.path;
-        let entry = || SkippedEntry { why, path: path.clone(), kind, root_length, depth, in_state };
+        let Some(Frame { starts, depth, reach, .. }) = self.frames.last() else { return };
+        let (path, starts, in_state) = (&self.path, || Arc::clone(starts), reach.in_state);
+        let entry =
+            || SkippedEntry { why, path: path.clone(), kind, starts: starts(), depth: *depth, in_state };
         self.left_out.add(why, entry);
     }
 
@@ -368,8 +371,8 @@ impl<'w> Walk<'w> {
         if self.selection.glob.is_some() && name.first() == Some(&b'.') && !self.selection.hidden {
             return Admission::Hidden;
         }
-        let relative = self.path.get(frame.root_length..).unwrap_or_default();
-        if !self.selection.may_find(relative, kind) {
+        let relative = |length: usize| self.path.get(length..).unwrap_or_default();
+        if !frame.any_start(|length, _| self.selection.may_find(relative(length), kind)) {
             return admission;
         }
         // Only now: to decode the index takes as long as to walk a thousand folders.
@@ -394,10 +397,17 @@ impl<'w> Walk<'w> {
     /// Returns the entry whose path is in the buffer, unless it is neither found nor entered.
     fn entry(&mut self, kind: Kind, naming: Naming, enter: Enter, in_state: bool) -> Option<TakenEntry> {
         let frame = self.frames.last()?;
-        let relative = self.path.get(frame.root_length..)?;
+        let relative = |length: usize| self.path.get(length..).unwrap_or_default();
         let glob = self.selection.glob.as_ref();
-        let is_shown = matches!(enter, Enter::All | Enter::OnlyTracked);
-        let matches = is_shown && glob.is_none_or(|glob| glob.matches(relative));
+        let is_start = naming == Naming::Itself && kind == Kind::Dir;
+        // Above a path that the caller named, deeper than another one reaches, only the way there counts.
+        let goes_below = frame.any_start(|length, depth| {
+            self.selection.goes_below(depth) && glob.is_none_or(|glob| glob.may_lie_below(relative(length)))
+        });
+        let is_shown =
+            matches!(enter, Enter::All | Enter::OnlyTracked) && !(is_start && frame.reach.only_named);
+        let matches =
+            is_shown && glob.is_none_or(|glob| frame.any_start(|length, _| glob.matches(relative(length))));
         let is_of_kind = self.selection.kinds.has(kind);
         if matches && !is_of_kind && kind == Kind::Dir && self.folders.len() < FOLDERS_NAMED_MAX {
             self.folders.extend(WorkspacePath::new(Path::new(OsStr::from_bytes(&self.path))));
@@ -406,12 +416,11 @@ impl<'w> Walk<'w> {
             kind,
             enter,
             wanted: matches && is_of_kind,
-            below: kind == Kind::Dir
-                && enter != Enter::Report
-                && self.selection.goes_below(frame.depth)
-                && glob.is_none_or(|glob| glob.may_lie_below(relative)),
+            below: kind == Kind::Dir && enter != Enter::Report && (goes_below || naming != Naming::No),
             reach: Reach {
-                only_named: frame.reach.only_named && naming != Naming::Itself || enter == Enter::OnlyNamed,
+                only_named: frame.reach.only_named && naming != Naming::Itself
+                    || enter == Enter::OnlyNamed
+                    || naming == Naming::Above && !goes_below,
                 only_tracked: enter == Enter::OnlyTracked,
                 in_state,
                 is_left_out: frame.reach.is_left_out,
@@ -449,10 +458,11 @@ impl<'w> Walk<'w> {
     fn enter_below(&mut self, parent: &WalkFolder, entry: TakenEntry) {
         let Some(frame) = self.frames.last() else { return };
         let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
-        let root_length = frame.root_length;
-        let (rules, depth, reach) = (Arc::clone(&frame.rules), frame.depth + 1, entry.reach);
+        let starts = Arc::clone(&frame.starts);
+        let (rules, depth, reach, is_start) =
+            (Arc::clone(&frame.rules), frame.depth + 1, entry.reach, entry.named);
         match fs::open_at(parent.fd.as_fd(), name, fs::FOLDER) {
-            Ok(fd) => self.enter(Entering { fd, rules, depth, reach }, Some(root_length)),
+            Ok(fd) => self.enter(Entering { fd, rules, depth, reach, is_start }, &starts),
             Err(errno) => {
                 let path = std::mem::take(&mut self.path);
                 self.note_folder(&path, errno);

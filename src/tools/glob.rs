@@ -174,8 +174,8 @@ impl Request {
         };
         let root = engine.workspace.root().display().to_string();
         // A model that uses only absolute paths puts the root before its pattern.
-        let pattern = match self.pattern.strip_prefix(&root).and_then(|rest| rest.strip_prefix('/')) {
-            Some(rest) if self.path.is_empty() && engine.workspace.base().is_root() => rest,
+        let pattern = match self.pattern.strip_prefix(&root).filter(|rest| rest.starts_with('/')) {
+            Some(rest) if self.path.is_empty() && engine.workspace.base().is_root() => &format!(".{rest}"),
             _ => &self.pattern,
         };
         let begins = self.path.first().and_then(|path| engine.workspace.resolve(path).ok());

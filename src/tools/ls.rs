@@ -188,8 +188,10 @@ impl Tool for Ls {
         let workspace = &engine.workspace;
         let below = request.sums.then(|| {
             let files = Selection { depth: None, kinds: Kinds::FILES, ..selection.clone() };
-            Below::of(Walk::new(workspace, roots.clone(), files, control.clone()))
+            let mut walk = Walk::new(workspace, roots.clone(), files, control.clone());
+            (Below::of(&mut walk), walk.notes)
         });
+        let (below, deeper) = below.unzip();
         let mut walk = Walk::new(workspace, roots, selection, control.clone());
         walk.ignored_folders = Some(Vec::new());
         let mut page = Page::new(request.window(engine.policy()));
@@ -217,7 +219,8 @@ impl Tool for Ls {
         }
         let counted_max = if depth == Some(1) { COUNTED_FLAT_MAX } else { COUNTED_DEEP_MAX };
         let ignored = ignored(&walk, workspace, &control, counted_max);
-        let notes = std::mem::take(&mut walk.notes);
+        // A walk of all below meets the same folders, and more.
+        let notes = deeper.unwrap_or_else(|| std::mem::take(&mut walk.notes));
         let (total, next_offset) = (page.budget.seen(), page.budget.next_offset());
         let entries = page.into_entries();
         let largest = if next_offset.is_some() { sums.largest(workspace) } else { Vec::new() };

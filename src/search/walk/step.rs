@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::search::entry::{Kind, WalkEntry, WalkFolder};
+use crate::search::entry::{Kind, Start, WalkEntry, WalkFolder};
 use crate::search::rules::Rules;
 
 /// Limits of the walk within a folder or at an entry.
@@ -35,12 +35,20 @@ pub(super) struct Frame {
     pub(super) rules: Arc<Rules>,
     /// Length of its path in the walk's buffer.
     pub(super) path_length: usize,
-    /// Length of the path of its root.
-    pub(super) root_length: usize,
-    /// Levels below the root: 0 for the root itself.
+    /// Paths of the caller at and above it.
+    pub(super) starts: Arc<[Start]>,
+    /// Levels below the outermost of these: 0 for that one itself.
     pub(super) depth: usize,
     /// Limits for its entries.
     pub(super) reach: Reach,
+}
+
+impl Frame {
+    /// Returns true if `check` is true for any of the paths that the caller named, given the length of that path and
+    /// the levels of this folder below it.
+    pub(super) fn any_start(&self, mut check: impl FnMut(usize, usize) -> bool) -> bool {
+        self.starts.iter().any(|start| check(start.length, self.depth - start.depth))
+    }
 }
 
 /// Result of one step of the walk.
@@ -87,10 +95,12 @@ pub(super) struct Entering {
     pub(super) fd: OwnedFd,
     /// Rules of its parent.
     pub(super) rules: Arc<Rules>,
-    /// Levels below the root.
+    /// Levels below the outermost path of the caller.
     pub(super) depth: usize,
     /// Limits for its entries.
     pub(super) reach: Reach,
+    /// True if the caller named it.
+    pub(super) is_start: bool,
 }
 
 /// Relation of an entry to the named paths.

@@ -28,7 +28,6 @@ use crate::search::pattern::{Pattern, Reading, compile};
 
 use crate::search::results::{Empty, SearchResult, is_small};
 use crate::search::walk::Walk;
-use crate::text::escaped;
 use crate::text::escaped::plural;
 pub use request::{OutputMode, Request, Sort};
 
@@ -292,7 +291,9 @@ fn write(response: &Response, text: &mut Text) {
         text.out.push(text.separator);
     }
     for count in response.counts.iter().flatten() {
-        text.line(&format!("{}:{}", escaped::name(&count.path), count.count));
+        text.name(&count.path);
+        text.out.push(if text.separator == 0 { 0 } else { b':' });
+        text.out.extend_from_slice(format!("{}\n", count.count).as_bytes());
     }
     if let Some(next) = response.next_offset {
         text.note(format!("more matches follow: {}", text.option("offset", next)));
@@ -303,15 +304,18 @@ fn write(response: &Response, text: &mut Text) {
 fn write_file(file: &FileMatches, text: &mut Text) {
     text.name(&file.path);
     text.out.push(b'\n');
-    let mut last_line = None;
+    let mut before: Option<(u64, bool)> = None;
     for entry in file.entries() {
         let (first, last) = entry.shown_lines();
-        let has_context = !entry.before.is_empty() || !entry.after.is_empty();
-        if has_context && last_line.is_some_and(|line| first > line + 1) {
+        // Lines around a match are only there if they were asked for.
+        let is_apart = |(line, has_after): (u64, bool)| {
+            first > line + 1 && (has_after || !entry.before.is_empty() || !entry.after.is_empty())
+        };
+        if before.is_some_and(is_apart) {
             text.out.extend_from_slice(b"--\n");
         }
         write_match(&entry, text);
-        last_line = Some(last);
+        before = Some((last, !entry.after.is_empty()));
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Request {
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "file_path", "absolute_path"]))]
     pub path: Vec<PathBuf>,
     /// Only files that match one of these globs; !GLOB excludes
-    #[arg(long, short = 'g', value_name = "GLOB", aliases = ["glob"])]
+    #[arg(long, short = 'g', value_name = "GLOB", aliases = ["glob"], allow_hyphen_values = true)]
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["glob", "globs", "include_pattern", "file_pattern"]))]
     pub include: Vec<String>,

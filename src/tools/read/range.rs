@@ -63,7 +63,8 @@ impl Span {
             Err(_) => (total + 1).saturating_sub(line.unsigned_abs()),
         };
         let offset = from_start(self.start).max(1) - 1;
-        let lines_max = match self.end.map(from_start) {
+        // An empty file has no last line, and nothing to show up to it.
+        let lines_max = match self.end.filter(|end| total > 0 || *end >= 0).map(from_start) {
             Some(end) if end <= offset => {
                 return Err(Error::invalid(format!(
                     "end_line {end} is before the first line wanted, {}",
