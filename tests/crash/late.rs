@@ -76,3 +76,32 @@ fn number_of_a_killed_direct_command_is_given_once() {
     }
     assert!(recorded > 0, "no kill came after the snapshot");
 }
+
+#[test]
+fn snapshot_that_kills_each_call_is_given_up() {
+    if !can_trace() {
+        return;
+    }
+    let before = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    before.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    before.lbx(&["read", "a.txt"]).ok();
+    let write = ["write", "a.txt", "--content", "new\n"];
+    let killed = points(&before.copy(), CHANGING, &write).into_iter().find_map(|point| {
+        let ws = before.copy();
+        kill_at(&ws, &point, &write);
+        (ws.read_bytes("a.txt") == b"new\n").then_some(ws)
+    });
+    let ws = killed.expect("a call that is killed after its change");
+    let append = ["append", "b.txt", "--content", "more\n"];
+    // As a limit of memory would: while the snapshot is written.
+    for _ in 0..3 {
+        let syncs = points(&ws.copy(), &["fsync", "syncfs"], &append);
+        // The first makes the steps durable.
+        assert_eq!(kill_at(&ws, syncs.get(1).unwrap(), &append).status.code(), None);
+        ws.holds("b.txt", "b\n");
+    }
+    ws.lbx(&append).warned("no snapshot of an earlier change (write: a.txt): the calls that made it were killed");
+    ws.holds("a.txt", "new\n");
+    ws.holds("b.txt", "b\nmore\n");
+    ws.lbx(&["append", "b.txt", "--content", "yet more\n"]).ok();
+}

@@ -185,7 +185,7 @@ impl Change<'_> {
 
     /// Records an applied change in the snapshots.
     fn record(&mut self, state: &State) -> Result<(), Error> {
-        let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
+        let moved = ForSnapshot::of(self.engine, state, &self.entry).unwrap_or_else(|error| {
             self.engine.warn(format!("the moved files are not in the snapshot: {}", error.message()));
             ForSnapshot::default()
         });

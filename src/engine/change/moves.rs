@@ -13,10 +13,11 @@ use rustix::io::Errno;
 use super::executor::changed_meanwhile;
 use super::plan::Move;
 use super::{Change, record};
+use crate::engine::Engine;
 use crate::engine::history::replay::{Kind, Pieces};
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::journal::{FolderEntry, JournalEntry};
-use crate::engine::snapshot::{FileChange, FolderChange, LARGE_BYTES, RULE_FILES};
+use crate::engine::snapshot::{FileChange, FileState, FolderChange, LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::workspace::digest::{Contents, Digest};
 use crate::engine::workspace::metadata::Identity;
@@ -39,14 +40,19 @@ pub struct Moved {
     before: Option<WorkspacePath>,
     /// Path after; `None` if it is outside the work tree.
     after: Option<WorkspacePath>,
-    /// Mode, with the type bits of a symlink, and bytes.
-    content: (u32, Vec<u8>),
+    /// Mode, with the type bits of a symlink.
+    mode: u32,
+    /// Bytes; if they are too many for a snapshot, their number.
+    bytes: Result<Vec<u8>, u64>,
 }
 
 impl Moved {
     /// Returns both sides for the snapshot.
     fn for_snapshot(&self) -> impl Iterator<Item = FileChange<'_>> {
-        let side = Some(record::file_state(self.content.0, &self.content.1));
+        let side = Some(match &self.bytes {
+            Ok(bytes) => record::file_state(self.mode, bytes),
+            Err(size_bytes) => FileState::TooLarge { size_bytes: *size_bytes },
+        });
         let gone = self.before.iter().map(move |path| (path, side, None));
         let come = self.after.iter().map(move |path| (path, None, side));
         gone.chain(come).map(|(path, before, after)| FileChange { path: path.as_bytes(), before, after })
@@ -356,9 +362,8 @@ impl AboutToMove {
         }
         let (file, stat) = workspace.open_regular(&from, &workspace.shown(&from)).ok()?;
         let bytes = fs::read_to_end(file, fs::size_of(&stat), LARGE_BYTES as u64 - 1).ok()?;
-        let content = (fs::mode_of(&stat), bytes);
         let [before, after] = [&from, &to].map(|path| among_files(path, state.path()));
-        self.for_snapshot.files.push(Moved { before, after, content });
+        self.for_snapshot.files.push(Moved { before, after, mode: fs::mode_of(&stat), bytes: Ok(bytes) });
         self.read.push((from, stat));
         Some(())
     }
@@ -378,7 +383,8 @@ impl ForSnapshot {
     ///
     /// # Errors
     /// Returns the errors of reading the moved files.
-    pub fn of(workspace: &Workspace, state: &State, entry: &JournalEntry) -> Result<Self, Error> {
+    pub fn of(engine: &Engine, state: &State, entry: &JournalEntry) -> Result<Self, Error> {
+        let workspace = &engine.workspace;
         let mut all = Self::default();
         let among_files = |path: &WorkspacePath| among_files(path, state.path());
         let mut targets = Pieces::default();
@@ -391,7 +397,7 @@ impl ForSnapshot {
                 let (before, after) = (among_files(&moved.from), among_files(&moved.to));
                 all.folders.push(MovedFolder { folder, before, after });
             } else {
-                all.take_files((workspace, state), entry, (&moved.from, &moved.to), &targets)?;
+                all.take_files((engine, state), entry, (&moved.from, &moved.to), &targets)?;
             }
         }
         Ok(all)
@@ -400,7 +406,7 @@ impl ForSnapshot {
     /// Adds the files that came from `from` to `to`, except those that the change wrote there or moved separately.
     fn take_files(
         &mut self,
-        (workspace, state): (&Workspace, &State),
+        (engine, state): (&Engine, &State),
         entry: &JournalEntry,
         (from, to): (&WorkspacePath, &WorkspacePath),
         targets: &Pieces,
@@ -410,19 +416,29 @@ impl ForSnapshot {
         let inner: Vec<WorkspacePath> =
             targets.below(to).filter_map(|path| WorkspacePath::new(path)).collect();
         let mut bytes_left = SNAPSHOT_BYTES_MAX.saturating_sub(self.bytes);
-        walk(workspace, to, &mut |found| {
+        let file_bytes_max = engine.policy().snapshot_file_bytes();
+        walk(&engine.workspace, to, &mut |found| {
             let is_apart = put.contains(found.path) || inner.iter().any(|other| found.path.is_within(other));
             let size = fs::size_of(found.stat);
             let has_bytes = fs::is_regular(found.stat) || fs::is_symlink(found.stat);
-            if !has_bytes || is_apart || size > bytes_left || self.files.len() >= SNAPSHOT_FILES_MAX {
+            if !has_bytes || is_apart || self.files.len() >= SNAPSHOT_FILES_MAX {
                 return Ok(());
             }
-            bytes_left -= size;
-            self.bytes += size;
-            let shown = workspace.shown(found.path);
-            let content = found.content().map_err(|source| Error::io("read", shown, source))?;
+            let (mode, bytes) = if size > file_bytes_max {
+                (fs::mode_of(found.stat), Err(size))
+            } else {
+                if size > bytes_left {
+                    return Ok(());
+                }
+                bytes_left -= size;
+                self.bytes += size;
+                let io = |source| Error::io("read", engine.workspace.shown(found.path), source);
+                let (mode, bytes) = found.content().map_err(io)?;
+                (mode, Ok(bytes))
+            };
             let before = among_files(&found.path.rebased(to, from), state.path());
-            self.files.push(Moved { before, after: among_files(found.path, state.path()), content });
+            let after = among_files(found.path, state.path());
+            self.files.push(Moved { before, after, mode, bytes });
             Ok(())
         })
     }

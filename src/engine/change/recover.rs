@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::executor::{Executor, Seen};
@@ -28,12 +29,13 @@ use crate::engine::snapshot::{FileChange, FileState};
 use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
-use crate::engine::workspace::fs::rename_new;
+use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
 use crate::limits::AUDIT_PATHS_MAX;
+use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 
 /// Settles every open entry, oldest first, and removes staged files that belong to none. The caller holds both locks, so
@@ -339,8 +341,8 @@ pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> R
     Ok(())
 }
 
-/// Bytes of a file before and after a change.
-type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
+/// Bytes of a file before and after a change; if they are too many for a snapshot, their number.
+type Sides = (Option<Result<Vec<u8>, u64>>, Option<Result<Vec<u8>, u64>>);
 
 /// Finishes a completed change: number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
@@ -358,11 +360,21 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
         )),
         Ok(warning) => engine.warn_if(warning),
     }
-    let snapshot = snapshot_late(engine, state, entry, &[]).unwrap_or_else(|error| {
-        record::note_missed(engine, state, entry);
-        engine.warn(format!("no snapshot of an earlier change ({}): {}", entry.subject, error.message()));
+    let tries = Tries::of(state, entry);
+    let snapshot = if tries.are_spent() {
+        engine.warn(format!(
+            "no snapshot of an earlier change ({}): the calls that made it were killed, as by a memory limit",
+            entry.subject
+        ));
         None
-    });
+    } else {
+        snapshot_late(engine, state, entry, &[]).unwrap_or_else(|error| {
+            record::note_missed(engine, state, entry);
+            engine.warn(format!("no snapshot of an earlier change ({}): {}", entry.subject, error.message()));
+            None
+        })
+    };
+    drop(tries);
     audit_late(engine, state, entry, snapshot);
     match (Executor { workspace: &engine.workspace, state }).close(entry, Direction::Redo) {
         Err(error) if ends_the_call(&error) => return Err(error),
@@ -396,13 +408,60 @@ fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
         missed.iter().map(|missed| entry(missed).filter(|_| is_newest)).collect();
     for (number, (missed, entry)) in missed.iter().zip(&entries).enumerate() {
         let later: Vec<&JournalEntry> = entries.iter().skip(number + 1).flatten().collect();
-        if let Some(entry) = entry
-            && snapshot_late(engine, state, entry, &later).is_err()
-        {
-            return;
+        if let Some(entry) = entry {
+            let tries = Tries::of(state, entry);
+            if !tries.are_spent() && snapshot_late(engine, state, entry, &later).is_err() {
+                return;
+            }
         }
         if let Ok(Some(folder)) = state.find_folder(OPEN_FOLDER) {
             journal::remove(&folder, &missed.name());
+        }
+    }
+}
+
+/// Calls that try to make the snapshot of a change of an earlier call. One that is killed, as by a limit of memory, is
+/// counted; after a few, the snapshot is given up, so that the change does not kill every later call.
+struct Tries<'s> {
+    /// State of the workspace.
+    state: &'s State,
+    /// Name of the file with a byte for each call.
+    name: String,
+    /// Calls before this one.
+    count: u64,
+}
+
+impl<'s> Tries<'s> {
+    /// Folder of the files.
+    const FOLDER: &'static str = "journal/tries";
+    /// Most calls.
+    const MAX: u64 = 3;
+
+    /// Counts this call.
+    fn of(state: &'s State, entry: &JournalEntry) -> Self {
+        // Anybody may have written the entry.
+        let name = Sha256::of(entry.id.as_bytes()).to_string();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Without the file, it counts as the first.
+        let count = state.folder(Self::FOLDER).ok().and_then(|folder| {
+            let file = rustix::fs::openat(&folder, &name, flags, Mode::from_raw_mode(0o600)).ok()?;
+            let count = rustix::fs::fstat(&file).ok().map(|stat| fs::size_of(&stat))?;
+            fs::write_all(&file.into(), b".").ok()?;
+            Some(count)
+        });
+        Self { state, name, count: count.unwrap_or(0) }
+    }
+
+    /// Returns true if no more calls should try.
+    const fn are_spent(&self) -> bool {
+        self.count >= Self::MAX
+    }
+}
+
+impl Drop for Tries<'_> {
+    fn drop(&mut self) {
+        if let Ok(Some(folder)) = self.state.find_folder(Self::FOLDER) {
+            journal::remove(&folder, &self.name);
         }
     }
 }
@@ -417,7 +476,7 @@ fn snapshot_late(
 ) -> Result<Option<String>, Error> {
     let sides: Vec<Option<Sides>> =
         entry.files.iter().map(|file| both_sides(engine, state, file, later)).collect();
-    let moved = ForSnapshot::of(&engine.workspace, state, entry)?;
+    let moved = ForSnapshot::of(engine, state, entry)?;
     let known = entry.files.iter().zip(&sides).filter(|(file, _)| !is_state(&file.path));
     let files = known.filter_map(|(file, sides)| {
         let (before, after) = sides.as_ref()?;
@@ -461,14 +520,18 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
 }
 
 /// Returns one side of a file for the snapshot.
-fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<FileState<'a>> {
-    version.zip(bytes).map(|(version, bytes)| record::file_state(version.mode, bytes))
+fn side<'a>(version: Option<&Version>, bytes: Option<&'a Result<Vec<u8>, u64>>) -> Option<FileState<'a>> {
+    version.zip(bytes).map(|(version, bytes)| match bytes {
+        Ok(bytes) => record::file_state(version.mode, bytes),
+        Err(size_bytes) => FileState::TooLarge { size_bytes: *size_bytes },
+    })
 }
 
 /// Returns the bytes of both sides of a completed file; `None` if those of a side are lost.
 fn both_sides(engine: &Engine, state: &State, file: &FileEntry, later: &[&JournalEntry]) -> Option<Sides> {
     let bytes = |version: &Option<Version>, path| match version {
-        Some(version) => engine.version_at(state, path, version).map(Some),
+        Some(version) if version.size > engine.policy().snapshot_file_bytes() => Some(Some(Err(version.size))),
+        Some(version) => engine.version_at(state, path, version).map(|bytes| Some(Ok(bytes))),
         None => Some(None),
     };
     let now = |path: WorkspacePath, entry: &&JournalEntry| moved_to(&path, &entry.moves).unwrap_or(path);

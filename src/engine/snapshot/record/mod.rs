@@ -81,6 +81,11 @@ pub enum FileState<'a> {
         /// Target, as written.
         target: &'a [u8],
     },
+    /// A regular file that is too large for a snapshot, and was not read.
+    TooLarge {
+        /// Its size.
+        size_bytes: u64,
+    },
 }
 
 impl FileState<'_> {
@@ -89,6 +94,7 @@ impl FileState<'_> {
         match self {
             Self::Regular { bytes, .. } => bytes.len() as u64,
             Self::Symlink { target } => target.len() as u64,
+            Self::TooLarge { size_bytes } => *size_bytes,
         }
     }
 

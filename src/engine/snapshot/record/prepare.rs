@@ -182,6 +182,7 @@ impl<'a> Preparer<'_, 'a> {
         let (kind, bytes) = match state {
             FileState::Symlink { target } => (EntryKind::Link, target),
             FileState::Regular { executable, bytes } => (self.kind(executable, Some(known)), bytes),
+            FileState::TooLarge { .. } => return false,
         };
         kind == known.kind && self.hash(b"", bytes).is_ok_and(|id| id == known.id)
     }
@@ -241,7 +242,7 @@ impl<'a> Preparer<'_, 'a> {
                 Ok(Some(self.too_large(state.size_bytes())))
             }
             Some(FileState::Regular { .. }) => Ok(self.rules.program(path)?.map(Reason::Filter)),
-            Some(FileState::Symlink { .. }) | None => Ok(None),
+            Some(FileState::Symlink { .. } | FileState::TooLarge { .. }) | None => Ok(None),
         }
     }
 
@@ -337,6 +338,9 @@ impl<'a> Preparer<'_, 'a> {
                 let (bytes, warning) = self.rules.stored_form(path, bytes, stored.map(|found| found.id))?;
                 self.done.recorded.warnings.extend(warning.filter(|_| wanted));
                 (self.kind(executable, stored), bytes)
+            }
+            FileState::TooLarge { .. } => {
+                return Err(SnapshotError::new(format!("`{}` is too large", path.to_str_lossy())));
             }
         })
     }

@@ -154,7 +154,7 @@ fn secrets_in(folder: &Path) -> Vec<SeenFile> {
 pub fn content(state: FileState<'_>) -> Option<&[u8]> {
     match state {
         FileState::Regular { bytes, .. } => Some(bytes).filter(|bytes| bytes.len() >= SECRET_BYTES_MIN),
-        FileState::Symlink { .. } => None,
+        FileState::Symlink { .. } | FileState::TooLarge { .. } => None,
     }
 }
 
