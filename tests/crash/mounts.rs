@@ -422,3 +422,28 @@ fn bash_on_a_full_disk_names_its_snapshot() {
     let diff = answers[2]["data"]["diff"].to_string();
     assert!(diff.contains("-one") && diff.contains("+two"), "{:#}", answers[2]);
 }
+
+#[test]
+fn changes_are_recorded_where_git_can_only_be_read() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let script = r"
+        $LBX bash --direct 'echo two > a.txt; rm b.txt'
+        $LBX undo
+        $LBX log
+    ";
+    let mount = "mount --bind .git .git && mount -o remount,ro,bind .git";
+    let Some(output) = after_mount(&ws, mount, script) else { return };
+    all_calls_must_succeed(&output);
+    let answers = answers(&output);
+    assert_eq!(answers[0]["data"]["changed"].as_array().unwrap().len(), 2, "{:#}", answers[0]);
+    let tools: Vec<&str> = answers[2]["data"]["snapshots"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|snapshot| snapshot["tool"].as_str().unwrap())
+        .collect();
+    assert_eq!(tools[..2], ["undo", "bash"], "{:#}", answers[2]);
+    ws.holds("a.txt", "one\n");
+    ws.holds("b.txt", "b\n");
+    assert_eq!(ws.git(&["branch", "--list", "lbx-snapshots"]), "");
+}

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
+use rustix::fs::{Access, AtFlags};
 
 use super::branch::Branch;
 use super::commit_builder::CommitMeta;
@@ -36,7 +37,7 @@ impl Store {
     /// # Errors
     /// Fails if neither can be opened, or if git rejects the name `branch`.
     pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        open_or_make(place, branch, Damage::Accepted)
+        open_or_make(place, branch, Demand::Writable)
     }
 
     /// Opens the snapshots for a change that the store of [`Self::open`] could not record: a repository with damage
@@ -45,7 +46,7 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_whole(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        let mut store = open_or_make(place, branch, Damage::Refused)?;
+        let mut store = open_or_make(place, branch, Demand::Whole)?;
         if let Some(warning) = store.warnings.first_mut() {
             warning.push_str("; `lbx doctor` says what to do");
         }
@@ -57,7 +58,7 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        match open_with(place, branch, Damage::Refused, find_private)? {
+        match open_with(place, branch, Demand::Whole, find_private)? {
             // Without a private repository, the readable part of a damaged one has to do.
             None => Self::find_damaged(place, branch),
             found => Ok(found),
@@ -69,7 +70,13 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find_damaged(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        open_with(place, branch, Damage::Accepted, find_private)
+        open_with(place, branch, Demand::Readable, find_private)
+    }
+
+    /// Returns false if no object can be added, as on a mount that can only be read.
+    fn takes_objects(&self) -> bool {
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(self.repo.objects_folder(), ".", wanted, AtFlags::EACCESS).is_ok()
     }
 
     /// Fails if HEAD, the snapshot branch, or the tree below the next snapshot cannot be read.
@@ -80,18 +87,20 @@ impl Store {
     }
 }
 
-/// Treatment of a repository with damage where every snapshot begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Damage {
-    /// It is used as far as it can be read.
-    Accepted,
-    /// The private repository takes its place.
-    Refused,
+/// Demand on the workspace's repository; where it is not met, the private one takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Demand {
+    /// It can be read in part.
+    Readable,
+    /// Objects can be added to it.
+    Writable,
+    /// It also has no damage where every snapshot begins.
+    Whole,
 }
 
 /// Opens the workspace's repository if it is usable, else the private one, which it makes if missing.
-fn open_or_make(place: &RepositoryPaths<'_>, branch: &str, damage: Damage) -> Result<Store, SnapshotError> {
-    open_with(place, branch, damage, |place| open_private(place).map(Some))?
+fn open_or_make(place: &RepositoryPaths<'_>, branch: &str, demand: Demand) -> Result<Store, SnapshotError> {
+    open_with(place, branch, demand, |place| open_private(place).map(Some))?
         .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
 }
 
@@ -99,7 +108,7 @@ fn open_or_make(place: &RepositoryPaths<'_>, branch: &str, damage: Damage) -> Re
 fn open_with(
     place: &RepositoryPaths<'_>,
     branch: &str,
-    damage: Damage,
+    demand: Demand,
     private: impl FnOnce(&RepositoryPaths<'_>) -> Result<Option<Dir>, SnapshotError>,
 ) -> Result<Option<Store>, SnapshotError> {
     let store = |repo, worktree: Option<&OsStr>, private, warning: Option<String>| {
@@ -127,10 +136,16 @@ fn open_with(
             Ok((folders, settings)) => {
                 let repo = Repo::new(work_tree, folders, settings).with_last(last.clone());
                 let store = store(repo, located.worktree.as_deref(), false, None)?;
-                match if damage == Damage::Refused { store.check() } else { Ok(()) } {
+                let can_write = demand == Demand::Readable || store.takes_objects();
+                match if demand == Demand::Whole && can_write { store.check() } else { Ok(()) } {
                     Err(error) if !error.is_passing() => {
                         work_tree = store.repo.into_work_tree();
                         (Some(error.to_string()), Some(located))
+                    }
+                    // That is no damage, of which each call warns.
+                    Ok(()) if !can_write => {
+                        work_tree = store.repo.into_work_tree();
+                        (None, Some(located))
                     }
                     checked => return checked.map(|()| Some(store)),
                 }
