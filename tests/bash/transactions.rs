@@ -430,6 +430,9 @@ fn next_call_reports_the_layer_of_a_killed_call() {
     call.kill().unwrap();
     call.wait().unwrap();
     ws.holds("a.txt", "one\n");
+    // Also a command that changes nothing.
+    let next = ws.copy().lbx(&["bash", "true"]).success()["warnings"].to_string();
+    assert!(next.contains("are kept in "), "{next}");
     let warned = ws.lbx(&["read", "b.txt"]).success()["warnings"].to_string();
     let names = std::fs::read_dir(&layers).unwrap();
     let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());

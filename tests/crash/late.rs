@@ -100,7 +100,8 @@ fn snapshot_that_kills_each_call_is_given_up() {
         assert_eq!(kill_at(&ws, syncs.get(1).unwrap(), &append).status.code(), None);
         ws.holds("b.txt", "b\n");
     }
-    ws.lbx(&append).warned("no snapshot of an earlier change (write: a.txt): the calls that made it were killed");
+    ws.lbx(&append)
+        .warned("no snapshot of an earlier change (write: a.txt): the calls that made it were killed");
     ws.holds("a.txt", "new\n");
     ws.holds("b.txt", "b\nmore\n");
     ws.lbx(&["append", "b.txt", "--content", "yet more\n"]).ok();

@@ -91,8 +91,13 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
 }
 
 /// Returns the warning that names the layer of a killed command.
-fn killed_layer(KeptLayer { name, record }: &KeptLayer) -> String {
+fn killed_layer(KeptLayer { name, record, is_lost }: &KeptLayer) -> String {
     let command = short_path(record.command.lines().next().unwrap_or_default());
+    if *is_lost {
+        return format!(
+            "lbx was killed while `{command}` ran; the changes of the command are lost, since they were in memory"
+        );
+    }
     format!(
         "lbx was killed while `{command}` ran; the changes of the command are kept in {name}: `lbx bash --layer {name}` shows them, `--apply` applies them, `--drop` deletes them"
     )
@@ -530,7 +535,9 @@ fn side<'a>(version: Option<&Version>, bytes: Option<&'a Result<Vec<u8>, u64>>) 
 /// Returns the bytes of both sides of a completed file; `None` if those of a side are lost.
 fn both_sides(engine: &Engine, state: &State, file: &FileEntry, later: &[&JournalEntry]) -> Option<Sides> {
     let bytes = |version: &Option<Version>, path| match version {
-        Some(version) if version.size > engine.policy().snapshot_file_bytes() => Some(Some(Err(version.size))),
+        Some(version) if version.size > engine.policy().snapshot_file_bytes() => {
+            Some(Some(Err(version.size)))
+        }
         Some(version) => engine.version_at(state, path, version).map(|bytes| Some(Ok(bytes))),
         None => Some(None),
     };

@@ -44,6 +44,7 @@ use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
+use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
 
 /// Folder of the layers, below the state folder.
@@ -447,6 +448,8 @@ pub struct KeptLayer {
     pub name: String,
     /// The facts about its command.
     pub record: LayerRecord,
+    /// True if its changes are gone: they were in memory.
+    pub is_lost: bool,
 }
 
 /// Returns the layers that outlived their calls, oldest first.
@@ -468,12 +471,12 @@ pub fn kept(state: &State) -> Result<Vec<KeptLayer>, Error> {
     let mut kept = Vec::new();
     for name in names.into_iter().filter(|name| is_name(name)) {
         let Some(_dead) = state.try_lock(layers.as_fd(), &lock_name(name))? else { continue };
-        kept.extend(kept_layer(state, layers.as_fd(), name));
+        kept.extend(kept_layer(state, layers.as_fd(), name).filter(|layer| !layer.is_lost));
     }
     Ok(kept)
 }
 
-/// Returns a layer that no call holds, or removes it if it is done.
+/// Returns a layer that no call holds; removes it if it is done, or its changes are lost.
 fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptLayer> {
     let folder = fs::open_at(layers, OsStr::new(name), fs::FOLDER).ok();
     let record = folder.as_ref().and_then(|folder| read_record(folder.as_fd(), name).ok()?);
@@ -492,13 +495,15 @@ fn kept_layer(state: &State, layers: BorrowedFd<'_>, name: &str) -> Option<KeptL
     if let Some(folder) = &folder {
         return_taken(state, folder.as_fd(), upper.as_ref().filter(|_| !is_done).map(OwnedFd::as_fd));
     }
+    // Only memory loses it; elsewhere a call was killed that removed it.
+    let is_lost = upper.is_none() && is_on_overlay(layers);
     let holds_nothing =
         || upper.as_ref().and_then(|upper| fs::names_in(upper).ok()).is_none_or(|it| it.is_empty());
-    if is_done || holds_nothing() {
+    let is_over = is_done || (holds_nothing() && !is_lost);
+    if is_over || is_lost {
         remove(layers, name);
-        return None;
     }
-    record.map(|record| KeptLayer { name: name.to_owned(), record })
+    record.filter(|_| !is_over).map(|record| KeptLayer { name: name.to_owned(), record, is_lost })
 }
 
 /// Moves parts of a layer back from the trash, unless a change already describes them; removes them if the layer is

@@ -127,6 +127,10 @@ impl Bash {
         let program = shell(command)?;
         let takes_layer = output.takes_layer(engine, request);
         let early = takes_layer.is_ok().then(|| start_early(engine, request)).flatten();
+        if takes_layer.is_ok() {
+            // A direct command takes the lock, and settles first as every change does.
+            engine.settle();
+        }
         let mut turn = takes_layer.is_err().then(|| output.turn(engine, request)).flatten();
         let mut direct = takes_layer.clone().err();
         let recording = Recording::begin(engine, request, takes_layer)?;

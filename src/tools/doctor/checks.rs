@@ -415,7 +415,10 @@ fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
         ),
         Some(store) if store.is_private() => Finding::ok(
             "snapshots",
-            format!("{} in a repository of lbx's own, since the workspace has none that can be written", store.branch()),
+            format!(
+                "{} in a repository of lbx's own, since the workspace has none that can be written",
+                store.branch()
+            ),
         ),
         Some(store) => Finding::ok("snapshots", format!("{} in the workspace's repository", store.branch())),
         None => Finding::ok("snapshots", "none yet"),
