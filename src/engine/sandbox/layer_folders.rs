@@ -217,11 +217,11 @@ fn open_up(parent: BorrowedFd<'_>, name: &OsStr) {
 /// Returns the error of a transaction that cannot get a layer.
 pub fn not_possible(reason: &str) -> Error {
     Error::invalid(format!("a transaction is not possible here: {reason}"))
-        .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
+        .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone, but for large files that git ignores.")
 }
 
 /// Returns the error if the workspace is on an overlay file system, and no memory can hold a layer either.
 pub(super) fn not_on_overlay(reason: &str) -> Error {
     not_possible(&format!("the workspace is on an overlay file system, which cannot hold a layer, and {reason}"))
-        .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone.")
+        .suggest("Put the workspace on a volume of the container (docker run -v DIR:DIR), or run the command without transaction, on_failure and dry_run: its changes are recorded and can be undone, but for large files that git ignores.")
 }

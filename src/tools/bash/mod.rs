@@ -429,7 +429,7 @@ fn not_confined(read_only: bool, reasons: &str) -> Error {
     } else {
         (
             "no backend can confine a command here",
-            "Use the file tools instead. The user can install bubblewrap, or allow commands without confinement in their own policy: bash.backend = \"none\".",
+            "Use the file tools instead. The user can allow a weaker sandbox in their own policy, bash.backend = \"auto-landlock\", or none at all, \"none\"; where namespaces are allowed, bubblewrap may work too.",
         )
     };
     Error::new(ErrorKind::CommandDenied, format!("{message} ({reasons})")).suggest(action)
