@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
@@ -31,6 +32,7 @@ use crate::engine::sandbox::run::Early;
 use crate::engine::sandbox::{BACKENDS, Backend, LANDLOCK, NONE, environment, running};
 use crate::engine::snapshot::git_folders;
 use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, is_folder};
 use crate::engine::workspace::path::{Follower, WorkspacePath};
 use crate::engine::workspace::survey::Survey;
@@ -313,8 +315,54 @@ pub fn look(engine: &mut Engine, looking: Looking<'_>) -> Result<(ProtectedPaths
         )
     });
     found.protected.append(&mut found.closed);
+    if ignores_case(&engine.workspace) {
+        for paths in [&mut found.protected, &mut found.states] {
+            *paths = in_any_case(paths)?;
+        }
+    }
     found.protected.sort();
     Ok((found, survey))
+}
+
+/// Most names of protected paths where the file system ignores case.
+const NAMES_MAX: usize = 512;
+
+/// Returns true if `.GIT` may be `.git` although the kernel takes them for two names, so that a mount over one leaves
+/// the other open: the file systems of programs, as that of Docker Desktop on a Mac.
+fn ignores_case(workspace: &Workspace) -> bool {
+    /// The kernel's number for them (`FUSE_SUPER_MAGIC`).
+    const FUSE: u64 = 0x6573_5546;
+    let root = workspace.root_fd();
+    let is_there = |name: &str| fs::stat_at(root, OsStr::new(name)).is_ok();
+    platform::file_system_kind(root) == Some(FUSE) && [".LBX", ".GIT"].iter().any(|name| is_there(name))
+}
+
+/// Returns the paths in each case of their letters.
+///
+/// # Errors
+/// Fails with `command_denied` if these are too many to close.
+fn in_any_case(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut all = Vec::new();
+    for path in paths {
+        let mut forms = vec![Vec::new()];
+        for byte in path.as_os_str().as_bytes() {
+            let other = byte ^ 0x20;
+            let cases = [*byte, other];
+            let cases = if byte.is_ascii_alphabetic() { &cases[..] } else { &cases[..1] };
+            forms = forms
+                .iter()
+                .flat_map(|form| cases.iter().map(move |byte| [form.as_slice(), &[*byte]].concat()))
+                .collect();
+            if all.len() + forms.len() > NAMES_MAX {
+                let path = path.display();
+                let message = format!("the file system ignores case, and {path} has too many names to close");
+                return Err(Error::new(ErrorKind::CommandDenied, message)
+                    .suggest("Use the file tools instead, or a workspace on a file system that tells .git from .GIT."));
+            }
+        }
+        all.extend(forms.into_iter().map(|form| PathBuf::from(OsString::from_vec(form))));
+    }
+    Ok(all)
 }
 
 /// Searches the whole workspace, and stores where repositories are.
@@ -412,4 +460,18 @@ pub fn in_use(root: BorrowedFd<'_>, found: Vec<PathBuf>) -> Vec<PathBuf> {
         !fs::type_of(&stat).is_socket() || platform::is_socket_in_use(root, path)
     };
     found.into_iter().filter(is_used).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_any_case_are_all_their_names() {
+        let all = in_any_case(&[PathBuf::from(".g1/é")]).unwrap();
+        assert_eq!(all, [".g1/é", ".G1/é"].map(PathBuf::from));
+        assert_eq!(in_any_case(&[".git", ".lbx"].map(PathBuf::from)).unwrap().len(), 16);
+        let deep = in_any_case(&[PathBuf::from("node_modules/.git")]).unwrap_err();
+        assert_eq!(deep.kind(), ErrorKind::CommandDenied);
+    }
 }
