@@ -224,7 +224,11 @@ impl SessionTmp {
         let folder = in_use(&all, OsStr::new(session.as_str())).map_err(io)?;
         let (files, is_new) = own_folder(folder.as_fd(), OsStr::new(FILES)).map_err(io)?;
         if is_new {
-            rustix::fs::fchmod(&files, platform::mode(SHARED_MODE)).map_err(io)?;
+            match rustix::fs::fchmod(&files, platform::mode(SHARED_MODE)) {
+                // A file system without modes.
+                Err(Errno::PERM) => {}
+                changed => changed.map_err(io)?,
+            }
         }
         let path = state.path_of(&format!("{FOLDER}/{}/{FILES}", session.as_str()));
         let slot = free_slot(&folder);
