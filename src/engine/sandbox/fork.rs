@@ -208,7 +208,7 @@ impl<'s> Forks<'s> {
         if record.at.is_none() {
             freeze_git(workspace, (&lower, references)).map_err(io)?;
         }
-        let began = pass_a_moment(&folder).map_err(io)?;
+        let (began, _) = pass_a_moment(&folder).map_err(io)?;
         let record = ForkRecord { began, ..record };
         let written = write_record(&folder, &record)?;
         if let Some(at) = &record.at {

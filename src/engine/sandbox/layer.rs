@@ -172,7 +172,7 @@ impl LayerFolder {
         }
         // A command sees owner, mode and times of the root there.
         make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
-        layer.record.began = pass_a_moment(&layer.folder).map_err(io)?;
+        (layer.record.began, _) = pass_a_moment(&layer.folder).map_err(io)?;
         layer.write_first_record().or_else(|_| layer.write_record())?;
         let (marks, mark) = (layer.state.folder(OPEN_FOLDER)?, layer.mark());
         if rename_new(&layer.folder, OsStr::new(SPARE_MARK), &marks, OsStr::new(&mark)).is_err() {
@@ -420,12 +420,13 @@ pub fn take_dead(state: &State, name: &str) -> Result<Option<KeptLayer>, Error> 
     if is_name(name) { Ok(kept_layer(state, layers.as_fd(), name)) } else { Ok(None) }
 }
 
-/// Waits until the clock of the file system of `folder` moves on; changes the times of `folder`. Returns a moment:
-/// older changes are no later than it, and newer changes are later.
+/// Waits until the clock of the file system of `folder` moves on; changes the times of `folder`. Returns a moment, and
+/// true if the clock moved: then older changes are no later than the moment, and newer changes are later. Some file
+/// systems count whole seconds.
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn pass_a_moment(folder: &OwnedFd) -> Result<Moment, Errno> {
+pub fn pass_a_moment(folder: &OwnedFd) -> Result<(Moment, bool), Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let touch = || -> Result<Moment, Errno> {
         rustix::fs::futimens(folder, &Timestamps { last_access: now, last_modification: now })?;
@@ -434,11 +435,11 @@ pub fn pass_a_moment(folder: &OwnedFd) -> Result<Moment, Errno> {
     let began = touch()?;
     for _ in 0..TICKS_MAX {
         if touch()? > began {
-            break;
+            return Ok((began, true));
         }
         std::thread::sleep(TICK);
     }
-    Ok(began)
+    Ok((began, false))
 }
 
 /// A layer that outlived its call.

@@ -25,6 +25,7 @@ use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::survey::Moment;
 use crate::error::Error;
 use crate::limits::{KNOWN_REPOSITORIES_BYTES_MAX, KNOWN_REPOSITORIES_MAX};
 
@@ -124,10 +125,12 @@ impl Running {
         self.is_late || noted.is_ok_and(|stat| fs::size_of(&stat) > 0)
     }
 
-    /// Waits until a write gets a later time than all current files.
-    pub fn pass_a_moment(&self) {
+    /// Waits until a write gets a later time than all current files; returns the time that a write may still have if the
+    /// clock of the file system is too coarse for that.
+    pub fn pass_a_moment(&self) -> Option<Moment> {
         // If the clock cannot be read, starting the command takes longer than one tick.
-        let _ = super::layer::pass_a_moment(&self.folder);
+        let (began, has_passed) = super::layer::pass_a_moment(&self.folder).ok()?;
+        Some(began).filter(|_| !has_passed)
     }
 }
 

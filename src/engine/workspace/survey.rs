@@ -170,8 +170,9 @@ impl SurveyedFolder {
 
 impl Survey {
     /// Returns the differences to a later survey, ordered by path; of a folder, whether it exists, its mode, owner
-    /// and attributes.
-    pub fn touched(&self, later: &Self) -> Vec<Touched> {
+    /// and attributes. A file that was changed at `unsure` or later counts too: the clock of the file system is too coarse
+    /// to tell.
+    pub fn touched(&self, later: &Self, unsure: Option<Moment>) -> Vec<Touched> {
         let mut touched = Vec::new();
         let by_path = |one: &Arc<SurveyedFolder>, other: &Arc<SurveyedFolder>| one.path.cmp(&other.path);
         let none = Arc::new(SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() });
@@ -187,7 +188,10 @@ impl Survey {
             };
             for (before, after) in paired(&old.things, &new.things, by_name) {
                 let things = (before.map(|it| it.1), after.map(|it| it.1));
-                if is_same(things) {
+                let is_unsure = |thing: &Thing| {
+                    has_bytes(thing.kind()) && unsure.is_some_and(|unsure| thing.changed >= unsure)
+                };
+                if is_same(things) && !things.1.as_ref().is_some_and(is_unsure) {
                     continue;
                 }
                 let name = before.map(|it| old.name(&it.0)).or(after.map(|it| new.name(&it.0)));
@@ -557,10 +561,15 @@ mod tests {
         std::fs::write(at("kept/.git/x"), "other").unwrap();
         std::fs::create_dir(at("h")).unwrap();
         let after = survey(&workspace, &closed);
-        let touched = before.touched(&after);
+        let touched = before.touched(&after, None);
         let paths: Vec<String> = touched.iter().map(|it| it.path.to_string()).collect();
         assert_eq!(paths, ["a", "d", "d/e", "d/e/f", "h"]);
-        assert!(after.touched(&after).is_empty());
+        assert!(after.touched(&after, None).is_empty());
+        // A clock of whole seconds hides a write in the same second.
+        let unsure = after.touched(&after, Some((0, 0)));
+        let paths: Vec<String> = unsure.iter().map(|it| it.path.to_string()).collect();
+        assert_eq!(paths, ["a", "a.b", "g"]);
+        assert!(after.touched(&after, Some((i64::MAX, 0))).is_empty());
         assert!(after.at(&d).is_none() && before.at(&d.join("e".as_ref())).is_some());
     }
 
@@ -583,6 +592,8 @@ mod tests {
         assert_eq!(paths(&look(&[])), ["", "a", "a-b", "a.b", "a/b", "a/b/c", "b", "b/a"]);
         assert_eq!(paths(&look(&["a", "none", "b/a"])), ["", "a-b", "a.b", "b"]);
         assert!(look(&["b/a"]).at(&WorkspacePath::new("b/a".as_ref()).unwrap()).unwrap().is_closed);
-        assert!(look(&["a"]).touched(&look(&[])).iter().all(|it| it.path.to_string().starts_with("a/")));
+        assert!(
+            look(&["a"]).touched(&look(&[]), None).iter().all(|it| it.path.to_string().starts_with("a/"))
+        );
     }
 }

@@ -99,7 +99,7 @@ pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, E
     // Another session's file tool may have written, and will say so.
     let pending = ClientCall::others(state, &session)?;
     let Some((before, after)) = before.zip(survey_of(change.engine())?) else { return Ok(0) };
-    let mut touched = before.touched(&after);
+    let mut touched = before.touched(&after, None);
     touched.retain(|touched| {
         !touched.path.components().any(|name| is_protected(name.as_encoded_bytes()))
             && !pending.iter().any(|call| call.names(&touched.path))

@@ -356,8 +356,9 @@ fn in_any_case(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
             if all.len() + forms.len() > NAMES_MAX {
                 let path = path.display();
                 let message = format!("the file system ignores case, and {path} has too many names to close");
-                return Err(Error::new(ErrorKind::CommandDenied, message)
-                    .suggest("Use the file tools instead, or a workspace on a file system that tells .git from .GIT."));
+                return Err(Error::new(ErrorKind::CommandDenied, message).suggest(
+                    "Use the file tools instead, or a workspace on a file system that tells .git from .GIT.",
+                ));
             }
         }
         all.extend(forms.into_iter().map(|form| PathBuf::from(OsString::from_vec(form))));

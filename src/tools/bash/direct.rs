@@ -26,7 +26,7 @@ use crate::engine::sandbox::running::{self, KilledCommand, Running};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::survey::{Survey, Touched};
+use crate::engine::workspace::survey::{Moment, Survey, Touched};
 use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
 use crate::tools::Tool as _;
@@ -50,6 +50,8 @@ pub struct Before {
     watch: Cell<Option<FolderWatch>>,
     /// Shows others that a command is changing the files.
     running: Running,
+    /// Time from which a file may have changed although nothing of it shows that.
+    unsure: Cell<Option<Moment>>,
 }
 
 /// Result of a scan of the work tree.
@@ -114,7 +116,8 @@ impl Before {
         let tip = scanned.as_ref().and_then(|scanned| scanned.tree.tip.as_ref()?.get(..SHORT_ID));
         let session = engine.session().to_string();
         running.mark(state, &KilledCommand { session, tip: tip.map(str::to_owned) });
-        Ok(Self { scanned, protected, marks, known, survey, watch: Cell::new(watch), running })
+        let (watch, unsure) = (Cell::new(watch), Cell::default());
+        Ok(Self { scanned, protected, marks, known, survey, watch, running, unsure })
     }
 
     /// Returns the paths that a command may not write.
@@ -125,7 +128,7 @@ impl Before {
     /// Waits until a write gets a later time than the survey; call it just before the command runs.
     pub fn pass_a_moment(&self) {
         if self.scanned.is_some() {
-            self.running.pass_a_moment();
+            self.unsure.set(self.running.pass_a_moment());
         }
     }
 
@@ -164,7 +167,9 @@ impl Before {
         (command, why): (&str, Option<&str>),
     ) -> Result<CommandDiff, Error> {
         let before = self.survey.as_deref();
-        let touched = |after: &After| before.zip(after.survey.as_deref()).map(|(old, new)| old.touched(new));
+        let touched = |after: &After| {
+            before.zip(after.survey.as_deref()).map(|(old, new)| old.touched(new, self.unsure.get()))
+        };
         let state = State::open(&engine.workspace)?;
         let newest = |engine: &Engine| Ok::<_, Error>((tip(engine)?, RepoHeads::of(&state)?));
         let seen = newest(engine)?;
@@ -394,7 +399,7 @@ fn tell_attributes(engine: &mut Engine, touched: &[Touched]) {
     let (mut owners, mut attributes) = (Vec::new(), Vec::new());
     for Touched { path, before, after } in touched {
         let (Some(before), Some(after)) = (before, after) else { continue };
-        if before.kind() != after.kind() {
+        if before.kind() != after.kind() || before == after {
             continue;
         }
         if before.owner() != after.owner() {

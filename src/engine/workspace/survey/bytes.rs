@@ -147,7 +147,7 @@ mod tests {
         let bytes = survey.to_bytes();
         let again = Survey::from_bytes(&bytes).unwrap();
         assert_eq!((again.to_bytes(), again.count()), (bytes.clone(), 2));
-        assert_eq!(survey.touched(&again).len(), 0);
+        assert_eq!(survey.touched(&again, None).len(), 0);
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
