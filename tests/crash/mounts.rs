@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace, make_fifo, skipped};
+use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace, is_installed, make_fifo, skipped};
 use crate::judge::{difference, files_below};
 
 /// Runs a script in which `$LBX` is the binary and the folder `vol` of the workspace is another mount of the same file
@@ -446,4 +446,19 @@ fn changes_are_recorded_where_git_can_only_be_read() {
     ws.holds("a.txt", "one\n");
     ws.holds("b.txt", "b\n");
     assert_eq!(ws.git(&["branch", "--list", "lbx-snapshots"]), "");
+}
+
+#[test]
+fn edited_file_on_another_mount_gets_nothing_from_its_folder() {
+    if !is_installed("setfacl") {
+        return skipped("no setfacl");
+    }
+    let ws = workspace();
+    let script = r"
+        mkdir vol/k && setfacl -d -m u:0:rw vol/k && echo one > vol/k/t && setfacl -b vol/k/t && chmod 640 vol/k/t
+        $LBX append vol/k/t --content two > /dev/null
+        getfacl -cs vol/k/t
+    ";
+    let Some(output) = after_mount(&ws, "mount -t tmpfs tmpfs vol", script) else { return };
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "a list of more than the mode");
 }

@@ -89,8 +89,9 @@ impl Change<'_> {
             ));
         } else {
             without_rename::clear(Executor { workspace: &self.engine.workspace, state }, &self.moves, true);
-            journal::forget_beside(state, &self.entry.id, &self.entry.steps);
             Executor { workspace: &self.engine.workspace, state }.discard_written(&self.entry.steps);
+            // Last, since a later call finds by the note what a kill left.
+            journal::forget_beside(state, &self.entry.id, &self.entry.steps);
             if updates_accounts(self.engine.session(), self.entry.seq) {
                 // They are caches, which readers write without a lock too: no other change waits for them.
                 (self.lock, self.turn) = (None, None);

@@ -21,6 +21,8 @@ use crate::error::Error;
 
 /// Default access control list of a folder, which the kernel gives to new files in it.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
+/// Extended attribute with the access control list of a file.
+const ACL: &str = "system.posix_acl_access";
 
 /// File whose identity the new file takes over.
 #[derive(Clone)]
@@ -155,6 +157,10 @@ impl<'e> Stage<'e> {
         let model = original.map(|original| &original.stat).zip(model.as_deref());
         let file =
             fs::create_at(folder.as_fd(), &name, mode).map_err(|errno| Error::io("write", shown, errno))?;
+        if !is_apart && original.is_some() {
+            // What the folder gives to new files would let others in. Most folders give nothing.
+            let _ = rustix::fs::fremovexattr(&file, ACL);
+        }
         let written = fs::write_all(&file, new.bytes)
             .and_then(|()| Ok(metadata::give(&file, model, new.identity, new.mode, warnings)?));
         match written {
