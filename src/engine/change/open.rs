@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, Stat};
+use rustix::io::Errno;
 
 use super::Change;
 use super::staging::Original;
@@ -334,8 +335,15 @@ impl Change<'_> {
             AtFlags::EACCESS,
         );
         allowed.map_err(|errno| {
-            Error::io("write", place.shown(), errno)
-                .suggest(format!("Make it writable first (chmod u+w {}), or leave it alone.", place.shown()))
+            let error = Error::io("write", place.shown(), errno);
+            match errno {
+                Errno::ACCESS => error.suggest(format!(
+                    "Make it writable first (chmod u+w {}), or leave it alone.",
+                    place.shown()
+                )),
+                // A file that is immutable, or on a mount that can only be read.
+                _ => error,
+            }
         })
     }
 }

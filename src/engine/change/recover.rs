@@ -106,7 +106,7 @@ fn killed_layer(KeptLayer { name, record, is_lost }: &KeptLayer) -> String {
 /// Returns the warning about a killed command that had changed the files themselves.
 fn killed_direct(KilledCommand { session, tip }: &KilledCommand) -> String {
     let old = tip.as_ref().map_or_else(String::new, |tip| {
-        format!(": the old bytes are in the snapshot {tip}, and `lbx diff --from {tip}` shows what has changed since")
+        format!(": the old bytes are in the snapshot {tip}, but for files that snapshots leave out, and `lbx diff --from {tip}` shows what has changed since")
     });
     format!(
         "lbx was killed while a direct command of session {session} ran; undo does not take back what it changed, and the snapshots may count that as the developer's{old}"

@@ -358,7 +358,7 @@ impl Scanned {
         let lost = "what this command changed is not recorded, and undo does not take it back";
         let old = self.tree.tip.as_deref().and_then(|tip| tip.get(..SHORT_ID)).map_or_else(String::new, |tip| {
             format!(
-                "; the old bytes are in the snapshot {tip}: once this is mended, `lbx snapshot` records the changes and `lbx diff --from {tip}` shows them"
+                "; the old bytes are in the snapshot {tip}, but for files that snapshots leave out: once this is mended, `lbx snapshot` records the changes and `lbx diff --from {tip}` shows them"
             )
         });
         engine.snapshot_failed(&format!("{message}; {lost}{old}"))?;
