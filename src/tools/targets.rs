@@ -1,5 +1,6 @@
 //! Targets of requests: paths, snapshots and sessions.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use crate::engine::Engine;
@@ -7,8 +8,10 @@ use crate::engine::change::record;
 use crate::engine::history::stacks::{self, MovedPath};
 use crate::engine::journal::Numbers;
 use crate::engine::snapshot::{Query, Store};
+use crate::engine::store::id::StateId;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind, text};
@@ -227,10 +230,27 @@ pub fn lost_state(engine: &Engine) -> Option<String> {
     let recorded = numbers.and_then(|numbers| numbers.newest().ok()?);
     let counted = state.as_ref().and_then(|state| session::peek(state, session)).map(|known| known.seq);
     (recorded.max(counted).unwrap_or(0) < shown).then(|| {
+        let why = match another_state(engine, state.as_ref()) {
+            Some(other) => format!(
+                "are not in this state: {STATE_FOLDER}/{other} may have them. A state belongs to one HOME, or to one LBX_STATE_ID: call lbx with the same"
+            ),
+            None => format!("are gone: {STATE_FOLDER} was removed since, as `git clean -xdf` does"),
+        };
         format!(
-            "the snapshots show changes of session {session} up to number {shown}, but their records and the trash are gone: {STATE_FOLDER} was removed since, as `git clean -xdf` does"
+            "the snapshots show changes of session {session} up to number {shown}, but their records and the trash {why}"
         )
     })
+}
+
+/// Returns the name of a state that is not the caller's `own`.
+fn another_state(engine: &Engine, own: Option<&State>) -> Option<String> {
+    let folder = WorkspacePath::root().join(STATE_FOLDER.as_ref());
+    let folder = fs::open_beneath(engine.workspace.root_fd(), &folder, fs::FOLDER).ok()?;
+    let own = own.and_then(|state| state.path().name());
+    let names = fs::names_in(&folder).ok()?;
+    let is_state = |name: &&OsString| StateId::parse(&name.to_string_lossy()).is_some();
+    let other = names.iter().filter(is_state).find(|name| Some(name.as_os_str()) != own)?;
+    Some(other.to_string_lossy().into_owned())
 }
 
 /// Returns the session of this name.
