@@ -401,9 +401,11 @@ impl<'w> Walk<'w> {
         let glob = self.selection.glob.as_ref();
         let is_start = naming == Naming::Itself && kind == Kind::Dir;
         // Above a path that the caller named, deeper than another one reaches, only the way there counts.
-        let goes_below = frame.any_start(|length, depth| {
-            self.selection.goes_below(depth) && glob.is_none_or(|glob| glob.may_lie_below(relative(length)))
-        });
+        let goes_below = kind == Kind::Dir
+            && frame.any_start(|length, depth| {
+                self.selection.goes_below(depth)
+                    && glob.is_none_or(|glob| glob.may_lie_below(relative(length)))
+            });
         let is_shown =
             matches!(enter, Enter::All | Enter::OnlyTracked) && !(is_start && frame.reach.only_named);
         let matches =

@@ -220,7 +220,7 @@ fn snapshot_branch_accepts_a_ref_outside_refs_heads() {
 fn removed_state_is_reported_by_undo_and_doctor() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
-    // Another HOME, as in another container, has another state beside it.
+    // Another HOME, as in another container, has another state.
     let error = ws.call(&["undo"]).env("LBX_STATE_ID", "f".repeat(32)).run().error("not_found");
     let said = error["message"].as_str().unwrap();
     assert!(said.contains("A state belongs to one HOME, or to one LBX_STATE_ID"), "{said}");

@@ -325,7 +325,7 @@ pub fn look(engine: &mut Engine, looking: Looking<'_>) -> Result<(ProtectedPaths
 }
 
 /// Most names of protected paths where the file system ignores case.
-const NAMES_MAX: usize = 512;
+const NAMES_MAX: usize = 2_048;
 
 /// Returns true if `.GIT` may be `.git` although the kernel takes them for two names, so that a mount over one leaves
 /// the other open: the file systems of programs, as that of Docker Desktop on a Mac.

@@ -194,7 +194,7 @@ fn unannounced(change: &Change<'_>, event: &Event) -> Result<(ClientCall, Vec<Wo
     let mut backups = Backups::new(state);
     for (path, _) in inside(engine, event) {
         let Ok(current) = change.look_at(&path) else { continue };
-        let Some((now, bytes)) = version_of(&change, &current) else { continue };
+        let Some((now, bytes)) = version_of(change, &current) else { continue };
         let at = current.place().path();
         let Some((_, bytes)) = tip.as_ref().and_then(|_| snapshot.version(at, &bytes)) else {
             lost.push(at.clone());
