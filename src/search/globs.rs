@@ -133,11 +133,13 @@ pub fn split(text: &str) -> Vec<String> {
 
 /// Characters with a meaning in a glob.
 const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+/// Special characters that no longer match themselves.
+const OPENING: [char; 3] = ['[', '{', '\\'];
 
 /// Returns a glob with its special characters escaped if they belong to an existing name, as in `[id]/page.tsx`: a
 /// pattern that is a path means that path.
 pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g str) -> Cow<'g, str> {
-    if !glob.contains(SPECIAL) {
+    if !glob.contains(OPENING) {
         return Cow::Borrowed(glob);
     }
     let (mark, rest) = glob.strip_prefix('!').map_or(("", glob), |rest| ("!", rest));
@@ -149,8 +151,8 @@ pub fn with_names<'g>(workspace: &Workspace, folder: &WorkspacePath, glob: &'g s
         });
         at = path.filter(|path| workspace.place_of(path).is_ok_and(|place| place.stat().is_some()));
         match at {
-            Some(_) => escaped(component),
-            None => component.to_owned(),
+            Some(_) if component.contains(OPENING) => escaped(component),
+            _ => component.to_owned(),
         }
     });
     let components: Vec<String> = components.collect();
