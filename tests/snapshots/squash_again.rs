@@ -104,6 +104,22 @@ fn moved_new_file_is_squashed_without_the_lines_of_others() {
 }
 
 #[test]
+fn file_that_another_session_took_away_does_not_come_back() {
+    let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
+    ws.lbx(&["delete", "a.txt", "--session", "s"]).ok();
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    // The times of commits have whole seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    ws.lbx(&["move", "a.txt", "c.txt", "--session", "other"]).ok();
+    ws.lbx(&["squash", "-m", "Move it", "--session", "other", "--onto", "feature"]).ok();
+    // The branch lacks the file, but not since the session had deleted it.
+    let error = squash(&ws).error("patch_conflict");
+    assert!(error["message"].as_str().unwrap().contains("a.txt: the branch does not have it"), "{error}");
+    assert_eq!(ws.git(&["ls-tree", "--name-only", "feature"]), "b.txt\nc.txt");
+}
+
+#[test]
 fn moved_file_is_squashed_from_its_last_path_on_the_branch() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     ws.write("a.txt", format!("{TEN}by hand\n"));

@@ -319,6 +319,9 @@ impl Steps for PathChanges<TreeItem> {
     }
 }
 
+/// Tree of a commit, and the time of the commit in seconds since 1970.
+type DatedTree = (ObjectId, i64);
+
 /// Each change of a path, of which no two are joined.
 #[derive(Debug, Clone, Default)]
 struct PathSteps {
@@ -339,6 +342,17 @@ impl PathSteps {
             Some(here) if here > 0 => here + self.dropped,
             _ => 0,
         }
+    }
+}
+
+impl PathSteps {
+    /// Returns the time of the change after the first `count` ones, in seconds since 1970; `None` without one, or if
+    /// files moved here or away.
+    fn next(&self, steps: &[SessionStep], path: &[u8], count: usize) -> Option<i64> {
+        let is_of_path = |step: &&SessionStep| step.paths.iter().any(|change| change.path == path);
+        let is_alone = self.carried == 0 && self.dropped == 0 && !self.is_passed;
+        let next = is_alone.then(|| steps.iter().filter(is_of_path).nth(count)).flatten();
+        next.map(|step| step.snapshot.seconds)
     }
 }
 
@@ -476,6 +490,20 @@ fn moves(step: &[PathChange]) -> Vec<(&PathChange, &PathChange)> {
     moves
 }
 
+/// Removes the first changes of each path, as many as `had` says, from the steps of a session.
+fn drop_had(steps: &mut [SessionStep], mut had: BTreeMap<Vec<u8>, usize>) {
+    for step in steps {
+        step.paths.retain(|change| match had.get_mut(&change.path) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
+            }
+            _ => true,
+        });
+        step.paths = with_moves(std::mem::take(&mut step.paths));
+    }
+}
+
 /// Returns the paths of a change in which a moved file has its earlier path.
 fn with_moves(step: Vec<PathChange>) -> Vec<PathChange> {
     let earlier = |(old, new): (&PathChange, &PathChange)| (new.path.clone(), (old.path.clone(), old.before));
@@ -517,7 +545,12 @@ impl Store {
                     }
                 }
             }
-            let count = self.count_had(at, (&own.steps, &made), ours, &trees)?;
+            let count = self.count_had(
+                at,
+                (&own.steps, &made),
+                ours,
+                (&trees, &|count| own.next(&steps, path, count)),
+            )?;
             let rest = own.steps.get(count..).unwrap_or_default();
             if !rest.is_empty() || from.is_some() {
                 // The results hold lines of others, unless they were made without these.
@@ -545,16 +578,7 @@ impl Store {
                 net.push(PathChange { path: from, from: None, before, after: None });
             }
         }
-        for step in &mut steps {
-            step.paths.retain(|change| match had.get_mut(&change.path) {
-                Some(left) if *left > 0 => {
-                    *left -= 1;
-                    false
-                }
-                _ => true,
-            });
-        }
-        steps.iter_mut().for_each(|step| step.paths = with_moves(std::mem::take(&mut step.paths)));
+        drop_had(&mut steps, had);
         Ok(Missing { net: in_order(net), steps })
     }
 
@@ -592,13 +616,13 @@ impl Store {
     }
 
     /// Returns how many of the session's changes of a path, from the first on, the branch has; `made` is the version
-    /// after each, `ours` that of the branch.
+    /// after each, `ours` that of the branch, and `next` the time of the change after so many.
     fn count_had(
         &self,
         path: &[u8],
         (steps, made): (&[Sides<TreeItem>], &[Option<TreeItem>]),
         ours: Option<TreeItem>,
-        trees: &[ObjectId],
+        (trees, next): (&[DatedTree], &impl Fn(usize) -> Option<i64>),
     ) -> Result<usize, SnapshotError> {
         if made.last() == Some(&ours) {
             return Ok(steps.len());
@@ -612,16 +636,26 @@ impl Store {
             let made = made.iter().rposition(|made| *made == then).map(|index| index + 1);
             made.max(steps.iter().rposition(|(before, _)| *before == then).filter(|index| *index > 0))
         };
-        let mut texts: Vec<ObjectId> = Vec::new();
-        for tree in trees {
+        // Example: this session deletes a file and undoes that, and another one deletes it. The branch lacks it since a
+        // commit after that undo, so it does not have this session's deletion.
+        let had_gone = |since: i64| count(None).filter(|count| next(*count).is_none_or(|next| since <= next));
+        let (mut gone_since, mut texts): (Option<i64>, Vec<ObjectId>) = (None, Vec::new());
+        for (tree, seconds) in trees {
             let then = self.entry_at(*tree, path)?;
-            if let Some(count) = count(then) {
+            if then.is_none() && first.is_some() {
+                gone_since = Some(*seconds);
+                continue;
+            }
+            if let Some(count) = gone_since.take().and_then(had_gone).or_else(|| count(then)) {
                 return Ok(count);
             }
             if first == then {
                 break;
             }
             texts.extend(then.filter(|then| then.is_file() && !texts.contains(&then.id)).map(|then| then.id));
+        }
+        if let Some(count) = gone_since.and_then(had_gone) {
+            return Ok(count);
         }
         first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))
     }
@@ -682,18 +716,19 @@ impl Store {
         Ok(0)
     }
 
-    /// Returns the trees of a branch's commits that are not older than `began`, in seconds since 1970, newest first:
-    /// older ones cannot contain changes of the session.
-    fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<ObjectId>, SnapshotError> {
+    /// Returns the trees of a branch's commits that are not older than `began`, and the times of these, in seconds since
+    /// 1970, newest first: older ones cannot contain changes of the session.
+    fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<DatedTree>, SnapshotError> {
         let (mut trees, mut seen) = (Vec::new(), BTreeSet::from([tip]));
         let mut waiting = VecDeque::from([tip]);
         while let Some(id) = waiting.pop_front().filter(|_| trees.len() < COMMITS_MAX) {
             let doing = || format!("the commit {id} cannot be read");
             let commit = self.repo.find_commit(id).context(doing)?;
-            if commit.seconds().context(doing)? < began {
+            let seconds = commit.seconds().context(doing)?;
+            if seconds < began {
                 continue;
             }
-            trees.push(commit.tree_id().context(doing)?);
+            trees.push((commit.tree_id().context(doing)?, seconds));
             waiting.extend(commit.parent_ids().filter(|parent| seen.insert(*parent)));
         }
         Ok(trees)
