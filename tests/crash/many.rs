@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::common::Workspace;
+use crate::common::{Workspace, skipped};
 use crate::inject;
 use crate::power::Disk;
 
@@ -59,6 +59,9 @@ fn patch_of_many_files_makes_few_system_calls_per_file() {
 fn backup_of_a_large_file_shares_its_blocks() {
     /// Size of the file, in bytes.
     const BYTES: usize = 48 << 20;
+    if cfg!(feature = "portable") {
+        return skipped("the portable platform shares no blocks");
+    }
     let Some(disk) = Disk::new("xfs", 400) else { return };
     // Compressible lines; the file is too large for a snapshot.
     let text = "0123456789abcde\n".repeat(BYTES / 16);
