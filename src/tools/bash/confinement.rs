@@ -327,14 +327,19 @@ pub fn look(engine: &mut Engine, looking: Looking<'_>) -> Result<(ProtectedPaths
 /// Most names of protected paths where the file system ignores case.
 const NAMES_MAX: usize = 2_048;
 
-/// Returns true if `.GIT` may be `.git` although the kernel takes them for two names, so that a mount over one leaves
-/// the other open: the file systems of programs, as that of Docker Desktop on a Mac.
+/// Returns true if `.GIT` is `.git` although the kernel takes them for two names, so that a mount over one leaves the other
+/// open: on the file systems of programs, as that of Docker Desktop on a Mac.
 fn ignores_case(workspace: &Workspace) -> bool {
     /// The kernel's number for them (`FUSE_SUPER_MAGIC`).
     const FUSE: u64 = 0x6573_5546;
     let root = workspace.root_fd();
-    let is_there = |name: &str| fs::stat_at(root, OsStr::new(name)).is_ok();
-    platform::file_system_kind(root) == Some(FUSE) && [".LBX", ".GIT"].iter().any(|name| is_there(name))
+    // Whoever made the workspace does not know the name of the state.
+    let has_state_in_capitals = || {
+        let state = State::find(workspace).ok()??;
+        let capitals = state.path().as_bytes().to_ascii_uppercase();
+        fs::stat_beneath(root, &WorkspacePath::new(Path::new(OsStr::from_bytes(&capitals)))?).ok()
+    };
+    platform::file_system_kind(root) == Some(FUSE) && has_state_in_capitals().is_some()
 }
 
 /// Returns the paths in each case of their letters.
