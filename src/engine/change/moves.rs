@@ -10,14 +10,14 @@ use std::rc::Rc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use super::Change;
 use super::executor::changed_meanwhile;
 use super::plan::Move;
-use super::{Change, record};
 use crate::engine::Engine;
 use crate::engine::history::replay::{Kind, Pieces};
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::journal::{FolderEntry, JournalEntry};
-use crate::engine::snapshot::{FileChange, FileState, FolderChange, LARGE_BYTES, RULE_FILES};
+use crate::engine::snapshot::{FileChange, FolderChange, LARGE_BYTES, OnDisk, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::workspace::digest::{Contents, Digest};
 use crate::engine::workspace::metadata::Identity;
@@ -40,19 +40,14 @@ pub struct Moved {
     before: Option<WorkspacePath>,
     /// Path after; `None` if it is outside the work tree.
     after: Option<WorkspacePath>,
-    /// Mode, with the type bits of a symlink.
-    mode: u32,
-    /// Bytes; if they are too many for a snapshot, their number.
-    bytes: Result<Vec<u8>, u64>,
+    /// The file.
+    file: OnDisk,
 }
 
 impl Moved {
     /// Returns both sides for the snapshot.
     fn for_snapshot(&self) -> impl Iterator<Item = FileChange<'_>> {
-        let side = Some(match &self.bytes {
-            Ok(bytes) => record::file_state(self.mode, bytes),
-            Err(size_bytes) => FileState::TooLarge { size_bytes: *size_bytes },
-        });
+        let side = Some(self.file.state());
         let gone = self.before.iter().map(move |path| (path, side, None));
         let come = self.after.iter().map(move |path| (path, None, side));
         gone.chain(come).map(|(path, before, after)| FileChange { path: path.as_bytes(), before, after })
@@ -241,13 +236,13 @@ impl ExistingEntry<'_> {
         contents.add(path, self.stat, (self.folder, self.name));
     }
 
-    /// Returns mode and bytes of a regular file or symlink.
-    fn content(&self) -> std::io::Result<(u32, Vec<u8>)> {
+    /// Reads a regular file or symlink.
+    fn on_disk(&self) -> std::io::Result<OnDisk> {
         if fs::is_symlink(self.stat) {
-            return Ok((fs::SYMLINK_MODE, fs::read_link_at(self.folder, self.name)?));
+            return Ok(OnDisk::Symlink(fs::read_link_at(self.folder, self.name)?));
         }
         let bytes = fs::read_at(self.folder, self.name, SNAPSHOT_BYTES_MAX)?;
-        Ok((fs::mode_of(self.stat), bytes.unwrap_or_default()))
+        Ok(OnDisk::of(fs::mode_of(self.stat), bytes.unwrap_or_default()))
     }
 }
 
@@ -363,7 +358,8 @@ impl AboutToMove {
         let (file, stat) = workspace.open_regular(&from, &workspace.shown(&from)).ok()?;
         let bytes = fs::read_to_end(file, fs::size_of(&stat), LARGE_BYTES as u64 - 1).ok()?;
         let [before, after] = [&from, &to].map(|path| among_files(path, state.path()));
-        self.for_snapshot.files.push(Moved { before, after, mode: fs::mode_of(&stat), bytes: Ok(bytes) });
+        let file = OnDisk::of(fs::mode_of(&stat), bytes);
+        self.for_snapshot.files.push(Moved { before, after, file });
         self.read.push((from, stat));
         Some(())
     }
@@ -424,21 +420,19 @@ impl ForSnapshot {
             if !has_bytes || is_apart || self.files.len() >= SNAPSHOT_FILES_MAX {
                 return Ok(());
             }
-            let (mode, bytes) = if size > file_bytes_max {
-                (fs::mode_of(found.stat), Err(size))
+            let file = if size > file_bytes_max {
+                OnDisk::TooLarge(size)
+            } else if size > bytes_left {
+                return Ok(());
             } else {
-                if size > bytes_left {
-                    return Ok(());
-                }
                 bytes_left -= size;
                 self.bytes += size;
                 let io = |source| Error::io("read", engine.workspace.shown(found.path), source);
-                let (mode, bytes) = found.content().map_err(io)?;
-                (mode, Ok(bytes))
+                found.on_disk().map_err(io)?
             };
             let before = among_files(&found.path.rebased(to, from), state.path());
             let after = among_files(found.path, state.path());
-            self.files.push(Moved { before, after, mode, bytes });
+            self.files.push(Moved { before, after, file });
             Ok(())
         })
     }

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::executor::{Executor, Seen};
@@ -25,7 +24,7 @@ use crate::engine::journal::{
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
 use crate::engine::sandbox::running::{self, KilledCommand};
-use crate::engine::snapshot::{FileChange, FileState};
+use crate::engine::snapshot::{FileChange, OnDisk};
 use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
@@ -346,8 +345,8 @@ pub fn roll_back(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> R
     Ok(())
 }
 
-/// Bytes of a file before and after a change; if they are too many for a snapshot, their number.
-type Sides = (Option<Result<Vec<u8>, u64>>, Option<Result<Vec<u8>, u64>>);
+/// A file before and after a change.
+type Sides = (Option<OnDisk>, Option<OnDisk>);
 
 /// Finishes a completed change: number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
@@ -366,7 +365,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
         Ok(warning) => engine.warn_if(warning),
     }
     let tries = Tries::of(state, entry);
-    let snapshot = if tries.are_spent() {
+    let snapshot = if tries.are_spent {
         engine.warn(format!(
             "no snapshot of an earlier change ({}): the calls that made it were killed, as by a memory limit",
             entry.subject
@@ -415,7 +414,7 @@ fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
         let later: Vec<&JournalEntry> = entries.iter().skip(number + 1).flatten().collect();
         if let Some(entry) = entry {
             let tries = Tries::of(state, entry);
-            if !tries.are_spent() && snapshot_late(engine, state, entry, &later).is_err() {
+            if !tries.are_spent && snapshot_late(engine, state, entry, &later).is_err() {
                 return;
             }
         }
@@ -425,48 +424,42 @@ fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
     }
 }
 
-/// Calls that try to make the snapshot of a change of an earlier call. One that is killed, as by a limit of memory, is
-/// counted; after a few, the snapshot is given up, so that the change does not kill every later call.
+/// Calls that try to make the snapshot of a change of an earlier call. One that is killed, as by a limit of memory, leaves
+/// its mark; after a few, the snapshot is given up, so that the change does not kill every later call.
 struct Tries<'s> {
     /// State of the workspace.
     state: &'s State,
-    /// Name of the file with a byte for each call.
+    /// Start of the names of the marks, one for each call.
     name: String,
-    /// Calls before this one.
-    count: u64,
+    /// True if no more calls should try.
+    are_spent: bool,
 }
 
 impl<'s> Tries<'s> {
-    /// Folder of the files.
+    /// Folder of the marks.
     const FOLDER: &'static str = "journal/tries";
     /// Most calls.
-    const MAX: u64 = 3;
+    const MAX: u32 = 3;
 
-    /// Counts this call.
+    /// Leaves the mark of this call.
     fn of(state: &'s State, entry: &JournalEntry) -> Self {
         // Anybody may have written the entry.
-        let name = Sha256::of(entry.id.as_bytes()).to_string();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // Without the file, it counts as the first.
-        let count = state.folder(Self::FOLDER).ok().and_then(|folder| {
-            let file = rustix::fs::openat(&folder, &name, flags, Mode::from_raw_mode(0o600)).ok()?;
-            let count = rustix::fs::fstat(&file).ok().map(|stat| fs::size_of(&stat))?;
-            fs::write_all(&file.into(), b".").ok()?;
-            Some(count)
-        });
-        Self { state, name, count: count.unwrap_or(0) }
-    }
-
-    /// Returns true if no more calls should try.
-    const fn are_spent(&self) -> bool {
-        self.count >= Self::MAX
+        let name = Sha256::of(entry.id.as_bytes()).to_hex();
+        let is_taken = |folder: &OwnedFd, try_number: u32| {
+            let made = fs::create_at(folder.as_fd(), format!("{name}.{try_number}").as_ref(), 0o600);
+            matches!(made, Err(Errno::EXIST))
+        };
+        // Where no mark can be left, none counts.
+        let are_spent =
+            state.folder(Self::FOLDER).is_ok_and(|folder| (1..=Self::MAX).all(|it| is_taken(&folder, it)));
+        Self { state, name, are_spent }
     }
 }
 
 impl Drop for Tries<'_> {
     fn drop(&mut self) {
         if let Ok(Some(folder)) = self.state.find_folder(Self::FOLDER) {
-            journal::remove(&folder, &self.name);
+            (1..=Self::MAX).for_each(|it| journal::remove(&folder, &format!("{}.{it}", self.name)));
         }
     }
 }
@@ -487,8 +480,8 @@ fn snapshot_late(
         let (before, after) = sides.as_ref()?;
         Some(FileChange {
             path: file.path.as_bytes(),
-            before: side(file.before.as_ref(), before.as_ref()),
-            after: side(file.after.as_ref(), after.as_ref()),
+            before: before.as_ref().map(OnDisk::state),
+            after: after.as_ref().map(OnDisk::state),
         })
     });
     let files = moved.files_with(files.collect());
@@ -524,26 +517,20 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
     }
 }
 
-/// Returns one side of a file for the snapshot.
-fn side<'a>(version: Option<&Version>, bytes: Option<&'a Result<Vec<u8>, u64>>) -> Option<FileState<'a>> {
-    version.zip(bytes).map(|(version, bytes)| match bytes {
-        Ok(bytes) => record::file_state(version.mode, bytes),
-        Err(size_bytes) => FileState::TooLarge { size_bytes: *size_bytes },
-    })
-}
-
-/// Returns the bytes of both sides of a completed file; `None` if those of a side are lost.
+/// Returns both sides of a completed file; `None` if the bytes of a side are lost.
 fn both_sides(engine: &Engine, state: &State, file: &FileEntry, later: &[&JournalEntry]) -> Option<Sides> {
-    let bytes = |version: &Option<Version>, path| match version {
+    let side = |version: &Option<Version>, path| match version {
         Some(version) if version.size > engine.policy().snapshot_file_bytes() => {
-            Some(Some(Err(version.size)))
+            Some(Some(OnDisk::TooLarge(version.size)))
         }
-        Some(version) => engine.version_at(state, path, version).map(|bytes| Some(Ok(bytes))),
+        Some(version) => {
+            engine.version_at(state, path, version).map(|bytes| Some(OnDisk::of(version.mode, bytes)))
+        }
         None => Some(None),
     };
     let now = |path: WorkspacePath, entry: &&JournalEntry| moved_to(&path, &entry.moves).unwrap_or(path);
     let now = later.iter().fold(file.path.clone(), now);
-    Some((bytes(&file.before, &file.path)?, bytes(&file.after, &now)?))
+    Some((side(&file.before, &file.path)?, side(&file.after, &now)?))
 }
 
 /// Returns the first paths of a change as text.

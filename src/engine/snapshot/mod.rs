@@ -11,6 +11,7 @@ mod view;
 
 pub use self::scan::{Bounds, Scan, Unrecorded};
 pub use record::commit::{IgnoreQuery, Ignored, PreparedSnapshot, Published};
+pub use record::disk::OnDisk;
 pub use record::secrets::{Excluded, Known, SeenFile};
 pub use record::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use store::SnapshotError;

@@ -24,6 +24,9 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, Survey, SurveyedFolder, Thing, names_of};
 use crate::platform;
 
+/// Permission bit that git records.
+const OWNER_MAY_EXECUTE: u32 = 0o100;
+
 /// A file that was read.
 #[derive(Debug)]
 pub enum OnDisk {
@@ -41,15 +44,20 @@ pub enum OnDisk {
 }
 
 impl OnDisk {
+    /// Returns a file with this mode and these bytes; a symlink has its type bits, and its target.
+    pub fn of(mode: u32, bytes: Vec<u8>) -> Self {
+        if fs::is_symlink_mode(mode) {
+            return Self::Symlink(bytes);
+        }
+        Self::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes }
+    }
+
     /// Returns the file as input of a snapshot.
-    ///
-    /// # Errors
-    /// Returns its size in bytes if it is too large.
-    pub fn state(&self) -> Result<FileState<'_>, u64> {
+    pub fn state(&self) -> FileState<'_> {
         match self {
-            Self::Regular { executable, bytes } => Ok(FileState::Regular { executable: *executable, bytes }),
-            Self::Symlink(target) => Ok(FileState::Symlink { target }),
-            Self::TooLarge(size_bytes) => Err(*size_bytes),
+            Self::Regular { executable, bytes } => FileState::Regular { executable: *executable, bytes },
+            Self::Symlink(target) => FileState::Symlink { target },
+            Self::TooLarge(size_bytes) => FileState::TooLarge { size_bytes: *size_bytes },
         }
     }
 }
@@ -132,7 +140,7 @@ impl Root {
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
         let read = file.take(self.file_bytes_max + 1).read_to_end(&mut bytes);
         read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
+        Ok(looked(OnDisk::Regular { executable: stat.st_mode & OWNER_MAY_EXECUTE != 0, bytes }))
     }
 
     /// Lists the folder at `path`, which ends in a slash, or is empty for the workspace itself. It comes from the

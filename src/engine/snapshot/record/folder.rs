@@ -210,10 +210,10 @@ impl Taker<'_, '_, '_, '_> {
             Err(Errno::ACCESS | Errno::PERM) => return Ok(Some(Reason::Unreadable)),
             Err(error) => return Err(error).context(|| self.names.cannot_read(below)),
         };
-        let state = match file.state() {
-            Ok(state) => state,
-            Err(size_bytes) => return Ok(Some(self.preparer.too_large(size_bytes))),
-        };
+        let state = file.state();
+        if let FileState::TooLarge { size_bytes } = state {
+            return Ok(Some(self.preparer.too_large(size_bytes)));
+        }
         let Some(left) = self.bytes_left.checked_sub(state.size_bytes()) else {
             return Ok(Some(Reason::NoRoom));
         };

@@ -147,10 +147,10 @@ impl<'a> Preparer<'_, 'a> {
         bytes_left: &mut u64,
     ) -> Result<Scanned, SnapshotError> {
         let Some(on_disk) = on_disk else { return Ok(Scanned::Is(None)) };
-        let state = match on_disk.state() {
-            Ok(state) => state,
-            Err(size_bytes) => return Ok(Scanned::LeftOut(self.too_large(size_bytes))),
-        };
+        let state = on_disk.state();
+        if let FileState::TooLarge { size_bytes } = state {
+            return Ok(Scanned::LeftOut(self.too_large(size_bytes)));
+        }
         // Skip the lookup of a known entry: it is slow for many files in a wide folder.
         let found = match known {
             Some(known) => Lookup::Entry(known),
