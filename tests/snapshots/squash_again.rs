@@ -120,6 +120,21 @@ fn file_that_another_session_took_away_does_not_come_back() {
 }
 
 #[test]
+fn file_comes_back_if_the_branch_has_its_deletion_in_a_rewritten_commit() {
+    let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
+    ws.lbx(&["delete", "a.txt", "--session", "s"]).ok();
+    squash(&ws).ok();
+    assert_eq!(ws.git(&["ls-tree", "--name-only", "feature"]), "b.txt");
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    ws.git(&["checkout", "-q", "feature"]);
+    ws.git(&["commit", "-q", "--amend", "-m", "Delete it"]);
+    ws.git(&["checkout", "-q", "main"]);
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "a.txt"), TEN);
+}
+
+#[test]
 fn moved_file_is_squashed_from_its_last_path_on_the_branch() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
     ws.write("a.txt", format!("{TEN}by hand\n"));

@@ -526,6 +526,14 @@ impl Commit {
     pub fn seconds(&self) -> gix::error::Result<i64> {
         Ok(self.fields().committer()?.time()?.seconds)
     }
+
+    /// Returns the time at which it was first made, in seconds since 1970: a rebase keeps it.
+    ///
+    /// # Errors
+    /// As [`Self::seconds`].
+    pub fn authored_seconds(&self) -> gix::error::Result<i64> {
+        Ok(self.fields().author()?.time()?.seconds)
+    }
 }
 
 /// An object that is a tree.

@@ -319,7 +319,7 @@ impl Steps for PathChanges<TreeItem> {
     }
 }
 
-/// Tree of a commit, and the time of the commit in seconds since 1970.
+/// Tree of a commit, and the time at which that was first made, in seconds since 1970.
 type DatedTree = (ObjectId, i64);
 
 /// Each change of a path, of which no two are joined.
@@ -716,19 +716,18 @@ impl Store {
         Ok(0)
     }
 
-    /// Returns the trees of a branch's commits that are not older than `began`, and the times of these, in seconds since
-    /// 1970, newest first: older ones cannot contain changes of the session.
+    /// Returns the trees of a branch's commits that are not older than `began`, in seconds since 1970, newest first: older
+    /// ones cannot contain changes of the session.
     fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<DatedTree>, SnapshotError> {
         let (mut trees, mut seen) = (Vec::new(), BTreeSet::from([tip]));
         let mut waiting = VecDeque::from([tip]);
         while let Some(id) = waiting.pop_front().filter(|_| trees.len() < COMMITS_MAX) {
             let doing = || format!("the commit {id} cannot be read");
             let commit = self.repo.find_commit(id).context(doing)?;
-            let seconds = commit.seconds().context(doing)?;
-            if seconds < began {
+            if commit.seconds().context(doing)? < began {
                 continue;
             }
-            trees.push((commit.tree_id().context(doing)?, seconds));
+            trees.push((commit.tree_id().context(doing)?, commit.authored_seconds().context(doing)?));
             waiting.extend(commit.parent_ids().filter(|parent| seen.insert(*parent)));
         }
         Ok(trees)
