@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use gix::index::Entry;
 use gix::index::entry::{self, Stat};
-use rustix::fs::{AtFlags, FileType, RawMode, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::FileState;
@@ -115,7 +115,7 @@ impl Root {
         };
         let folder = self.opened(folder)?;
         let stat = statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW)?;
-        match FileType::from_raw_mode(stat.st_mode as RawMode) {
+        match fs::type_of(&stat) {
             FileType::Symlink => {
                 let target = readlinkat(&folder, last, Vec::new())?.into_bytes();
                 Ok(Some(Looked { stat: noted(&stat), file: OnDisk::Symlink(target) }))
@@ -129,7 +129,7 @@ impl Root {
     fn read_file(&self, folder: &OwnedFd, name: &[u8]) -> Result<Looked, Errno> {
         let file = File::from(fs::open_at(folder.as_fd(), OsStr::from_bytes(name), fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
-        if FileType::from_raw_mode(stat.st_mode as RawMode) != FileType::RegularFile {
+        if !fs::is_regular(&stat) {
             return Err(Errno::NOENT);
         }
         let looked = |file| Looked { stat: noted(&stat), file };
@@ -140,7 +140,7 @@ impl Root {
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
         let read = file.take(self.file_bytes_max + 1).read_to_end(&mut bytes);
         read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        Ok(looked(OnDisk::Regular { executable: stat.st_mode & OWNER_MAY_EXECUTE != 0, bytes }))
+        Ok(looked(OnDisk::Regular { executable: fs::mode_of(&stat) & OWNER_MAY_EXECUTE != 0, bytes }))
     }
 
     /// Lists the folder at `path`, which ends in a slash, or is empty for the workspace itself. It comes from the
@@ -289,11 +289,11 @@ impl Clock {
 
     /// Returns true if a file is unchanged from its index entry, judging by its stat.
     pub fn is_same(&self, entry: &Entry, on_disk: &FileLook) -> bool {
-        let kind = FileType::from_raw_mode(on_disk.mode as RawMode);
+        let kind = platform::type_of_bits(on_disk.mode);
         let is_kind = match entry.mode {
             entry::Mode::SYMLINK => kind == FileType::Symlink,
             entry::Mode::FILE | entry::Mode::FILE_EXECUTABLE => {
-                let is_executable = on_disk.mode & 0o100 != 0;
+                let is_executable = on_disk.mode & OWNER_MAY_EXECUTE != 0;
                 kind == FileType::RegularFile
                     && (!self.modes || is_executable == (entry.mode == entry::Mode::FILE_EXECUTABLE))
             }

@@ -76,8 +76,7 @@ pub fn check_packs(objects: &Dir) -> Result<(), SnapshotError> {
     }
     for name in names {
         let found = rustix::fs::statat(&packs, &name, AtFlags::empty());
-        let kind = found.map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode));
-        if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+        if found.is_ok_and(|stat| !is_regular(&stat) && !is_folder(&stat)) {
             return Err(refused(&packs, &name.to_string_lossy(), "a regular file"));
         }
     }

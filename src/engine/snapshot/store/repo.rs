@@ -14,7 +14,7 @@ use gix::error::ResultExt as _;
 use gix::objs::{CommitRefIter, Data, Find as _, Kind, TreeRefIter, WriteTo};
 use gix::refs::packed;
 use gix::zlib::{Inflate, Status};
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::dir::Dir;
@@ -443,7 +443,7 @@ impl Elsewhere {
         for folder in std::iter::once(objects).chain(&self.borrowed) {
             // Links are followed, as git does.
             let found = rustix::fs::statat(folder, &name, AtFlags::empty());
-            if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile) {
+            if found.is_ok_and(|found| !is_regular(&found)) {
                 return Err(SnapshotError::new(format!("the object {id} is not a regular file")));
             }
         }
