@@ -87,6 +87,8 @@ pub struct Engine {
     early_store: RefCell<Option<Box<Store>>>,
     /// Bundles of old bytes that the call has opened.
     bundles: Mutex<Bundles>,
+    /// Direct commands that ran when the call took the lock, by the names of their marks.
+    direct: Vec<String>,
     /// Read marks of this call that are not in the state file yet.
     seen: Vec<ReadRecord>,
     /// True if the caller saves the read marks, once it has shown them.
@@ -146,6 +148,7 @@ impl Engine {
             found: None,
             early_store: RefCell::default(),
             bundles: Mutex::default(),
+            direct: Vec::new(),
             seen: Vec::new(),
             are_marks_deferred: false,
             warnings: Vec::new(),

@@ -141,6 +141,54 @@ fn jobs_belong_to_their_session() {
 }
 
 #[test]
+fn part_of_a_job_is_recorded_before_another_change_of_the_file() {
+    for later in ["true", "sed -i 1izero a.txt"] {
+        let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n"), ("gone.txt", "old\n")]);
+        let command = format!(
+            "sed -i s/one/ONE/ a.txt; echo made > made.txt; rm gone.txt; touch begun; while [ ! -e go ]; do sleep 0.02; done; {later}"
+        );
+        let job = start(&ws, all_backends()[0], &json!({ "command": command }));
+        wait_for(&ws, "begun");
+        ws.lbx(&["read", "a.txt"]).ok();
+        ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "TWO"]).ok();
+        ws.lbx(&["delete", "made.txt"]).ok();
+        ws.lbx(&["write", "gone.txt", "--content", "new\n"]).ok();
+        ws.lbx(&["read", "a.txt", "--session", "other"]).ok();
+        ws.lbx(&["edit", "a.txt", "--old-string", "three", "--new-string", "THREE", "--session", "other"])
+            .ok();
+        ws.write("go", "");
+        let ended = ws.lbx(&["bash", "--job", &job, "--timeout-ms", "20000"]).success()["data"].clone();
+        let changed = ended["changed"].as_array().unwrap();
+        let changed: Vec<_> =
+            changed.iter().map(|it| (it["path"].as_str().unwrap(), it["action"].as_str().unwrap())).collect();
+        for wanted in [("a.txt", "modify"), ("made.txt", "create"), ("gone.txt", "delete")] {
+            assert!(changed.contains(&wanted), "{changed:?}");
+        }
+        let log = ws.git(&["log", "--reverse", "--format=%s", "lbx-snapshots", "--not", "HEAD"]);
+        let told = |line: &str| {
+            let word = line.split(' ').next().unwrap_or_default();
+            format!("{word}{}", if line.ends_with(" (so far)") { " so far" } else { "" })
+        };
+        let log: Vec<String> = log.lines().map(told).collect();
+        let so_far = ["bash: so far", "edit:", "bash: so far", "delete:", "bash: so far", "write:", "edit:"];
+        assert_eq!(log[..7], so_far, "{log:?}");
+        assert!(log[7..].iter().all(|line| line == "bash:"), "{log:?}");
+        // The other session's line stays apart.
+        let diff = ws.lbx(&["diff", "-t"]);
+        let diff = String::from_utf8_lossy(diff.stdout());
+        assert!(diff.contains("+ONE") && diff.contains("+TWO") && !diff.contains("+THREE"), "{diff}");
+        ws.lbx(&["undo", "--session", "other", "--merge"]).success();
+        // All but that one are this session's.
+        for _ in 1..log.len() {
+            ws.lbx(&["undo", "--merge"]).success();
+        }
+        ws.holds("a.txt", "one\ntwo\nthree\n");
+        ws.holds("gone.txt", "old\n");
+        assert!(!ws.path("made.txt").exists());
+    }
+}
+
+#[test]
 fn job_start_errors_are_returned_immediately() {
     let ws = Workspace::with(&[]);
     ws.lbx(&["bash", "-b", "--workdir", "none", "true"]).error("not_found");

@@ -78,6 +78,40 @@ fn number_of_a_killed_direct_command_is_given_once() {
 }
 
 #[test]
+fn killed_edit_beside_a_job_loses_no_change_of_either() {
+    if !can_trace() {
+        return;
+    }
+    let files: Vec<String> = (0..200).map(|number| format!("f{number}.txt")).collect();
+    let all: Vec<(&str, &str)> = files.iter().map(|name| (name.as_str(), "one\ntwo\n")).collect();
+    let ws = Workspace::with(&all);
+    ws.lbx(&["bash", "--background", "sed -i s/one/ONE/ f*; touch begun; sleep 1000"]).success();
+    while !ws.path("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let mut left = files.iter();
+    let calls = [CHANGING, &["fsync", "syncfs", "write"]].concat();
+    let edit = |name| ["edit", name, "--old-string", "two", "--new-string", "TWO"];
+    let first = left.next().unwrap();
+    ws.lbx(&["read", first]).success();
+    for (point, name) in points(&ws, &calls, &edit(first)).iter().zip(left) {
+        ws.lbx(&["read", name]).success();
+        kill_at(&ws, point, &edit(name));
+    }
+    ws.lbx(&["bash", "--job", "j1", "--stop"]).success();
+    for name in &files {
+        let text = String::from_utf8(ws.read_bytes(name)).unwrap();
+        assert!(["ONE\ntwo\n", "ONE\nTWO\n"].contains(&text.as_str()), "{name}: {text}");
+    }
+    let log = ws.git(&["log", "--format=%s", "lbx-snapshots", "--not", "HEAD"]);
+    assert!(!log.contains("external") && log.contains(" (so far)"), "{log}");
+    for _ in log.lines().filter(|line| !line.starts_with("baseline")) {
+        ws.lbx(&["undo"]).success();
+    }
+    assert_eq!(ws.git(&["status", "--short", "f*"]), "");
+}
+
+#[test]
 fn snapshot_that_kills_each_call_is_given_up() {
     if !can_trace() {
         return;

@@ -413,7 +413,8 @@ others talk to while they run, and for locks that other programs share.
 The files are compared before and after. The old bytes come from the snapshot before the command, or from a copy of
 small ignored files; undo names what it cannot restore. A new repository is moved aside (.git.lbx-held) and named.
 Direct commands of one workspace take turns; of other programs' changes at the same time, only those of lbx are told
-apart. In a workspace of more than 500,000 files only the snapshot is made.
+apart. If another call changes a file that a running command has changed, the command's part is recorded before it, as
+a change of its own. In a workspace of more than 500,000 files only the snapshot is made.
 ",
     ),
     (

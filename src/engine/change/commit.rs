@@ -67,6 +67,7 @@ impl Change<'_> {
         if !self.is_apart() {
             self.wait_for_turn(&state)?;
         }
+        self.record_so_far(&state)?;
         if !self.described.is_empty() {
             // lbx's own folder, which is not a step of the change.
             state.folder(trash::FOLDER)?;

@@ -10,10 +10,13 @@ use super::plan::{Intent, Move, NewFile, plan};
 use super::record::{self, StandingChange};
 use super::shown_lines::{body_of, carried_over};
 use super::{Change, LOST_NAMED_MAX};
+use crate::engine::Engine;
 use crate::engine::history::replay::depth;
 use crate::engine::journal::bundle::PendingFile;
 use crate::engine::journal::steps::{Folder, Location, Thing};
-use crate::engine::journal::{BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, Version, backup};
+use crate::engine::journal::{
+    BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, JournalEntry, Version, backup,
+};
 use crate::engine::snapshot::{FileChange, FileState};
 use crate::engine::store::session::{self, Lines, ReadRecord};
 use crate::engine::store::state::{STAGING_FOLDER, State};
@@ -197,24 +200,14 @@ impl Change<'_> {
         let Some(state) = self.state.take() else {
             return Err(Error::internal("a change without a state"));
         };
-        backups.sync()?;
-        let files: Vec<_> = done.files.iter().map(|file| (&file.path, file.before.as_ref())).collect();
-        let made: Vec<_> = done.made.iter().map(|folder| &folder.path).collect();
-        keep_after(self.engine, &state, &files, &made);
         let moves = self.special_moves(&state, &mut done)?;
         self.entry.subject = subject;
         self.entry.why = why;
         self.entry.lost_total = done.lost.len();
         self.entry.lost = done.lost.into_iter().take(LOST_NAMED_MAX).collect();
         self.entry.modes = done.modes;
-        let id = self.entry.id.clone();
-        let intent = intended(done.files, moves, (done.made, done.removed), &id);
-        let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
-        self.entry.set_steps(steps, state.path());
-        let pending = self.entry.prepare(&state)?;
-        let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
-        pending.file.sync_all().map_err(io)?;
-        self.entry.publish(&state)?;
+        let intent = of_others(moves, (done.made, done.removed));
+        put_in_history(self.engine, (&state, backups), &mut self.entry, intent, done.files)?;
         self.note_in_session(&state, &marks, &forgotten);
         let recorded = if sides.is_empty() {
             Ok(())
@@ -280,15 +273,23 @@ impl Change<'_> {
     }
 }
 
-/// Returns the target state: files with their versions, moves, and the folders that were created and removed, sorted by
-/// depth. The staged bytes belong to the change `id`.
-fn intended(
+/// Puts a change that has been made already into the journal: its `files`, each with its versions, and the rest of the
+/// `intent`; `backups` has the old bytes.
+///
+/// # Errors
+/// Returns the OS error.
+pub(super) fn put_in_history(
+    engine: &mut Engine,
+    (state, backups): (&State, &Backups<'_>),
+    entry: &mut JournalEntry,
+    mut intent: Intent,
     files: Vec<DoneFile>,
-    moves: Vec<Move>,
-    (mut made, mut removed): (Vec<FolderEntry<WorkspacePath>>, Vec<FolderEntry<WorkspacePath>>),
-    id: &str,
-) -> Intent {
-    let mut intent = Intent { moves, ..Intent::default() };
+) -> Result<(), Error> {
+    backups.sync()?;
+    let changed: Vec<_> = files.iter().map(|file| (&file.path, file.before.as_ref())).collect();
+    let made: Vec<_> = intent.made.iter().filter_map(|folder| folder.path.in_workspace()).collect();
+    keep_after(engine, state, &changed, &made);
+    let id = entry.id.clone();
     for (number, DoneFile { path, before, after }) in files.into_iter().enumerate() {
         let at = Location::File(path);
         match (before, after) {
@@ -300,6 +301,20 @@ fn intended(
             (None, None) => {}
         }
     }
+    let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
+    entry.set_steps(steps, state.path());
+    let pending = entry.prepare(state)?;
+    let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
+    pending.file.sync_all().map_err(io)?;
+    entry.publish(state)
+}
+
+/// Returns the target state apart from the files: moves, and the folders that were created and removed, sorted by depth.
+fn of_others(
+    moves: Vec<Move>,
+    (mut made, mut removed): (Vec<FolderEntry<WorkspacePath>>, Vec<FolderEntry<WorkspacePath>>),
+) -> Intent {
+    let mut intent = Intent { moves, ..Intent::default() };
     let located = |folder: FolderEntry<WorkspacePath>| Folder {
         path: Location::File(folder.path),
         mode: folder.mode,

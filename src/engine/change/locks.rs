@@ -68,12 +68,13 @@ fn is_settled(workspace: &Workspace, now: SystemTime) -> bool {
     u64::try_from(changed).unwrap_or(0) < settled.as_secs()
 }
 
-/// Returns the change that is not closed; `None` unless there is one, and nothing else to recover.
+/// Returns the change that is not closed; `None` unless there is one, and nothing else to recover and no command that
+/// changes files.
 fn change_in_progress(state: &State) -> Result<Option<JournalEntry>, Error> {
-    let Unfinished { mut entries, unpublished, newer, damaged, strays, .. } =
+    let Unfinished { mut entries, unpublished, newer, damaged, strays, direct, .. } =
         journal::open_entries(state, None)?;
-    let others =
-        entries.len().saturating_sub(1) + unpublished.len() + newer.len() + damaged.len() + strays.len();
+    let unfinished = [unpublished.len(), newer.len(), damaged.len(), strays.len(), direct.len()];
+    let others = entries.len().saturating_sub(1) + unfinished.iter().sum::<usize>();
     Ok(entries.pop().filter(|_| others == 0))
 }
 

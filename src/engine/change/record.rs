@@ -85,6 +85,24 @@ pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedS
     in_store(engine, |store| store.prepare(&change_of(record))).ok()
 }
 
+/// Returns the paths of a change that others have changed since the newest snapshot; none if that cannot be found out.
+pub fn changed_by_others(engine: &Engine, record: &StandingChange<'_>) -> Vec<Vec<u8>> {
+    if !engine.policy().has_snapshots() {
+        return Vec::new();
+    }
+    in_store(engine, |store| store.changed_by_others(&change_of(record))).unwrap_or_default()
+}
+
+/// Returns the newest snapshot; HEAD if there is no snapshot yet, and `None` if there is no commit.
+///
+/// # Errors
+/// Returns `io_error` if it cannot be read.
+pub fn newest_or_head(engine: &Engine) -> Result<Option<String>, Error> {
+    let store = find(engine)?;
+    let tip = store.map(|store| store.newest()).transpose();
+    Ok(tip?.flatten())
+}
+
 /// Returns the newest snapshot, or [`NO_SNAPSHOT`]; `None` if it cannot be read.
 pub fn newest(engine: &Engine) -> Option<String> {
     let tip = find(engine).and_then(|store| Ok(store.map_or(Ok(None), |store| store.tip())?));

@@ -23,7 +23,7 @@ use crate::engine::journal::{
 };
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
-use crate::engine::sandbox::running::{self, KilledCommand};
+use crate::engine::sandbox::running::{self, DirectCommand};
 use crate::engine::snapshot::{FileChange, OnDisk};
 use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
@@ -73,9 +73,11 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
             engine.warn(killed_layer(&layer));
         }
     }
-    for name in &open.direct {
-        if let Some(command) = running::take_dead(state, name)? {
-            engine.warn(killed_direct(&command));
+    engine.direct.clear();
+    for name in std::mem::take(&mut open.direct) {
+        match running::take_dead(state, &name)? {
+            Some(command) => engine.warn(killed_direct(&command)),
+            None => engine.direct.push(name),
         }
     }
     if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
@@ -103,7 +105,7 @@ fn killed_layer(KeptLayer { name, record, is_lost }: &KeptLayer) -> String {
 }
 
 /// Returns the warning about a killed command that had changed the files themselves.
-fn killed_direct(KilledCommand { session, tip }: &KilledCommand) -> String {
+fn killed_direct(DirectCommand { session, tip, .. }: &DirectCommand) -> String {
     let old = tip.as_ref().map_or_else(String::new, |tip| {
         format!(": the old bytes are in the snapshot {tip}, but for files that snapshots leave out, and `lbx diff --from {tip}` shows what has changed since")
     });

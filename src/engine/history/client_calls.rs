@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::seconds_now;
 use crate::engine::journal::Numbers;
 use crate::engine::journal::steps::{Location, Step};
-use crate::engine::journal::{self, FolderMode, JournalEntry, Version};
+use crate::engine::journal::{self, FileEntry, FolderMode, JournalEntry, Version};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::TURNS_FOLDER;
 use crate::engine::store::state::{CLIENT_CALLS_FOLDER, State};
@@ -269,29 +269,36 @@ pub struct ConcurrentChanges {
     unknown: BTreeSet<WorkspacePath>,
     /// Files that are recorded as changes of other commands.
     pub by_commands: BTreeSet<WorkspacePath>,
+    /// Files of which a part of the command's own changes is recorded already, each with its first and last version.
+    pub so_far: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
+}
+
+/// Adds a change of a file to those of before: the first version stays.
+fn add_version(all: &mut BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>, file: &FileEntry) {
+    let known = all.entry(file.path.clone()).or_insert_with(|| (file.before.clone(), None));
+    known.1.clone_from(&file.after);
 }
 
 impl ConcurrentChanges {
-    /// Returns the net effect of changes.
-    pub fn of(entries: Vec<JournalEntry>) -> Self {
+    /// Returns the net effect of changes; `command` is the name of the running command, if it has one.
+    pub fn of(entries: Vec<JournalEntry>, command: Option<&str>) -> Self {
         let mut theirs = Self::default();
         for entry in entries {
-            let paths = entry.steps.iter().flat_map(Step::locations).filter_map(|at| match at {
-                Location::File(path) => Some(path.clone()),
-                Location::State(_) => None,
-            });
-            theirs.unknown.extend(paths.chain(entry.lost));
+            let paths = entry.steps.iter().flat_map(Step::locations).filter_map(Location::in_workspace);
+            theirs.unknown.extend(paths.cloned().chain(entry.lost));
             theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
             theirs.folders.extend(entry.folders);
             theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
             let modes = entry.modes.into_iter().filter(FolderMode::is_change);
             theirs.folders.extend(modes.map(|folder| folder.path));
-            if entry.tool == COMMAND_TOOL {
-                theirs.by_commands.extend(entry.files.iter().map(|file| file.path.clone()));
-            }
-            for file in entry.files {
-                let known = theirs.files.entry(file.path).or_insert_with(|| (file.before, None));
-                known.1 = file.after;
+            let is_own = entry.command.is_some() && entry.command.as_deref() == command;
+            for file in &entry.files {
+                add_version(&mut theirs.files, file);
+                if is_own {
+                    add_version(&mut theirs.so_far, file);
+                } else if entry.tool == COMMAND_TOOL {
+                    theirs.by_commands.insert(file.path.clone());
+                }
             }
         }
         let is_known =

@@ -91,6 +91,9 @@ pub struct JournalEntry {
     /// Verdict of the policy, `warn` or `off`, if the caller had not seen the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
+    /// Name of the running command that had made the change, if it is a part of what that one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Digest of the request, to recognize a repeated one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Sha256>,

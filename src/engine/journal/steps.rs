@@ -136,6 +136,14 @@ impl Location {
         }
     }
 
+    /// Returns its path in the workspace; `None` if it is in the state.
+    pub fn in_workspace(&self) -> Option<&WorkspacePath> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::State(_) => None,
+        }
+    }
+
     /// Returns its path from the root, given the path of the state folder.
     pub fn from_root(&self, state: &WorkspacePath) -> WorkspacePath {
         match self {

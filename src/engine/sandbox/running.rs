@@ -106,17 +106,22 @@ impl Running {
         Ok(())
     }
 
-    /// Leaves a mark for the next call of anyone, in case this one is killed: nobody could tell its changes from those of
-    /// the developer then.
-    pub fn mark(&mut self, state: &State, killed: &KilledCommand) {
+    /// Leaves a mark for the calls of anyone: those that meet what the command has changed so far, and the next one if this
+    /// call is killed. Nobody could tell its changes from those of the developer then.
+    pub fn mark(&mut self, state: &State, command: &DirectCommand) {
         let Ok(marks) = state.folder(OPEN_FOLDER) else { return };
         let name = format!("{}{DIRECT_MARK}", self.name);
         let file = fs::create_at(marks.as_fd(), OsStr::new(&name), 0o600);
         if let Ok(mut file) = file {
             // Without its content, the mark still tells that a command was killed.
-            let _ = serde_json::to_writer(&mut file, killed);
+            let _ = serde_json::to_writer(&mut file, command);
             self.marks = Some(marks);
         }
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns true if another command ran at any time since this one began: changes may be that one's.
@@ -146,37 +151,62 @@ impl Drop for Running {
     }
 }
 
-/// Facts about a direct command whose call was killed.
+/// Facts about a direct command.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct KilledCommand {
+pub struct DirectCommand {
     /// Session.
     pub session: String,
     /// Start of the id of the snapshot before it, in hex.
     pub tip: Option<String>,
+    /// First line of the message of its snapshot.
+    #[serde(default)]
+    pub subject: String,
+    /// Rest of the message.
+    #[serde(default)]
+    pub body: Option<String>,
+}
+
+impl DirectCommand {
+    /// Reads the mark of a command; has no facts if nothing can be read.
+    fn read(marks: &OwnedFd, name: &str) -> Self {
+        let mark = format!("{name}{DIRECT_MARK}");
+        let bytes = fs::read_or_empty(marks.as_fd(), OsStr::new(&mark), NOTE_BYTES_MAX);
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
 }
 
 /// Removes a mark, and returns the dead command that it names; `None` if the command runs.
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn take_dead(state: &State, name: &str) -> Result<Option<KilledCommand>, Error> {
+pub fn take_dead(state: &State, name: &str) -> Result<Option<DirectCommand>, Error> {
     let (folder, marks) = (state.folder(FOLDER)?, state.folder(OPEN_FOLDER)?);
-    let is_name = name.strip_prefix(PREFIX).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique);
-    if is_name && state.try_lock(folder.as_fd(), name)?.is_none() {
-        return Ok(None);
-    }
-    if is_name {
+    if is_name(name) {
+        if state.try_lock(folder.as_fd(), name)?.is_none() {
+            return Ok(None);
+        }
         let _ = fs::unlink_at(&folder, name, AtFlags::empty());
     }
-    let mark = format!("{name}{DIRECT_MARK}");
-    let bytes = fs::read_or_empty(marks.as_fd(), OsStr::new(&mark), NOTE_BYTES_MAX);
-    let _ = fs::unlink_at(&marks, &mark, AtFlags::empty());
-    let mut killed: KilledCommand = serde_json::from_slice(&bytes).unwrap_or_default();
+    let mut killed = DirectCommand::read(&marks, name);
+    let _ = fs::unlink_at(&marks, format!("{name}{DIRECT_MARK}"), AtFlags::empty());
     killed.tip = killed.tip.filter(|tip| tip.bytes().all(|byte| byte.is_ascii_hexdigit()));
     if killed.session.parse::<SessionId>().is_err() {
         "?".clone_into(&mut killed.session);
     }
     Ok(Some(killed))
+}
+
+/// Returns the command with the mark of that name, if it runs.
+pub fn find_running(state: &State, name: &str) -> Option<DirectCommand> {
+    let folder = state.find_folder(FOLDER).ok()??;
+    let runs = is_name(name) && state.try_lock(folder.as_fd(), name).ok()?.is_none();
+    let marks = state.find_folder(OPEN_FOLDER).ok()??;
+    runs.then(|| DirectCommand::read(&marks, name))
+}
+
+/// Returns true if a command may have that name.
+fn is_name(name: &str) -> bool {
+    name.strip_prefix(PREFIX).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
 }
 
 /// Takes the notes of commands whose calls were killed. The caller holds the lock of the workspace.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Bash;
 use super::command_diff::{self, Sides, Tree};
-use super::direct::{Scanned, tip};
+use super::direct::Scanned;
 use super::request::{body, subject};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::Engine;
@@ -107,7 +107,7 @@ pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, E
     if touched.is_empty() {
         return Ok(0);
     }
-    let theirs = ConcurrentChanges::of(call.heads.since(&State::open(change.workspace())?)?);
+    let theirs = ConcurrentChanges::of(call.heads.since(&State::open(change.workspace())?)?, None);
     if commands.is_overlapped {
         // File tools have said what they wrote.
         touched.retain(|touched| !theirs.files.contains_key(&touched.path));
@@ -146,7 +146,7 @@ fn record_changes(
     }));
     let trees = [
         Tree { untracked: Untracked::default(), tip: commands.tip.clone() },
-        Tree { untracked, tip: tip(change.engine())? },
+        Tree { untracked, tip: record::newest_or_head(change.engine())? },
     ];
     let sides = Sides {
         surveys: [before, &*after],

@@ -75,7 +75,10 @@ pub fn record(
     let by_others = std::mem::take(&mut collector.by_others);
     let lost = std::mem::take(&mut collector.ignored_lost);
     let overlapped = collector.list.keys().filter(|_| sides.is_overlapped).cloned().collect::<Vec<_>>();
-    let (done, backups, list) = collector.finish();
+    let (done, backups, mut list) = collector.finish();
+    // Files that are listed and cannot be undone are recorded as well: an undo reports them.
+    let is_recorded = !done.is_empty() || !list.is_empty();
+    list_so_far(&mut list, sides.theirs);
     // Nobody knows who wrote them.
     warn_of(change.engine(), &by_others, |names| {
         text!(
@@ -95,12 +98,27 @@ pub fn record(
     });
     warn_of_lossy(change.engine(), list.iter().map(|changed| changed.path.as_bytes()));
     let difference = CommandDiff::of(change.workspace(), list);
-    // Files that are listed and cannot be undone are recorded as well: an undo reports them.
-    let is_listed = difference.changed_total.is_some_and(|total| total > 0);
-    if !done.is_empty() || is_listed {
+    if is_recorded {
         change.record_done(done, &backups, message)?;
     }
     Ok(difference)
+}
+
+/// Lists the files of which a part of the command's changes was recorded before.
+fn list_so_far(list: &mut Vec<FileChange>, theirs: &ConcurrentChanges) {
+    for (path, (before, after)) in &theirs.so_far {
+        match list.iter_mut().find(|listed| listed.path == *path) {
+            Some(listed) if before.is_none() && listed.action == Action::Modify => {
+                listed.action = Action::Create;
+            }
+            Some(_) => {}
+            None => {
+                let action = Action::between(before.as_ref(), after.as_ref());
+                let (path, sha256) = (path.clone(), None);
+                list.push(FileChange { path, action, sha256, ignored: None, is_lost: false });
+            }
+        }
+    }
 }
 
 /// A folder that was made or removed.
@@ -340,6 +358,10 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             old.map_or((None, None), |(version, bytes)| (Some(version), Some(bytes)));
         let (from, to, bytes) = match self.theirs.files.get(path) {
             None => (old_version, new, old_bytes),
+            // Its own change came before, and is recorded.
+            Some((_, last)) if self.theirs.so_far.contains_key(path) && same(last.as_ref(), new.as_ref()) => {
+                return Ok(());
+            }
             // The last write is theirs.
             Some((first, last)) if same(last.as_ref(), new.as_ref()) => {
                 (old_version, first.clone(), old_bytes)
@@ -361,11 +383,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if let (Some(from), Some(bytes)) = (&from, bytes) {
             self.backups.add(&bytes, from)?;
         }
-        let action = match (&from, &to) {
-            (None, _) => Action::Create,
-            (Some(_), None) => Action::Delete,
-            (Some(_), Some(_)) => Action::Modify,
-        };
+        let action = Action::between(from.as_ref(), to.as_ref());
         let sha256 = to.as_ref().filter(|to| !fs::is_symlink_mode(to.mode)).map(|to| to.sha256);
         self.note_listed(path, action, sha256);
         self.note(usize::from(to.is_some()), path, |folder| folder.has_recorded = true);

@@ -22,7 +22,7 @@ use crate::engine::sandbox::folder_watch::FolderWatch;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, Earlier, Looking, ProtectedPaths};
 use crate::engine::sandbox::repository_marks::{HeldMark, MarkChanges, RepositoryMarks};
-use crate::engine::sandbox::running::{self, KilledCommand, Running};
+use crate::engine::sandbox::running::{self, DirectCommand, Running};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
@@ -80,19 +80,24 @@ impl Before {
     /// # Errors
     /// Fails with `command_denied` if the workspace cannot be searched for repositories, with `lock_timeout`, or with
     /// `snapshot_failed` if the caller requires a snapshot: the command has not run then.
-    pub fn look(engine: &mut Engine) -> Result<Self, Error> {
+    pub fn look(engine: &mut Engine, message: (&str, Option<&str>)) -> Result<Self, Error> {
         let locked = engine.lock()?;
         let running = Running::begin(&locked.state)?;
         // A command reports its output as progress, not this scan.
         let control = engine.control.clone();
         engine.control = control.clone().without_reports();
-        let looked = Self::look_locked(engine, &locked.state, running);
+        let looked = Self::look_locked(engine, &locked.state, running, message);
         engine.control = control;
         looked
     }
 
     /// Surveys once, for the search for repositories, the scan and the later comparison.
-    fn look_locked(engine: &mut Engine, state: &State, mut running: Running) -> Result<Self, Error> {
+    fn look_locked(
+        engine: &mut Engine,
+        state: &State,
+        mut running: Running,
+        (command, why): (&str, Option<&str>),
+    ) -> Result<Self, Error> {
         let look = |engine: &mut Engine| {
             let watch =
                 confinement::has_own_mounts(engine).then(|| FolderWatch::begin(&engine.workspace)).flatten();
@@ -115,7 +120,8 @@ impl Before {
         };
         let tip = scanned.as_ref().and_then(|scanned| scanned.tree.tip.as_ref()?.get(..SHORT_ID));
         let session = engine.session().to_string();
-        running.mark(state, &KilledCommand { session, tip: tip.map(str::to_owned) });
+        let (subject, body) = (subject(command), body(command, why));
+        running.mark(state, &DirectCommand { session, tip: tip.map(str::to_owned), subject, body });
         let (watch, unsure) = (Cell::new(watch), Cell::default());
         Ok(Self { scanned, protected, marks, known, survey, watch, running, unsure })
     }
@@ -171,7 +177,8 @@ impl Before {
             before.zip(after.survey.as_deref()).map(|(old, new)| old.touched(new, self.unsure.get()))
         };
         let state = State::open(&engine.workspace)?;
-        let newest = |engine: &Engine| Ok::<_, Error>((tip(engine)?, RepoHeads::of(&state)?));
+        let newest =
+            |engine: &Engine| Ok::<_, Error>((record::newest_or_head(engine)?, RepoHeads::of(&state)?));
         let seen = newest(engine)?;
         let mut after = self.look_again(engine, reach);
         let mut found = touched(&after);
@@ -190,7 +197,7 @@ impl Before {
         let seq = change.spend_number()?;
         let (subject, body) = (subject(command), body(command, why));
         let words = (Some(subject.clone()), body.as_deref());
-        let theirs = ConcurrentChanges::of(scanned.heads.since(&state)?);
+        let theirs = ConcurrentChanges::of(scanned.heads.since(&state)?, Some(self.running.name()));
         // Older changes belong to the commands that still run, and a commit holds only changes of its session.
         let only = found.as_ref().filter(|_| after.is_overlapped || !theirs.is_empty());
         let only = only.map(|touched| {
@@ -208,7 +215,7 @@ impl Before {
         if let Some(id) = recorded.id {
             change.engine().set_snapshot(id);
         }
-        let tree = Tree { untracked, tip: tip(change.engine())? };
+        let tree = Tree { untracked, tip: record::newest_or_head(change.engine())? };
         let Some(((before, later), touched)) = before.zip(later).zip(found) else {
             change.engine().warn(
                 "there are too many files to look at each: undo does not take back what this command changed",
@@ -335,7 +342,10 @@ impl Scanned {
         match scanned {
             Ok((left_out, ignored, differing)) => {
                 let survey = survey.map(Arc::as_ref);
-                let tree = Tree { untracked: Untracked::of(&left_out, &ignored, survey), tip: tip(engine)? };
+                let tree = Tree {
+                    untracked: Untracked::of(&left_out, &ignored, survey),
+                    tip: record::newest_or_head(engine)?,
+                };
                 let differing = differing.iter().map(|path| OsStr::from_bytes(path));
                 let differing = differing.filter_map(|path| WorkspacePath::new(Path::new(path)));
                 let kept = tree.untracked.save(engine, survey, differing);
@@ -382,13 +392,6 @@ fn warn_of_touched(engine: &mut Engine, before: &Survey, after: &Survey, touched
             "cannot be read since the command: {names}. What it changed there is not recorded, and undo does not take it back"
         )
     });
-}
-
-/// Returns the commit of the last recorded work tree.
-pub fn tip(engine: &Engine) -> Result<Option<String>, Error> {
-    let store = record::find(engine)?;
-    let tip = store.map(|store| store.newest()).transpose();
-    Ok(tip?.flatten())
 }
 
 /// Warns of owners and attributes that a command changed.

@@ -274,7 +274,11 @@ impl LayeredCommand {
         let planned = applying.finish()?;
         self.must_be_as_they_were(&change, &found, manner, &merges)?;
         let session = change.engine_ref().session().as_str().to_owned();
-        self.0.note_change(ApplyingChange { session, seq: change.number(), id: change.id().to_owned() })?;
+        self.0.note_change(ApplyingChange {
+            session,
+            seq: change.settle_number()?,
+            id: change.id().to_owned(),
+        })?;
         let (command, why) = (&self.record().command, self.record().why.as_deref());
         change.commit(subject(command), body(command, why))?;
         self.finish(engine, &planned);

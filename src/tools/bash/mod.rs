@@ -142,7 +142,7 @@ impl Bash {
                 Ok(_) | Err(NotRun::Call(_)) => break,
             }
             turn = turn.or_else(|| output.turn(engine, request));
-            let recording = Recording::direct(engine, direct.clone().unwrap_or_default())?;
+            let recording = Recording::direct(engine, request, direct.clone().unwrap_or_default())?;
             ran = Self::run_recorded(engine, request, output, (program.clone(), None), recording);
         }
         drop(turn);

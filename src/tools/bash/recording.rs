@@ -56,7 +56,7 @@ impl Recording {
                     Err(error) => return Self::read_only(error),
                 },
             };
-            return Self::direct(engine, reason);
+            return Self::direct(engine, request, reason);
         }
         engine.set_dry_run(request.dry_run);
         let fate = match request.on_failure {
@@ -71,9 +71,9 @@ impl Recording {
     ///
     /// # Errors
     /// Fails as [`Self::begin`] does.
-    pub fn direct(engine: &mut Engine, reason: String) -> Result<Self, Error> {
+    pub fn direct(engine: &mut Engine, request: &Request, reason: String) -> Result<Self, Error> {
         let reason = Some(reason).filter(|reason| !reason.is_empty());
-        match Before::look(engine) {
+        match Before::look(engine, message_of(request)) {
             Ok(before) => Ok(Self::Files(Box::new(before), reason)),
             Err(error) => Self::read_only(error),
         }
@@ -129,11 +129,10 @@ impl Recording {
         reach: &Reach,
         has_succeeded: Option<bool>,
     ) -> (Result<CommandDiff, Error>, Option<Box<LayeredCommand>>) {
-        let (command, why) = (request.command.as_deref().unwrap_or_default(), request.why.as_deref());
         match self {
             // A cancelled command may have changed files.
             Self::Files(before, direct) => {
-                let compared = before.compare(engine, reach, (command, why));
+                let compared = before.compare(engine, reach, message_of(request));
                 (compared.map(|difference| CommandDiff { direct, ..difference }), None)
             }
             Self::ReadOnly(why) => {
@@ -148,6 +147,11 @@ impl Recording {
             }
         }
     }
+}
+
+/// Returns the command of a request, with the caller's reason.
+fn message_of(request: &Request) -> (&str, Option<&str>) {
+    (request.command.as_deref().unwrap_or_default(), request.why.as_deref())
 }
 
 /// Applies, shows or discards the layer of a command.

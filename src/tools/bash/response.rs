@@ -330,6 +330,17 @@ pub enum Action {
     Delete,
 }
 
+impl Action {
+    /// Returns the effect between two versions of a file.
+    pub const fn between<T>(before: Option<&T>, after: Option<&T>) -> Self {
+        match (before, after) {
+            (None, _) => Self::Create,
+            (Some(_), None) => Self::Delete,
+            (Some(_), Some(_)) => Self::Modify,
+        }
+    }
+}
+
 /// A file that changed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Changed {

@@ -217,7 +217,7 @@ fn record(
     is_whole: bool,
 ) -> Result<(), Error> {
     let Some(state) = change.state() else { return Ok(()) };
-    let theirs = ConcurrentChanges::of(call.heads.since(state)?);
+    let theirs = ConcurrentChanges::of(call.heads.since(state)?, None);
     let running = ClientCall::all(state)?;
     let (mut files, mut backups) = (Vec::new(), Backups::new(state));
     for FileBefore { path, version } in &call.files {

@@ -327,7 +327,8 @@ fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, 
         change.engine().warn(format!("not merged, since they are no files: {}", names.join(", ")));
     }
     let count = actions.iter().filter(|action| !apply::is_done(&trees, action)).count();
-    let (session, seq, id) = (change.engine().session().to_string(), change.number(), change.id().to_owned());
+    let (session, seq, id) =
+        (change.engine().session().to_string(), change.settle_number()?, change.id().to_owned());
     change.commit(format!("merge {name}: {}", plural(count, "file")), request.options.why.clone())?;
     if !dry_run && !actions.is_empty() {
         let paths = apply::merged_paths(&actions);

@@ -49,6 +49,27 @@ impl Store {
         Ok(PreparedSnapshot { store: self, tip: made.tip, written, recorded: made.recorded })
     }
 
+    /// Returns the paths of a change that others have changed since the newest snapshot.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn changed_by_others(&self, change: &CommitInfo<'_>) -> Result<Vec<Vec<u8>>, SnapshotError> {
+        let (_, chain) = self.start_move(self.meta_of_change(change))?;
+        let external = prepared(self, &chain, change)?.external;
+        Ok(external.into_iter().map(|edit| edit.path.into_owned()).collect())
+    }
+
+    /// Returns what the commits of a change say of it.
+    fn meta_of_change<'c>(&'c self, change: &CommitInfo<'c>) -> CommitMeta<'c> {
+        CommitMeta {
+            session: change.session,
+            seq: change.seq,
+            seconds: seconds(change.time),
+            gate: change.gate,
+            harness: self.limits.harness.as_deref(),
+        }
+    }
+
     /// Writes the objects of commits, and `newest` as the branch's new value, to temporary files.
     fn write(&self, newest: ObjectId, made: &NewCommits) -> Result<WrittenSnapshot, SnapshotError> {
         if made.tip.is_none() {
@@ -63,13 +84,7 @@ impl Store {
     /// Makes the commits of a change, in memory.
     fn make(&self, change: &CommitInfo<'_>) -> Result<NewCommits, SnapshotError> {
         pack::wait_for_gc(&self.repo);
-        let stamp = CommitMeta {
-            session: change.session,
-            seq: change.seq,
-            seconds: seconds(change.time),
-            gate: change.gate,
-            harness: self.limits.harness.as_deref(),
-        };
+        let stamp = self.meta_of_change(change);
         let (tip, mut chain) = self.start_move(stamp)?;
         let prepared = prepared(self, &chain, change)?;
         self.commit_external(&mut chain, &prepared.external)?;
