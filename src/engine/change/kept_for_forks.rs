@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-use gix::objs::tree::EntryKind;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -200,12 +199,7 @@ impl ForkStart {
             let Some((version, bytes)) = self.store.version_like(&mut trees, &change.path, &present)? else {
                 continue;
             };
-            let mode = match version.kind {
-                EntryKind::Link => fs::SYMLINK_MODE,
-                EntryKind::BlobExecutable => 0o755,
-                _ => 0o644,
-            };
-            fork.keep(root, &path, &mut Earlier::Bytes(mode, &bytes))?;
+            fork.keep(root, &path, &mut Earlier::Bytes(record::mode_of(&version, None), &bytes))?;
         }
         fork.sync_kept()
     }

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gix::objs::tree::EntryKind;
+
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::history::account::ChangesAccount;
@@ -630,6 +632,19 @@ pub fn file_state(mode: u32, bytes: &[u8]) -> FileState<'_> {
         return FileState::Symlink { target: bytes };
     }
     FileState::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes }
+}
+
+/// Returns the mode that a file had in a snapshot, which knows the owner's execute bit alone; the other bits are those of
+/// now.
+pub fn mode_of(item: &TreeItem, now: Option<u32>) -> u32 {
+    let is_executable = item.kind == EntryKind::BlobExecutable;
+    match now.filter(|now| !fs::is_symlink_mode(*now)) {
+        _ if item.kind == EntryKind::Link => fs::SYMLINK_MODE,
+        None if is_executable => 0o755,
+        None => 0o644,
+        Some(now) if is_executable => now | ((now & 0o444) >> 2),
+        Some(now) => now & !0o111,
+    }
 }
 
 /// Returns the parts of a change that the snapshot takes.

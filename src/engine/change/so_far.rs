@@ -12,8 +12,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gix::objs::tree::EntryKind;
-
 use super::commit::snapshot_files;
 use super::external_changes::{Backups, DoneFile, put_in_history};
 use super::record::{self, EarlierFiles, StandingChange};
@@ -22,7 +20,7 @@ use crate::buffer::Buffer;
 use crate::control::seconds_now;
 use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::sandbox::running;
-use crate::engine::snapshot::{FileChange, TreeItem};
+use crate::engine::snapshot::FileChange;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
@@ -131,7 +129,8 @@ impl Change<'_> {
         let with_before = |(path, after): (WorkspacePath, Option<(u32, Arc<Buffer>)>)| {
             let like = after.as_ref().map_or(&[][..], |(_, bytes)| bytes);
             let before = earlier.version(&path, like);
-            let before = before.map(|(item, bytes)| (mode_of(&item, after.as_ref().map(|it| it.0)), bytes));
+            let before =
+                before.map(|(item, bytes)| (record::mode_of(&item, after.as_ref().map(|it| it.0)), bytes));
             ChangedFile { path, before, after }
         };
         let changed = current.chain(moved).filter(|(path, _)| paths.contains(path.as_bytes()));
@@ -146,19 +145,6 @@ impl Change<'_> {
             Some((path.clone(), fs::recorded_mode(&stat), Arc::new(bytes.into())))
         };
         self.moves.iter().filter_map(|moved| moved.from.in_workspace()).filter_map(of).collect()
-    }
-}
-
-/// Returns the mode that a file had in a snapshot, which knows the owner's execute bit alone; the other bits are those of
-/// now.
-fn mode_of(item: &TreeItem, now: Option<u32>) -> u32 {
-    let is_executable = item.kind == EntryKind::BlobExecutable;
-    match now.filter(|now| !fs::is_symlink_mode(*now)) {
-        _ if item.kind == EntryKind::Link => fs::SYMLINK_MODE,
-        None if is_executable => 0o755,
-        None => 0o644,
-        Some(now) if is_executable => now | ((now & 0o444) >> 2),
-        Some(now) => now & !0o111,
     }
 }
 
