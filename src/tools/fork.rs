@@ -13,7 +13,7 @@ use super::targets::{commit_named, no_snapshot};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::kept_for_forks::{ForkStart, is_small, keep_changes_of_others};
-use crate::engine::change::record;
+use crate::engine::change::{record, so_far};
 use crate::engine::sandbox::fork::{self, ForkFolder, ForkRecord, Forks};
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::audit;
@@ -458,7 +458,7 @@ pub(super) fn time_of(record: &ForkRecord) -> String {
 /// Finds the snapshot that a fork is to begin with, and what differs from the files on disk.
 fn snapshot_named(engine: &mut Engine, name: &str) -> Result<ForkStart, Error> {
     let locked = engine.lock()?;
-    record::scan(engine, None, None, EXTERNAL)?;
+    so_far::scan(engine, &locked.state, None, None)?;
     drop(locked);
     let store = record::find(engine)?.ok_or_else(|| no_snapshot(name, "from", &[]))?;
     let snapshot = commit_named(&store, name, "from")?;

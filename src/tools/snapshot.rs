@@ -9,7 +9,7 @@ use super::common::time_now;
 use super::targets;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::record;
+use crate::engine::change::{record, so_far};
 use crate::engine::journal::GitLocksMark;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
 use crate::engine::snapshot::{EXTERNAL, PathChange, SessionPart, SnapshotError, Store};
@@ -75,7 +75,7 @@ impl Tool for Snapshot {
         let subject = (!first.is_empty()).then(|| format!("{EXTERNAL}: {first}"));
         let why = Some(rest.trim()).filter(|rest| !rest.is_empty());
         let locked = engine.lock()?;
-        let recorded = record::scan(engine, subject, why, EXTERNAL)?;
+        let recorded = so_far::scan(engine, &locked.state, subject, why)?;
         drop(locked);
         recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
         let stat = recorded.id.as_deref().map(|id| stat_of(engine, id)).transpose()?.unwrap_or_default();

@@ -375,7 +375,7 @@ fn files_of_a_running_job_belong_to_it() {
     while !ws.path("started").exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    // The changes of the running job are not external changes, and their bytes are known.
+    // What the running job has changed is recorded as its own when others look.
     let other = |args: &[&str]| ws.lbx(&[args, &["--session", "other"]].concat());
     let answer = other(&["bash", "--direct", "echo d > of-other; echo three >> a.txt"]).success();
     assert_eq!(changed(&answer), ["a.txt", "of-other"], "{answer:#}");
@@ -386,8 +386,11 @@ fn files_of_a_running_job_belong_to_it() {
         ),
         "{told}"
     );
-    assert!(!ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]).contains("of-job"));
-    other(&["snapshot"]).warned("a command is running: the snapshot has what it changed so far");
+    ws.write("of-job", "j\nk\n");
+    other(&["snapshot"]).ok();
+    let log = ws.git(&["log", "--format=%s", "lbx-snapshots"]);
+    assert_eq!(log.matches(" (so far)").count(), 2, "{log}");
+    assert!(!log.contains("external"), "{log}");
     other(&["undo"]).success();
     ws.holds("a.txt", "one\ntwo\n");
     assert!(ws.path("of-job").exists() && !ws.path("of-other").exists());
@@ -397,6 +400,88 @@ fn files_of_a_running_job_belong_to_it() {
     ws.lbx(&["undo"]).success();
     ws.holds("a.txt", "one\n");
     assert!(!ws.path("of-job").exists());
+}
+
+/// Starts a job whose steps run one by one: the n-th once a file `go-n` comes, and before it makes `done-n`.
+fn job_in_steps(ws: &Workspace, steps: &[&str]) -> String {
+    ws.write(".gitignore", "go-*\ndone-*\n");
+    let step = |(number, step): (usize, &&str)| {
+        format!("while [ ! -e go-{number} ]; do sleep 0.01; done; {step}; touch done-{number}")
+    };
+    let steps: Vec<String> = steps.iter().enumerate().map(step).collect();
+    let started = ws.lbx(&["bash", "--background", &steps.join("; ")]).ok();
+    started["job"].as_str().unwrap().to_owned()
+}
+
+/// Lets a job take its next step.
+fn step(ws: &Workspace, number: usize) {
+    ws.write(&format!("go-{number}"), "");
+    while !ws.path(&format!("done-{number}")).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn direct_command_beside_a_job_owns_its_own_lines_alone() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "b\n")]);
+    let job = job_in_steps(&ws, &["sed -i s/one/ONE/ a.txt; rm b.txt"]);
+    step(&ws, 0);
+    ws.lbx(&["bash", "--direct", "--session", "other", "sed -i s/three/THREE/ a.txt"]).success();
+    ws.lbx(&["bash", "--job", &job, "--timeout-ms", "20000"]).success();
+    let diff = |session| {
+        let diff = ws.lbx(&["diff", "-t", "--session", session]);
+        let diff = String::from_utf8_lossy(diff.stdout()).into_owned();
+        diff.lines()
+            .filter(|line| line.starts_with(['+', '-']) && !line[1..].starts_with(['+', '-']))
+            .fold(String::new(), |all, line| all + line + " ")
+    };
+    assert_eq!(diff("default"), "-one +ONE -b ");
+    assert_eq!(diff("other"), "-three +THREE ");
+    ws.lbx(&["undo", "--session", "other"]).success();
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+    ws.holds("b.txt", "b\n");
+}
+
+#[test]
+fn job_owns_what_it_does_to_files_that_others_made_and_moved() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
+    let job = job_in_steps(
+        &ws,
+        &[
+            "echo made > made.txt; rm c.txt",
+            "echo more >> moved.txt; rm made.txt new.txt; echo again > b.txt",
+        ],
+    );
+    step(&ws, 0);
+    let other = |call: &[&str]| ws.lbx(&[call, &["--session", "other"]].concat()).success();
+    other(&["move", "a.txt", "moved.txt"]);
+    other(&["delete", "b.txt"]);
+    other(&["write", "new.txt", "--content", "new\n"]);
+    other(&["read", "made.txt"]);
+    other(&["append", "made.txt", "--content", "more\n"]);
+    // It goes to the place of a file that the job has removed.
+    other(&["move", "made.txt", "c.txt"]);
+    other(&["move", "c.txt", "made.txt"]);
+    step(&ws, 1);
+    ws.lbx(&["bash", "--job", &job, "--timeout-ms", "20000"]).success();
+    let log = ws.git(&["log", "--format=%s", "lbx-snapshots"]);
+    assert!(!log.contains("external"), "{log}");
+    let files = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+    assert_eq!(files, ".gitignore\nb.txt\nmoved.txt");
+    ws.lbx(&["undo"]).success();
+    ws.holds("moved.txt", "a\n");
+    ws.holds("made.txt", "made\nmore\n");
+    ws.holds("new.txt", "new\n");
+    assert!(!ws.path("b.txt").exists());
+    for _ in 0..6 {
+        other(&["undo"]);
+    }
+    ws.lbx(&["undo"]).success();
+    for (path, text) in [("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n")] {
+        ws.holds(path, text);
+    }
+    assert!(!ws.path("made.txt").exists());
 }
 
 #[test]

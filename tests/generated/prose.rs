@@ -413,8 +413,9 @@ others talk to while they run, and for locks that other programs share.
 The files are compared before and after. The old bytes come from the snapshot before the command, or from a copy of
 small ignored files; undo names what it cannot restore. A new repository is moved aside (.git.lbx-held) and named.
 Direct commands of one workspace take turns; of other programs' changes at the same time, only those of lbx are told
-apart. If another call changes a file that a running command has changed, the command's part is recorded before it, as
-a change of its own. In a workspace of more than 500,000 files only the snapshot is made.
+apart. What a running command has changed is recorded before another call changes the same file, another direct command
+begins, or a snapshot is made: as a part of the command, with `(so far)` in its subject. The parts are undone together,
+unless other changes lie between them or others have changed their files since. In a workspace of more than 500,000 files only the snapshot is made.
 ",
     ),
     (

@@ -618,3 +618,14 @@ fn reply_about_an_odd_name_is_json() {
     let reply: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(reply["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
 }
+
+#[test]
+fn snapshot_during_a_clients_command_says_so() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    let open = agent.before("Bash", &json!({ "command": "make" })).unwrap();
+    ws.lbx(&["snapshot"]).warned("a client's command is running: the snapshot has what it changed so far");
+    agent.after(&open);
+    ws.lbx(&["snapshot"]).ok();
+}

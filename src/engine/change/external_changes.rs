@@ -123,6 +123,11 @@ impl Change<'_> {
         Ok(self.number())
     }
 
+    /// Notes that the change is a part of what a command did.
+    pub fn set_command(&mut self, name: &str) {
+        self.entry.command = Some(name.to_owned());
+    }
+
     /// Records a command's changes in the journal; `backups` has the old bytes of its files.
     ///
     /// # Errors

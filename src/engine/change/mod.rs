@@ -23,7 +23,7 @@ mod prepared;
 pub mod record;
 mod recover;
 pub mod shown_lines;
-mod so_far;
+pub mod so_far;
 pub mod staging;
 pub mod trash;
 pub mod without_rename;

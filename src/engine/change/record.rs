@@ -1,8 +1,10 @@
 //! Commits changes to the snapshot branch.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,10 +21,10 @@ use crate::engine::journal::{self, JournalEntry, MissedSnapshot, NO_SNAPSHOT, Nu
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
-    BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange, IgnoreQuery,
-    Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded, Repaired,
-    RepositoryPaths, Scan, SeenFile, SessionPart, SnapshotError, Store, TreeItem, Trees, TurnedBack,
-    Unrecorded,
+    BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, EarlierFile, FileChange, FileState, FolderChange,
+    IgnoreQuery, Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded,
+    Repaired, RepositoryPaths, Scan, SeenFile, SessionPart, SnapshotError, Store, TreeItem, Trees,
+    TurnedBack, Unrecorded,
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
@@ -87,12 +89,37 @@ pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedS
     in_store(engine, |store| store.prepare(&change_of(record))).ok()
 }
 
-/// Returns the paths of a change that others have changed since the newest snapshot; none if that cannot be found out.
-pub fn changed_by_others(engine: &Engine, record: &StandingChange<'_>) -> Vec<Vec<u8>> {
+/// Mode and bytes of a file, or the target of a symlink.
+pub type Content = (u32, Vec<u8>);
+
+/// Returns those of some files on disk that others have changed since the newest snapshot, each with its version there.
+/// There are none if there are no snapshots.
+///
+/// # Errors
+/// Returns `io_error` if they cannot be read.
+pub fn changed_by_others(
+    engine: &Engine,
+    files: &BTreeMap<WorkspacePath, Option<Content>>,
+) -> Result<Vec<(WorkspacePath, Option<EarlierFile>)>, Error> {
     if !engine.policy().has_snapshots() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    in_store(engine, |store| store.changed_by_others(&change_of(record))).unwrap_or_default()
+    let entry = JournalEntry::default();
+    let sides = files.iter().map(|(path, content)| {
+        let state = content.as_ref().map(state_of);
+        // A file that is neither before nor after is not looked at.
+        let after = state.or(Some(FileState::Regular { executable: false, bytes: b"" }));
+        FileChange { path: path.as_bytes(), before: state, after }
+    });
+    let change = StandingChange { entry: &entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
+    let found = in_store(engine, |store| store.changed_by_others(&change_of(&change)))?;
+    let path_of = |path: Vec<u8>| WorkspacePath::new(Path::new(OsStr::from_bytes(&path)));
+    Ok(found.into_iter().filter_map(|(path, earlier)| Some((path_of(path)?, earlier))).collect())
+}
+
+/// Returns a file for the snapshots.
+pub fn state_of((mode, bytes): &Content) -> FileState<'_> {
+    file_state(*mode, bytes)
 }
 
 /// Returns the newest snapshot; HEAD if there is no snapshot yet, and `None` if there is no commit.
@@ -191,8 +218,10 @@ pub fn scan(
     why: Option<&str>,
     tool: &str,
 ) -> Result<Recorded, Error> {
-    if is_being_changed(engine) {
-        engine.warn("a command is running: the snapshot has what it changed so far, as changes of others");
+    if State::find(&engine.workspace)?.is_some_and(|state| ClientCall::is_any(&state)) {
+        engine.warn(
+            "a client's command is running: the snapshot has what it changed so far, as changes of others",
+        );
     }
     scan_as(engine, (subject, why), tool, 0, Looked::default())
 }
@@ -397,7 +426,7 @@ impl<'e> EarlierFiles<'e> {
     }
 
     /// Returns the version of a path, and its bytes with line endings as those of `like`; `None` if that is unknown.
-    pub fn version(&self, path: &WorkspacePath, like: &[u8]) -> Option<(TreeItem, Vec<u8>)> {
+    pub fn version(&self, path: &WorkspacePath, like: &[u8]) -> Option<EarlierFile> {
         let find = || {
             let store = find(self.engine).ok()??;
             let commit = match self.tip {

@@ -1,7 +1,8 @@
-//! Records what a running command has changed so far in the files of another change.
+//! Records what a running command has changed so far, before something else is recorded.
 //!
 //! At its end, a direct command owns what is different from before it. If another change of the same file is recorded
-//! first, nobody can tell the two apart then, so the part of the command is recorded just before that change:
+//! first, or another command has begun to change the files, nobody can tell the two apart then. So the part of the
+//! command is recorded just before:
 //!
 //! ```text
 //! job     one -> ONE           | (still runs)         | adds a line, ends
@@ -9,37 +10,45 @@
 //! history                      | #1 bash, #2 edit     | #3 bash
 //! ```
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
-use super::commit::snapshot_files;
+use rustix::io::Errno;
+
+use super::Change;
 use super::external_changes::{Backups, DoneFile, put_in_history};
-use super::record::{self, EarlierFiles, StandingChange};
-use super::{Change, plan};
-use crate::buffer::Buffer;
+use super::plan::Intent;
+use super::record::{self, Content, StandingChange};
 use crate::control::seconds_now;
+use crate::engine::Engine;
+use crate::engine::journal::steps::Location;
 use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::sandbox::running;
-use crate::engine::snapshot::FileChange;
+use crate::engine::snapshot::{EXTERNAL, FileChange, Recorded};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_state;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 use crate::sha256::Sha256;
 
 /// Tool of a command's changes.
 const TOOL: &str = "bash";
+/// Most files of one change.
+const FILES_MAX: usize = 10_000;
+/// Bytes from which no file is added to a change: they are in memory.
+const BYTES_MAX: usize = 64 << 20;
 
-/// A file that a command has changed, with its modes and bytes.
-struct ChangedFile {
+/// A file that a command has changed.
+pub struct ChangedFile {
     /// Path.
-    path: WorkspacePath,
+    pub path: WorkspacePath,
     /// In the newest snapshot; `None` if it has no file there.
-    before: Option<(u32, Vec<u8>)>,
-    /// On disk.
-    after: Option<(u32, Arc<Buffer>)>,
+    pub before: Option<Content>,
+    /// On disk; `None` if there is no file.
+    pub after: Option<Content>,
 }
 
 impl Change<'_> {
@@ -57,98 +66,165 @@ impl Change<'_> {
         Ok(self.number())
     }
 
-    /// Records what a running command has changed so far in the files of this change, as a change of that command. If
-    /// several run, nobody knows whose it is, and it counts as the newest one's, as at the end of a command.
+    /// Records what a running command has changed so far in the files of this change.
     pub(super) fn record_so_far(&mut self, state: &State) -> Result<(), Error> {
-        let names = std::mem::take(&mut self.engine.direct);
-        // A name holds the time.
-        let Some(name) = names.into_iter().max() else { return Ok(()) };
-        let Some(command) = running::find_running(state, &name) else { return Ok(()) };
-        let Ok(session) = command.session.parse::<SessionId>() else { return Ok(()) };
-        let is_own = session == *self.engine.session();
-        let seq = if is_own {
-            self.entry.seq
-        } else {
-            journal::next_number(state, session.as_str(), session::load(state, &session)?.0.last_seq())?
-        };
-        let mut entry = JournalEntry::new(unique_name("change"), session.as_str(), TOOL, seq, seconds_now());
-        entry.subject = format!("{} (so far)", command.subject);
-        (entry.why, entry.command) = (command.body, Some(name));
-        let files = self.changed_so_far(&entry)?;
-        if files.is_empty() {
+        if self.engine.direct.is_empty() {
             return Ok(());
         }
-        let mut backups = Backups::new(state);
-        let mut done = Vec::new();
-        for ChangedFile { path, before, after } in &files {
-            let before = before.as_ref().map(|(mode, bytes)| (version(*mode, bytes), bytes));
-            before.iter().try_for_each(|(version, bytes)| backups.add(bytes, version))?;
-            let after = after.as_ref().map(|(mode, bytes)| version(*mode, bytes));
-            done.push(DoneFile { path: path.clone(), before: before.map(|before| before.0), after });
-        }
-        put_in_history(self.engine, (state, &backups), &mut entry, plan::Intent::default(), done)?;
-        let noted = session::update(state, &session, |session| session.seq = session.seq.max(seq))?;
-        self.engine.warn_if(noted);
-        let sides = files.iter().map(|file| FileChange {
-            path: file.path.as_bytes(),
-            before: file.before.as_ref().map(|(mode, bytes)| record::file_state(*mode, bytes)),
-            after: file.after.as_ref().map(|(mode, bytes)| record::file_state(*mode, bytes)),
-        });
-        let change =
-            StandingChange { entry: &entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
-        record::record(self.engine, &change)?;
-        entry.close(state)?;
-        if is_own {
-            self.entry.seq += 1;
+        let files = self.files.iter().map(|file| file.seen.current.place.path());
+        let moves = self.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+        let paths = files.chain(moves.filter_map(Location::in_workspace)).cloned().collect();
+        let Some(session) = record_at(self.engine, state, paths)? else { return Ok(()) };
+        // It comes after these, also for those who sort by time.
+        (self.entry.id, self.entry.time) = (unique_name("change"), seconds_now());
+        if session == *self.engine.session() {
+            self.entry.seq = journal::next_number(state, &self.entry.session, self.entry.seq)?;
         }
         Ok(())
     }
+}
 
-    /// Returns the files of this change that differ from the newest snapshot.
-    fn changed_so_far(&self, entry: &JournalEntry) -> Result<Vec<ChangedFile>, Error> {
-        let moved = self.moved_files();
-        let gone = moved.iter().map(|(path, mode, bytes)| FileChange {
-            path: path.as_bytes(),
-            before: Some(record::file_state(*mode, bytes)),
-            after: None,
-        });
-        let files = snapshot_files(&self.files, &self.state_path).into_iter().chain(gone).collect();
-        let change = StandingChange { entry, files, folders: Vec::new(), blobs: &[] };
-        let paths: BTreeSet<Vec<u8>> = record::changed_by_others(self.engine, &change).into_iter().collect();
-        if paths.is_empty() {
-            return Ok(Vec::new());
-        }
-        let current = self.files.iter().map(|file| &file.seen.current);
-        let current = current.map(|current| {
-            let after = current.mode().map(|mode| (mode, current.shared_bytes()));
-            (current.place.path().clone(), after)
-        });
-        let moved = moved.iter().map(|(path, mode, bytes)| (path.clone(), Some((*mode, Arc::clone(bytes)))));
-        let tip = record::newest_or_head(self.engine)?;
-        let earlier = EarlierFiles::new(self.engine, tip.as_deref(), 0);
-        let with_before = |(path, after): (WorkspacePath, Option<(u32, Arc<Buffer>)>)| {
-            let like = after.as_ref().map_or(&[][..], |(_, bytes)| bytes);
-            let before = earlier.version(&path, like);
-            let before =
-                before.map(|(item, bytes)| (record::mode_of(&item, after.as_ref().map(|it| it.0)), bytes));
-            ChangedFile { path, before, after }
-        };
-        let changed = current.chain(moved).filter(|(path, _)| paths.contains(path.as_bytes()));
-        Ok(changed.map(with_before).collect())
+/// Records what a running command has changed so far at some paths, as changes of that command; returns its session, if
+/// there is anything to record. If several commands run, nobody knows whose it is, and it counts as the newest one's.
+///
+/// The caller holds the locks of a change.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn record_at(
+    engine: &mut Engine,
+    state: &State,
+    paths: BTreeSet<WorkspacePath>,
+) -> Result<Option<SessionId>, Error> {
+    // A name holds the time.
+    let Some(name) = engine.direct.iter().max().cloned() else { return Ok(None) };
+    let Some(command) = running::find_running(state, &name) else { return Ok(None) };
+    let Ok(session) = command.session.parse::<SessionId>() else { return Ok(None) };
+    let (mut paths, mut recorded) = (paths.into_iter(), None);
+    while let Some(files) = changed_files(engine, &mut paths)? {
+        let known = session::load(state, &session)?.0.last_seq();
+        let seq = journal::next_number(state, session.as_str(), known)?;
+        let mut entry = JournalEntry::new(unique_name("change"), session.as_str(), TOOL, seq, seconds_now());
+        entry.subject = format!("{} (so far)", command.subject);
+        (entry.why, entry.command) = (command.body.clone(), Some(name.clone()));
+        record_files(engine, state, &mut entry, &files)?;
+        let noted = session::update(state, &session, |session| session.seq = session.seq.max(seq))?;
+        engine.warn_if(noted);
+        entry.close(state)?;
+        recorded = Some(session.clone());
     }
+    Ok(recorded)
+}
 
-    /// Returns the single files that this change moves, with their modes and bytes.
-    fn moved_files(&self) -> Vec<(WorkspacePath, u32, Arc<Buffer>)> {
-        let of = |path: &WorkspacePath| {
-            let (file, stat) = self.engine.workspace.open_regular(path, "").ok()?;
-            let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max()).ok()?;
-            Some((path.clone(), fs::recorded_mode(&stat), Arc::new(bytes.into())))
-        };
-        self.moves.iter().filter_map(|moved| moved.from.in_workspace()).filter_map(of).collect()
+/// Scans the whole work tree, as [`record::scan`] does; what running commands have changed so far is recorded as theirs
+/// before.
+///
+/// # Errors
+/// As [`record::scan`].
+pub fn scan(
+    engine: &mut Engine,
+    state: &State,
+    subject: Option<String>,
+    why: Option<&str>,
+) -> Result<Recorded, Error> {
+    if !engine.direct.is_empty() {
+        let found = record::unrecorded(engine, None)?.paths();
+        record_at(engine, state, found)?;
+    }
+    record::scan(engine, subject, why, EXTERNAL)
+}
+
+/// Records some files in the journal and in the snapshots.
+fn record_files(
+    engine: &mut Engine,
+    state: &State,
+    entry: &mut JournalEntry,
+    files: &[ChangedFile],
+) -> Result<(), Error> {
+    let mut backups = Backups::new(state);
+    let mut done = Vec::new();
+    for ChangedFile { path, before, after } in files {
+        let [old, new] = [before, after].map(|side| side.as_ref().map(version));
+        if let Some((version, (_, bytes))) = old.as_ref().zip(before.as_ref()) {
+            backups.add(bytes, version)?;
+        }
+        done.push(DoneFile { path: path.clone(), before: old, after: new });
+    }
+    put_in_history(engine, (state, &backups), entry, Intent::default(), done)?;
+    let sides = files.iter().map(|file| FileChange {
+        path: file.path.as_bytes(),
+        before: file.before.as_ref().map(record::state_of),
+        after: file.after.as_ref().map(record::state_of),
+    });
+    let change = StandingChange { entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
+    // The response names the snapshot of its own change.
+    let shown = engine.snapshot.take();
+    let recorded = record::record(engine, &change);
+    engine.snapshot = shown;
+    recorded
+}
+
+/// Returns the next files that differ from the newest snapshot, as many as one change takes; `None` if no more do.
+/// Files that no snapshot takes do not count.
+///
+/// # Errors
+/// Returns `io_error` if the snapshots cannot be read.
+pub fn changed_files(
+    engine: &Engine,
+    paths: &mut impl Iterator<Item = WorkspacePath>,
+) -> Result<Option<Vec<ChangedFile>>, Error> {
+    loop {
+        let (mut found, mut bytes_left) = (BTreeMap::new(), BYTES_MAX);
+        while found.len() < FILES_MAX && bytes_left > 0 {
+            let Some(path) = paths.next() else { break };
+            if is_state(&path) {
+                continue;
+            }
+            let bytes_max = engine.policy().snapshot_file_bytes();
+            if let Ok(content) = on_disk(&engine.workspace, &path, bytes_max) {
+                bytes_left = bytes_left.saturating_sub(content.as_ref().map_or(0, |content| content.1.len()));
+                found.insert(path, content);
+            }
+        }
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let mut changed = Vec::new();
+        for (path, earlier) in record::changed_by_others(engine, &found)? {
+            if let Some((path, after)) = found.remove_entry(&path) {
+                let now = after.as_ref().map(|(mode, _)| *mode);
+                let before = earlier.map(|(item, bytes)| (record::mode_of(&item, now), bytes));
+                changed.push(ChangedFile { path, before, after });
+            }
+        }
+        if !changed.is_empty() {
+            return Ok(Some(changed));
+        }
     }
 }
 
+/// Returns the file or symlink at a path; `None` if nothing is there.
+///
+/// # Errors
+/// Returns the OS error; `EFBIG` for a larger file, and `EINVAL` for anything else.
+fn on_disk(workspace: &Workspace, path: &WorkspacePath, bytes_max: u64) -> io::Result<Option<Content>> {
+    let root = workspace.root_fd();
+    let stat = match fs::stat_beneath(root, path) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        stat => stat?,
+    };
+    let bytes = if fs::is_symlink(&stat) {
+        fs::link_beneath(root, path)?
+    } else if fs::is_regular(&stat) {
+        let (file, stat) = workspace.open_regular(path, "").map_err(|_| Errno::INVAL)?;
+        fs::read_to_end(file, fs::size_of(&stat), bytes_max)?
+    } else {
+        return Err(Errno::INVAL.into());
+    };
+    Ok(Some((fs::recorded_mode(&stat), bytes)))
+}
+
 /// Returns the version of a file for the journal.
-fn version(mode: u32, bytes: &[u8]) -> Version {
-    Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode, identity: None }
+pub fn version((mode, bytes): &Content) -> Version {
+    Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode: *mode, identity: None }
 }

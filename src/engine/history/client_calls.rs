@@ -251,7 +251,8 @@ impl RepoHeads {
                 entries.extend(journal::done_entry(state, &session, seq)?);
             }
         }
-        entries.sort_by_key(|entry| entry.time);
+        // An id begins with the nanosecond of its making.
+        entries.sort_by(|one, next| (one.time, &one.id).cmp(&(next.time, &next.id)));
         Ok(entries)
     }
 }
@@ -261,10 +262,14 @@ impl RepoHeads {
 pub struct ConcurrentChanges {
     /// Files, each with its version before the first change and after the last.
     pub files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
-    /// Moved paths, before and after.
-    moved: Vec<WorkspacePath>,
+    /// Paths from which others moved something.
+    left: Vec<WorkspacePath>,
+    /// Paths to which they moved it.
+    come: Vec<WorkspacePath>,
     /// Folders that others made or removed.
     pub folders: BTreeSet<WorkspacePath>,
+    /// Moved paths whose versions are known.
+    settled: BTreeSet<WorkspacePath>,
     /// Other paths that they changed: nobody knows the versions.
     unknown: BTreeSet<WorkspacePath>,
     /// Files that are recorded as changes of other commands.
@@ -286,7 +291,10 @@ impl ConcurrentChanges {
         for entry in entries {
             let paths = entry.steps.iter().flat_map(Step::locations).filter_map(Location::in_workspace);
             theirs.unknown.extend(paths.cloned().chain(entry.lost));
-            theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
+            for moved in entry.moves {
+                theirs.left.push(moved.from);
+                theirs.come.push(moved.to);
+            }
             theirs.folders.extend(entry.folders);
             theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
             let modes = entry.modes.into_iter().filter(FolderMode::is_change);
@@ -309,13 +317,28 @@ impl ConcurrentChanges {
 
     /// Returns true if nobody changed anything.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.folders.is_empty() && self.moved.is_empty() && self.unknown.is_empty()
+        self.files.is_empty() && self.folders.is_empty() && self.left.is_empty() && self.unknown.is_empty()
     }
 
     /// Returns true if a path is theirs whatever is there now: they moved it or a folder above it, from there or to
     /// there, or changed it without a record of its versions.
     pub fn own(&self, path: &WorkspacePath) -> bool {
-        self.unknown.contains(path) || self.moved.iter().any(|moved| path.is_within(moved))
+        let mut moved = self.left.iter().chain(&self.come);
+        !self.settled.contains(path)
+            && (self.unknown.contains(path) || moved.any(|moved| path.is_within(moved)))
+    }
+
+    /// Returns the paths to which others moved something.
+    pub fn come(&self) -> &[WorkspacePath] {
+        &self.come
+    }
+
+    /// Notes the version that their moves left at a path. `None` is only possible where nothing came.
+    pub fn settle(&mut self, path: WorkspacePath, last: Option<Version>) {
+        if last.is_some() || !self.come.iter().any(|come| path.is_within(come)) {
+            self.files.insert(path.clone(), (None, last));
+            self.settled.insert(path);
+        }
     }
 }
 

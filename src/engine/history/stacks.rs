@@ -185,7 +185,8 @@ impl History {
         journal::done_entry(state, &self.session, seq)
     }
 
-    /// Returns the next `steps` changes to undo or redo, in order, among those that `wanted` picks.
+    /// Returns the next `steps` changes to undo or redo, in order, among those that `wanted` picks. The parts of one command
+    /// that follow each other count as one, unless others have changed their files since.
     ///
     /// # Errors
     /// Returns the OS error.
@@ -196,17 +197,29 @@ impl History {
         steps: usize,
         wanted: impl Fn(&JournalEntry) -> bool,
     ) -> Result<Vec<JournalEntry>, Error> {
-        if direction == Direction::Redo {
-            let undone = self.undone.iter().rev();
-            return Ok(undone.filter(|entry| wanted(entry)).take(steps).cloned().collect());
-        }
-        let (mut found, mut passed) = (Vec::new(), 0);
-        while found.len() < steps {
-            if passed == self.done.len() && !self.read_older(state)? {
+        let (mut found, mut left): (Vec<JournalEntry>, _) = (Vec::new(), steps);
+        for passed in 0.. {
+            if left == 0 && found.last().is_none_or(|last| last.command.is_none()) {
                 break;
             }
-            found.extend(self.done.iter().rev().nth(passed).filter(|entry| wanted(entry)).cloned());
-            passed += 1;
+            let next = if direction == Direction::Redo {
+                self.undone.iter().rev().nth(passed)
+            } else {
+                if passed == self.done.len() {
+                    self.read_older(state)?;
+                }
+                self.done.iter().rev().nth(passed)
+            };
+            let Some(entry) = next else { break };
+            let is_part = found.last().is_some_and(|last| last.is_of_command_of(entry))
+                && !is_changed_by_others(state, entry)?;
+            if !is_part && left == 0 {
+                break;
+            }
+            if wanted(entry) {
+                left -= usize::from(!is_part);
+                found.push(entry.clone());
+            }
         }
         Ok(found)
     }
@@ -384,6 +397,27 @@ impl History {
         }
         Ok(None)
     }
+}
+
+/// Returns true if changes of other sessions since then, of the same files, are in effect.
+fn is_changed_by_others(state: &State, entry: &JournalEntry) -> Result<bool, Error> {
+    for session in journal::sessions(state)?.iter().filter(|session| **session != entry.session) {
+        let (numbers, mut next) = (Numbers::of(state, session)?, u64::MAX);
+        while let Some(seq) = numbers.before(next)? {
+            next = seq;
+            let Some(other) = journal::done_entry(state, session, seq)? else { continue };
+            if (other.time, &other.id) < (entry.time, &entry.id) {
+                break;
+            }
+            if share_paths(&other, entry)
+                && direction_of(&other).is_none()
+                && History::load(state, session)?.standing(state, seq)?.is_some()
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Removes from undone changes the new files that their undo found missing, and the folders made for these: a redo must

@@ -91,7 +91,7 @@ pub struct JournalEntry {
     /// Verdict of the policy, `warn` or `off`, if the caller had not seen the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// Name of the running command that had made the change, if it is a part of what that one does.
+    /// Name of the command that made the change, if it is a part of what that one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Digest of the request, to recognize a repeated one.
@@ -247,6 +247,11 @@ impl JournalEntry {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(Error::io("remove", state.shown(OPEN_FOLDER), errno)),
         }
+    }
+
+    /// Returns true if both are parts of what one command did.
+    pub fn is_of_command_of(&self, other: &Self) -> bool {
+        self.command.is_some() && self.command == other.command
     }
 
     /// Returns its files for the audit log.

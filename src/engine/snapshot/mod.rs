@@ -20,7 +20,7 @@ pub use store::commit_builder::{BASELINE, EXTERNAL};
 pub use store::objects::LARGE_BYTES;
 pub use store::objects::{BlobPrefetch, PrecomputedBlob};
 pub use store::open::{RepositoryPaths, git_folders};
-pub use store::tree::{RULE_FILES, TreeItem, Trees};
+pub use store::tree::{EarlierFile, RULE_FILES, TreeItem, Trees};
 pub use store::{Limits, Store};
 pub use view::account::{SessionAccount, StoryBy, StoryLine};
 pub use view::compare::{Changes, Delta, PathChange};

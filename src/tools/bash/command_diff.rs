@@ -111,6 +111,11 @@ fn list_so_far(list: &mut Vec<FileChange>, theirs: &ConcurrentChanges) {
             Some(listed) if before.is_none() && listed.action == Action::Modify => {
                 listed.action = Action::Create;
             }
+            // It made the file and removed it again.
+            Some(listed) if before.is_none() && listed.action == Action::Delete => {
+                let path = &listed.path.clone();
+                list.retain(|listed| listed.path != *path);
+            }
             Some(_) => {}
             None => {
                 let action = Action::between(before.as_ref(), after.as_ref());
@@ -119,6 +124,7 @@ fn list_so_far(list: &mut Vec<FileChange>, theirs: &ConcurrentChanges) {
             }
         }
     }
+    list.sort_by(|one, next| one.path.cmp(&next.path));
 }
 
 /// A folder that was made or removed.
@@ -211,6 +217,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 }
                 Ok(())
             }
+            (None, None) => self.take_file(path, None, None),
             (before, after) => {
                 before.as_ref().map_or(Ok(()), |before| self.take_gone(path, before))?;
                 after.as_ref().map_or(Ok(()), |after| self.take_new(path, after))?;
@@ -362,8 +369,11 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             Some((_, last)) if self.theirs.so_far.contains_key(path) && same(last.as_ref(), new.as_ref()) => {
                 return Ok(());
             }
-            // The last write is theirs.
+            // The last write is theirs: an undo of its own could only fail.
             Some((first, last)) if same(last.as_ref(), new.as_ref()) => {
+                if !same(old_version.as_ref(), first.as_ref()) {
+                    return self.lose_if_known(path);
+                }
                 (old_version, first.clone(), old_bytes)
             }
             Some((_, last)) => {

@@ -4,10 +4,11 @@
 //! No undo restores the owners and extended attributes that a command changed, so the response names them.
 
 use std::cell::Cell;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::sync::Arc;
+
+use rustix::io::Errno;
 
 use super::command_diff::{self, Sides, Tree};
 use super::request::{body, subject};
@@ -15,9 +16,10 @@ use super::response::{CommandDiff, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
 use super::{Bash, confinement};
 use crate::engine::Engine;
-use crate::engine::change::record;
+use crate::engine::change::{Change, record, so_far};
 use crate::engine::history::client_calls::{ConcurrentChanges, RepoHeads};
 use crate::engine::history::replay::same;
+use crate::engine::journal::JournalEntry;
 use crate::engine::sandbox::folder_watch::FolderWatch;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::sandbox::repositories::{self, Earlier, Looking, ProtectedPaths};
@@ -26,6 +28,7 @@ use crate::engine::sandbox::running::{self, DirectCommand, Running};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::survey::{Moment, Survey, Touched};
 use crate::engine::workspace::{Workspace, fs, metadata};
 use crate::error::Error;
@@ -182,7 +185,7 @@ impl Before {
         let seen = newest(engine)?;
         let mut after = self.look_again(engine, reach);
         let mut found = touched(&after);
-        if found.as_ref().is_some_and(Vec::is_empty) {
+        if found.as_ref().is_some_and(Vec::is_empty) && seen.1 == scanned.heads {
             // Most commands only read: a scan would find what the last one found.
             return Ok(CommandDiff::none());
         }
@@ -197,7 +200,7 @@ impl Before {
         let seq = change.spend_number()?;
         let (subject, body) = (subject(command), body(command, why));
         let words = (Some(subject.clone()), body.as_deref());
-        let theirs = ConcurrentChanges::of(scanned.heads.since(&state)?, Some(self.running.name()));
+        let theirs = self.concurrent(&mut change, scanned.heads.since(&state)?, found.as_mut())?;
         // Older changes belong to the commands that still run, and a commit holds only changes of its session.
         let only = found.as_ref().filter(|_| after.is_overlapped || !theirs.is_empty());
         let only = only.map(|touched| {
@@ -236,6 +239,25 @@ impl Before {
         command_diff::record(change, &sides, &touched, (subject, body))
     }
 
+    /// Returns the effect of changes that were recorded meanwhile. Adds to `found` the files that they left and that the
+    /// command has removed.
+    fn concurrent(
+        &self,
+        change: &mut Change<'_>,
+        entries: Vec<JournalEntry>,
+        found: Option<&mut Vec<Touched>>,
+    ) -> Result<ConcurrentChanges, Error> {
+        let mut theirs = ConcurrentChanges::of(entries, Some(self.running.name()));
+        if let Some((touched, before)) = found.zip(self.survey.as_deref()) {
+            settle_moved(change.engine(), touched, &mut theirs)?;
+            add_removed(touched, change.workspace(), before, &theirs);
+        }
+        if !theirs.so_far.is_empty() {
+            change.set_command(self.running.name());
+        }
+        Ok(theirs)
+    }
+
     /// Surveys the work tree after the command, and moves new repositories aside.
     fn look_again(&self, engine: &mut Engine, reach: &Reach) -> After {
         let closed = || reach.protected.iter().chain(&reach.states).map(OsString::as_os_str);
@@ -267,6 +289,39 @@ impl Before {
         }
         After { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
     }
+}
+
+/// Settles the files that others moved and that the command has changed since: the newest snapshot has what they left.
+fn settle_moved(engine: &Engine, touched: &[Touched], theirs: &mut ConcurrentChanges) -> Result<(), Error> {
+    let is_folder =
+        |touched: &Touched| touched.before.iter().chain(&touched.after).any(|thing| thing.kind().is_dir());
+    let own = touched.iter().filter(|touched| theirs.own(&touched.path) && !is_folder(touched));
+    let come = theirs.come().iter().filter(|path| !is_state(path));
+    let paths = own.map(|touched| &touched.path).chain(come).cloned();
+    let paths: BTreeSet<WorkspacePath> = paths.collect();
+    let mut paths = paths.into_iter();
+    while let Some(files) = so_far::changed_files(engine, &mut paths)? {
+        for file in files {
+            theirs.settle(file.path, file.before.as_ref().map(so_far::version));
+        }
+    }
+    Ok(())
+}
+
+/// Adds files that others recorded meanwhile, and that are missing now as they were before the command: it has removed
+/// them.
+fn add_removed(
+    touched: &mut Vec<Touched>,
+    workspace: &Workspace,
+    before: &Survey,
+    theirs: &ConcurrentChanges,
+) {
+    let is_gone = |path: &WorkspacePath| {
+        matches!(fs::stat_beneath(workspace.root_fd(), path), Err(Errno::NOENT | Errno::NOTDIR))
+    };
+    let left = theirs.files.iter().filter(|(_, (_, last))| last.is_some()).map(|(path, _)| path);
+    let removed = left.filter(|path| before.at(path).is_none() && is_gone(path));
+    touched.extend(removed.map(|path| Touched { path: path.clone(), before: None, after: None }));
 }
 
 /// Returns true if others left a path as it is now.
@@ -321,8 +376,8 @@ pub fn shown_folder(engine: &Engine, folder: &WorkspacePath) -> String {
 }
 
 impl Scanned {
-    /// Records what others changed; returns `None`, with a warning, if that fails. While other commands run, a change
-    /// may be theirs: then it is recorded with them, and its bytes are saved.
+    /// Records what others changed; returns `None`, with a warning, if that fails. While other commands run, it is
+    /// recorded as theirs.
     pub fn scan(
         engine: &mut Engine,
         state: &State,
@@ -332,23 +387,23 @@ impl Scanned {
         let (session, warning) = session::load(state, engine.session())?;
         engine.warn_if(warning);
         let scanned = if is_late {
-            let found = record::unrecorded(engine, survey.cloned());
-            found.map(|found| (found.left_out, found.ignored, found.paths))
+            record::unrecorded(engine, survey.cloned()).and_then(|found| {
+                so_far::record_at(engine, state, found.paths())?;
+                Ok((found.left_out, found.ignored))
+            })
         } else {
             let recorded = record::scan_others(engine, session.seq == 0, survey.cloned());
-            recorded.map(|recorded| (recorded.left_out, recorded.ignored, Vec::new()))
+            recorded.map(|recorded| (recorded.left_out, recorded.ignored))
         };
         let heads = RepoHeads::of(state)?;
         match scanned {
-            Ok((left_out, ignored, differing)) => {
+            Ok((left_out, ignored)) => {
                 let survey = survey.map(Arc::as_ref);
                 let tree = Tree {
                     untracked: Untracked::of(&left_out, &ignored, survey),
                     tip: record::newest_or_head(engine)?,
                 };
-                let differing = differing.iter().map(|path| OsStr::from_bytes(path));
-                let differing = differing.filter_map(|path| WorkspacePath::new(Path::new(path)));
-                let kept = tree.untracked.save(engine, survey, differing);
+                let kept = tree.untracked.save(engine, survey);
                 Ok(Some(Self { tree, kept, heads }))
             }
             Err(error) if engine.require_snapshot => Err(error),

@@ -218,7 +218,7 @@ pub fn newest_of_others(
     let Some(state) = State::find(&engine.workspace)? else { return Ok(None) };
     let next = |session: &str| -> Result<Option<JournalEntry>, Error> {
         let mut history = History::load(&state, session)?;
-        Ok(history.next(&state, direction, 1, wanted)?.pop())
+        Ok(history.next(&state, direction, 1, wanted)?.into_iter().next())
     };
     if next(engine.session().as_str())?.is_some() {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Commits a change: prepares files next to their final places, then publishes them. Also finds ignored paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::folder;
 use super::prepare::{Prepared, Preparer};
 use super::rules::Rules;
 use super::secrets::is_secret;
-use super::{CommitInfo, FileChange, LeftOut, Recorded};
+use super::{CommitInfo, FileChange, FileState, LeftOut, Recorded};
 use crate::engine::snapshot::store::branch::{Moved, RefUpdate};
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, EXTERNAL, seconds};
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::objects::{self, LooseObjects, Packed};
 use crate::engine::snapshot::store::refs::{self, LogLine};
-use crate::engine::snapshot::store::tree::{self, TreeEdit};
+use crate::engine::snapshot::store::tree::{self, EarlierFile, TreeEdit, Trees};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, pack};
 use crate::engine::workspace::sync::FileSystem;
@@ -49,14 +49,27 @@ impl Store {
         Ok(PreparedSnapshot { store: self, tip: made.tip, written, recorded: made.recorded })
     }
 
-    /// Returns the paths of a change that others have changed since the newest snapshot.
+    /// Returns those files of a change that others have changed since the newest snapshot, each with its version there.
     ///
     /// # Errors
     /// As [`Self::record`].
-    pub fn changed_by_others(&self, change: &CommitInfo<'_>) -> Result<Vec<Vec<u8>>, SnapshotError> {
+    pub fn changed_by_others(
+        &self,
+        change: &CommitInfo<'_>,
+    ) -> Result<BTreeMap<Vec<u8>, Option<EarlierFile>>, SnapshotError> {
         let (_, chain) = self.start_move(self.meta_of_change(change))?;
         let external = prepared(self, &chain, change)?.external;
-        Ok(external.into_iter().map(|edit| edit.path.into_owned()).collect())
+        let paths: BTreeSet<_> = external.into_iter().map(|edit| edit.path).collect();
+        let mut files = Trees::of(chain.tree);
+        let mut found = BTreeMap::new();
+        for file in change.files.iter().filter(|file| paths.contains(file.path)) {
+            let like = match file.before {
+                Some(FileState::Regular { bytes, .. }) => bytes,
+                _ => b"",
+            };
+            found.insert(file.path.to_vec(), self.version_like(&mut files, file.path, like)?);
+        }
+        Ok(found)
     }
 
     /// Returns what the commits of a change say of it.

@@ -5,7 +5,9 @@ pub mod walk;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -30,6 +32,7 @@ use crate::engine::snapshot::record::disk::Clock;
 use crate::engine::snapshot::store::commit_builder::{CommitBuilder, CommitMeta, seconds, tree_of};
 use crate::engine::snapshot::store::dir::Dir;
 use crate::engine::snapshot::store::tree::{RULE_FILES, may_enter};
+use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{self, survey::Survey};
 use crate::limits::SUBJECT_PATHS_MAX;
 use crate::text::escaped::plural;
@@ -68,6 +71,14 @@ pub struct Unrecorded {
     pub left_out: Vec<LeftOut>,
     /// Ignored paths, as in [`Recorded::ignored`].
     pub ignored: Vec<Vec<u8>>,
+}
+
+impl Unrecorded {
+    /// Returns the files that may differ.
+    pub fn paths(&self) -> BTreeSet<WorkspacePath> {
+        let path_of = |path: &Vec<u8>| WorkspacePath::new(Path::new(OsStr::from_bytes(path)));
+        self.paths.iter().filter_map(path_of).collect()
+    }
 }
 
 /// Limits of one scan; more is refused.
@@ -120,8 +131,10 @@ impl Store {
         let work = Work { root: &folder, scan, control, chain: &chain };
         let mut preparer = Preparer::new(self, &chain);
         let Looked { doubtful, untracked } = look(&work, &mut preparer.rules, &index, clock)?;
-        let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files);
-        let paths = paths.map(Vec::from).collect();
+        // The index does not know files that came since the last scan.
+        let since = compare::trees(&self.repo, index.tree, chain.tree, SUBJECT_PATHS_MAX)?.paths;
+        let paths = doubtful.into_iter().map(|(path, _)| path).chain(untracked.files).map(Vec::from);
+        let paths = paths.chain(since.into_iter().map(|change| change.path)).collect();
         Ok(Unrecorded { paths, left_out: untracked.left_out, ignored: untracked.ignored })
     }
 

@@ -31,6 +31,9 @@ pub struct TreeItem {
     pub id: ObjectId,
 }
 
+/// Version of a file in a snapshot, with its bytes as they may have been on disk.
+pub type EarlierFile = (TreeItem, Vec<u8>);
+
 impl TreeItem {
     /// Returns the part of an entry that does not depend on its name.
     pub fn of(entry: &Entry) -> Self {

@@ -8,7 +8,7 @@ use super::history::Snapshot;
 use crate::engine::snapshot::record::prepare;
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::commit_builder::{self, EXTERNAL};
-use crate::engine::snapshot::store::tree::{self, TreeItem, Trees};
+use crate::engine::snapshot::store::tree::{self, EarlierFile, Trees};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, refs};
 use crate::limits::REVISION_STEPS_MAX;
@@ -270,7 +270,7 @@ impl Store {
         files: &mut Trees,
         path: &[u8],
         like: &[u8],
-    ) -> Result<Option<(TreeItem, Vec<u8>)>, SnapshotError> {
+    ) -> Result<Option<EarlierFile>, SnapshotError> {
         let found = files.look_up(&self.repo, path)?.entry();
         let Some(item) = found.filter(|item| item.is_file() || item.kind == EntryKind::Link) else {
             return Ok(None);
