@@ -424,9 +424,10 @@ fn step(ws: &Workspace, number: usize) {
 #[test]
 fn direct_command_beside_a_job_owns_its_own_lines_alone() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n"), ("b.txt", "b\n")]);
-    let job = job_in_steps(&ws, &["sed -i s/one/ONE/ a.txt; rm b.txt"]);
+    let job = job_in_steps(&ws, &["sed -i s/one/ONE/ a.txt; rm b.txt", "true"]);
     step(&ws, 0);
     ws.lbx(&["bash", "--direct", "--session", "other", "sed -i s/three/THREE/ a.txt"]).success();
+    step(&ws, 1);
     ws.lbx(&["bash", "--job", &job, "--timeout-ms", "20000"]).success();
     let diff = |session| {
         let diff = ws.lbx(&["diff", "-t", "--session", session]);
@@ -482,6 +483,25 @@ fn job_owns_what_it_does_to_files_that_others_made_and_moved() {
         ws.holds(path, text);
     }
     assert!(!ws.path("made.txt").exists());
+}
+
+#[test]
+fn undo_passes_an_ignored_file_that_others_wrote_after_a_job() {
+    let ws = Workspace::with(&[(".gitignore", "go-*\n"), ("a.txt", "a\n"), ("go-log", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    let job = job_in_steps(&ws, &["echo two >> go-log", "true"]);
+    step(&ws, 0);
+    ws.lbx(&["read", "go-log"]).ok();
+    ws.lbx(&["append", "go-log", "--content", "three\n"]).success();
+    step(&ws, 1);
+    let ended = ws.lbx(&["bash", "--job", &job, "--timeout-ms", "20000"]).success();
+    let changed = ended["data"]["changed"].to_string();
+    assert!(changed.contains(r#"{"action":"modify","lost":1,"path":"go-log"}"#), "{changed}");
+    ws.lbx(&["undo"]).warned("not restored, because no copy exists: go-log");
+    ws.holds("go-log", "one\ntwo\nthree\n");
+    ws.lbx(&["undo", "--steps", "2"]).success();
+    ws.holds("go-log", "one\ntwo\n");
+    ws.holds("a.txt", "a\n");
 }
 
 #[test]

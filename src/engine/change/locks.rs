@@ -94,6 +94,7 @@ impl Engine {
     /// As [`Self::lock`].
     pub(super) fn lock_for(&mut self, is_of_files: bool) -> Result<Locked, Error> {
         let (state, lock) = self.lock_in_place()?;
+        self.direct.clear();
         self.count_in(&state);
         let turn = self.turn(&state, is_of_files)?;
         if matches!(turn, StepsTurn::Now(_)) {

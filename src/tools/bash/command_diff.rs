@@ -372,7 +372,10 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             // The last write is theirs: an undo of its own could only fail.
             Some((first, last)) if same(last.as_ref(), new.as_ref()) => {
                 if !same(old_version.as_ref(), first.as_ref()) {
-                    return self.lose_if_known(path);
+                    let action = Action::between(old_version.as_ref(), first.as_ref());
+                    self.note_listed(path, action, None);
+                    self.done.lost.push(path.clone());
+                    return Ok(());
                 }
                 (old_version, first.clone(), old_bytes)
             }

@@ -197,16 +197,16 @@ impl Before {
             after.held.splice(0..0, held);
             found = touched(&after);
         }
+        let theirs = self.concurrent(&mut change, scanned.heads.since(&state)?, found.as_mut());
+        if found.as_ref().is_some_and(Vec::is_empty) && theirs.so_far.is_empty() {
+            return Ok(CommandDiff::none());
+        }
         let seq = change.spend_number()?;
         let (subject, body) = (subject(command), body(command, why));
         let words = (Some(subject.clone()), body.as_deref());
-        let theirs = self.concurrent(&mut change, scanned.heads.since(&state)?, found.as_mut())?;
         // Older changes belong to the commands that still run, and a commit holds only changes of its session.
         let only = found.as_ref().filter(|_| after.is_overlapped || !theirs.is_empty());
-        let only = only.map(|touched| {
-            let own = touched.iter().filter(|touched| !is_of_others(change.workspace(), &theirs, touched));
-            own.map(|touched| touched.path.as_bytes().to_vec()).collect()
-        });
+        let only = only.map(|touched| own_paths(change.workspace(), &theirs, touched));
         let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
         let recorded = match record::scan_as(change.engine(), words, Bash::NAME, seq, looked) {
             Ok(recorded) => recorded,
@@ -246,16 +246,20 @@ impl Before {
         change: &mut Change<'_>,
         entries: Vec<JournalEntry>,
         found: Option<&mut Vec<Touched>>,
-    ) -> Result<ConcurrentChanges, Error> {
-        let mut theirs = ConcurrentChanges::of(entries, Some(self.running.name()));
+    ) -> ConcurrentChanges {
+        let name = self.running.name();
+        for part in entries.iter().filter(|entry| entry.command.as_deref() == Some(name)) {
+            change.engine().note_changed(part.audit_files(), Some(&part.id));
+        }
+        let mut theirs = ConcurrentChanges::of(entries, Some(name));
         if let Some((touched, before)) = found.zip(self.survey.as_deref()) {
-            settle_moved(change.engine(), touched, &mut theirs)?;
+            settle_moved(change.engine(), touched, &mut theirs);
             add_removed(touched, change.workspace(), before, &theirs);
         }
         if !theirs.so_far.is_empty() {
-            change.set_command(self.running.name());
+            change.set_command(name);
         }
-        Ok(theirs)
+        theirs
     }
 
     /// Surveys the work tree after the command, and moves new repositories aside.
@@ -292,7 +296,7 @@ impl Before {
 }
 
 /// Settles the files that others moved and that the command has changed since: the newest snapshot has what they left.
-fn settle_moved(engine: &Engine, touched: &[Touched], theirs: &mut ConcurrentChanges) -> Result<(), Error> {
+fn settle_moved(engine: &Engine, touched: &[Touched], theirs: &mut ConcurrentChanges) {
     let is_folder =
         |touched: &Touched| touched.before.iter().chain(&touched.after).any(|thing| thing.kind().is_dir());
     let own = touched.iter().filter(|touched| theirs.own(&touched.path) && !is_folder(touched));
@@ -300,12 +304,11 @@ fn settle_moved(engine: &Engine, touched: &[Touched], theirs: &mut ConcurrentCha
     let paths = own.map(|touched| &touched.path).chain(come).cloned();
     let paths: BTreeSet<WorkspacePath> = paths.collect();
     let mut paths = paths.into_iter();
-    while let Some(files) = so_far::changed_files(engine, &mut paths)? {
+    while let Some(files) = so_far::changed_files(engine, &mut paths) {
         for file in files {
             theirs.settle(file.path, file.before.as_ref().map(so_far::version));
         }
     }
-    Ok(())
 }
 
 /// Adds files that others recorded meanwhile, and that are missing now as they were before the command: it has removed
@@ -322,6 +325,12 @@ fn add_removed(
     let left = theirs.files.iter().filter(|(_, (_, last))| last.is_some()).map(|(path, _)| path);
     let removed = left.filter(|path| before.at(path).is_none() && is_gone(path));
     touched.extend(removed.map(|path| Touched { path: path.clone(), before: None, after: None }));
+}
+
+/// Returns the touched paths that others did not leave as they are now.
+fn own_paths(workspace: &Workspace, theirs: &ConcurrentChanges, touched: &[Touched]) -> BTreeSet<Vec<u8>> {
+    let own = touched.iter().filter(|touched| !is_of_others(workspace, theirs, touched));
+    own.map(|touched| touched.path.as_bytes().to_vec()).collect()
 }
 
 /// Returns true if others left a path as it is now.
