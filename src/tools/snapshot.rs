@@ -236,7 +236,9 @@ impl Tool for Squash {
             let part = record::part_of(engine, &chosen.session, chosen.after);
             order(&store, &request, &part, &paths, (&branch, &author))?
         };
-        let squashed = store.squash(&order).map_err(|error| refused(&error.to_string()))?;
+        let squashed = store
+            .squash(&order)
+            .map_err(|error| if error.is_full() { error.into() } else { refused(&error.to_string()) })?;
         if !squashed.conflicts.is_empty() {
             return Err(conflict(&branch, &squashed.conflicts));
         }

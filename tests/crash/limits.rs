@@ -213,6 +213,35 @@ fn full_disk_is_no_space_and_changes_nothing() {
 }
 
 #[test]
+fn squash_on_a_full_disk_is_no_space_and_moves_no_branch() {
+    let outer = Workspace::bare(&[]);
+    let Some(small) = Small::at(outer.root.join("small"), "size=4m") else { return };
+    let call = |arguments: &[&str]| outer.call(arguments).in_folder(&small.0).run().envelope();
+    let git = |arguments: &[&str]| outer.git(&[&["-C", "small"], arguments].concat());
+    git(&["init", "-q", "-b", "main"]);
+    git(&["config", "user.name", "Dev"]);
+    git(&["config", "user.email", "dev@example.com"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    let text: String = (0..3000).map(|line| format!("{line}\n")).collect();
+    assert_eq!(call(&["write", "a.txt", "--content", &text])["ok"], true);
+    let mut kinds = std::collections::BTreeSet::new();
+    for spare_kib in (0..40).step_by(4) {
+        let used = Command::new("du").args(["-s", "--block-size=1024"]).arg(&small.0).output().unwrap();
+        let used: u64 =
+            String::from_utf8_lossy(&used.stdout).split_whitespace().next().unwrap().parse().unwrap();
+        small.remount(&format!("size={}k", used + spare_kib));
+        let name = format!("to-{spare_kib}");
+        let answer = call(&["squash", "--onto", &name, "--message", "all"]);
+        small.remount("size=4m");
+        let is_made = !git(&["branch", "--list", &name]).is_empty();
+        assert_eq!(is_made, answer["ok"] == true, "{spare_kib}: {answer}");
+        kinds.insert(answer["error"]["kind"].as_str().unwrap_or("ok").to_owned());
+    }
+    assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>(), ["no_space", "ok"]);
+    git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
 fn disk_without_inodes_is_no_space_and_changes_nothing() {
     let outer = Workspace::bare(&[]);
     let Some(small) = Small::at(outer.root.join("small"), "size=16m,nr_inodes=4096") else { return };

@@ -469,7 +469,11 @@ pub fn ignored(engine: &Engine, is_dry_run: bool, queries: &[IgnoreQuery<'_>]) -
 impl From<SnapshotError> for Error {
     /// Returns the error for unreadable snapshots.
     fn from(error: SnapshotError) -> Self {
-        refused(ErrorKind::IoError, &error).suggest(
+        let refused = refused(ErrorKind::IoError, &error);
+        if error.is_full() {
+            return refused;
+        }
+        refused.suggest(
             "Run `lbx doctor`: it says what is damaged and how to repair it. Changes can still be undone.",
         )
     }
@@ -477,6 +481,9 @@ impl From<SnapshotError> for Error {
 
 /// Returns the error for a failure of the snapshots.
 fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
+    if error.is_full() {
+        return Error::new(ErrorKind::NoSpace, format!("no snapshot: {error}"));
+    }
     if error.is_timeout() {
         return Error::new(ErrorKind::Timeout, error.to_string());
     }

@@ -237,7 +237,7 @@ pub struct SnapshotError {
     /// True if a signal interrupted the work.
     interrupted: bool,
     /// OS error if the system was short of a resource: that says nothing about the repository.
-    short: Option<String>,
+    short: Option<Errno>,
     /// True if the work was stopped.
     timeout: bool,
 }
@@ -256,6 +256,11 @@ impl SnapshotError {
     /// Returns true if the system was at fault and not the repository: a later try can work.
     pub fn is_passing(&self) -> bool {
         self.interrupted || self.short.is_some()
+    }
+
+    /// Returns true if the disk is full, or the account's part of it.
+    pub fn is_full(&self) -> bool {
+        self.short.is_some_and(|errno| DISK_IS_FULL.contains(&errno))
     }
 
     /// Runs `work` and turns a panic in it into an error. Anyone may have made the repository, and most of the code
@@ -310,7 +315,7 @@ impl SnapshotError {
         let cause: &(dyn Error + 'static) = cause.as_ref();
         let short = shortage(cause);
         let message = match &short {
-            Some(said) => format!("the repository cannot be read: {said}"),
+            Some(errno) => format!("the repository cannot be read: {}", io::Error::from(*errno)),
             None => message,
         };
         Self { interrupted: was_interrupted(cause), short, ..Self::new(message) }
@@ -368,13 +373,17 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
     std::iter::successors(Some(error), |error| (*error).source())
 }
 
-/// Returns the OS error if the system was short of open files or memory.
-fn shortage(error: &(dyn Error + 'static)) -> Option<String> {
+/// Errors of a full disk.
+const DISK_IS_FULL: [Errno; 2] = [Errno::NOSPC, Errno::DQUOT];
+
+/// Returns the OS error if the system was short of open files, memory or disk.
+fn shortage(error: &(dyn Error + 'static)) -> Option<Errno> {
     if let Some(before) = error.downcast_ref::<SnapshotError>() {
-        return before.short.clone();
+        return before.short;
     }
-    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(|errno| io::Error::from(errno).to_string());
-    said_by_system(error).filter(|said| short.contains(said))
+    let said = said_by_system(error)?;
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].into_iter().chain(DISK_IS_FULL);
+    short.into_iter().find(|errno| io::Error::from(*errno).to_string() == said)
 }
 
 /// Returns true if a signal is the root cause of an error. Some of gix's errors hold their causes only as text, so the
