@@ -486,6 +486,25 @@ fn job_owns_what_it_does_to_files_that_others_made_and_moved() {
 }
 
 #[test]
+fn part_of_a_job_in_a_folder_is_recorded_before_the_folder_moves() {
+    let ws = Workspace::with(&[("d/a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    let job = job_in_steps(&ws, &["echo more >> d/a.txt; rm d/b.txt; echo c > d/c.txt", "true"]);
+    step(&ws, 0);
+    ws.lbx(&["move", "d", "e", "--session", "other"]).success();
+    step(&ws, 1);
+    ws.lbx(&["bash", "--job", &job, "--timeout-ms", "20000"]).success();
+    let log = ws.git(&["log", "--reverse", "--format=%s", "lbx-snapshots", "--not", "HEAD"]);
+    let lines: Vec<&str> = log.lines().filter(|line| *line != "baseline").collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines[0].ends_with(" (so far)") && lines[1] == "move: d -> e", "{log}");
+    ws.lbx(&["undo", "--session", "other"]).success();
+    ws.lbx(&["undo"]).success();
+    ws.holds("d/a.txt", "a\n");
+    ws.holds("d/b.txt", "b\n");
+    assert!(!ws.path("d/c.txt").exists() && !ws.path("e").exists());
+}
+
+#[test]
 fn undo_passes_an_ignored_file_that_others_wrote_after_a_job() {
     let ws = Workspace::with(&[(".gitignore", "go-*\n"), ("a.txt", "a\n"), ("go-log", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();

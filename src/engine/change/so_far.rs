@@ -73,7 +73,8 @@ impl Change<'_> {
         }
         let files = self.files.iter().map(|file| file.seen.current.place.path());
         let moves = self.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-        let paths = files.chain(moves.filter_map(Location::in_workspace)).cloned().collect();
+        let mut paths: BTreeSet<_> = files.chain(moves.filter_map(Location::in_workspace)).cloned().collect();
+        paths.extend(self.unrecorded_in_moved_folders());
         let Some(session) = record_at(self.engine, state, paths)? else { return Ok(()) };
         // It comes after these, also for those who sort by time.
         (self.entry.id, self.entry.time) = (unique_name("change"), seconds_now());
@@ -81,6 +82,18 @@ impl Change<'_> {
             self.entry.seq = journal::next_number(state, &self.entry.session, self.entry.seq)?;
         }
         Ok(())
+    }
+
+    /// Returns the files in the folders that this change moves that may differ from the newest snapshot; none if the
+    /// workspace cannot be scanned.
+    fn unrecorded_in_moved_folders(&mut self) -> Vec<WorkspacePath> {
+        let folders = self.moves.iter().filter(|moved| moved.thing.is_folder);
+        let folders: Vec<_> = folders.filter_map(|moved| moved.from.in_workspace()).cloned().collect();
+        if folders.is_empty() {
+            return Vec::new();
+        }
+        let found = record::unrecorded(self.engine, None).map(|found| found.paths()).unwrap_or_default();
+        found.into_iter().filter(|path| folders.iter().any(|folder| path.is_within(folder))).collect()
     }
 }
 
