@@ -420,3 +420,28 @@ fn merge_follows_a_file_that_the_developer_renamed() {
     ws.holds("src/renamed.txt", "one\ntwo\nthree\nuncommitted\nmore\n");
     assert!(!ws.path("src/a.txt").exists());
 }
+
+#[test]
+fn merge_beside_a_job_comes_after_what_the_job_did() {
+    let Some(ws) = forked(&["one"]) else { return };
+    let lines: String = (1..=20).map(|line| format!("{line}\n")).collect();
+    ws.write("src/b.txt", &lines);
+    ws.lbx(&["fork", "two"]).ok();
+    within(&ws, "two", &["bash", "sed -i s/^2$/two/ src/b.txt"]).ok();
+    ws.lbx(&["bash", "--background", "sed -i s/^18$/eighteen/ src/b.txt; touch begun; sleep 1000"]).success();
+    while !ws.path("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let before = ws.snapshots();
+    ws.lbx(&["merge", "two", "--dry-run"]).success();
+    assert_eq!(ws.snapshots(), before);
+    ws.lbx(&["merge", "two"]).success();
+    let [merge, part, ..] = &ws.snapshots()[..] else { panic!("{:?}", ws.snapshots()) };
+    assert!(merge == "merge two: 1 file" && part.ends_with(" (so far)"), "{merge}, {part}");
+    // The fork knows its merge by its number.
+    assert_eq!(ws.lbx(&["merge", "two"]).ok()["files"], json!([]));
+    ws.lbx(&["undo"]).success();
+    ws.holds("src/b.txt", lines.replace("18\n", "eighteen\n"));
+    ws.lbx(&["merge", "two", "--dry-run"]).success();
+    ws.lbx(&["bash", "--job", "j1", "--stop"]).success();
+}

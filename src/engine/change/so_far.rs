@@ -68,7 +68,7 @@ impl Change<'_> {
 
     /// Records what a running command has changed so far in the files of this change.
     pub(super) fn record_so_far(&mut self, state: &State) -> Result<(), Error> {
-        if self.engine.direct.is_empty() {
+        if self.dry_run || self.engine.direct.is_empty() {
             return Ok(());
         }
         let files = self.files.iter().map(|file| file.seen.current.place.path());
