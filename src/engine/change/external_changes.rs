@@ -211,8 +211,8 @@ impl Change<'_> {
         self.entry.lost_total = done.lost.len();
         self.entry.lost = done.lost.into_iter().take(LOST_NAMED_MAX).collect();
         self.entry.modes = done.modes;
-        let intent = of_others(moves, (done.made, done.removed));
-        put_in_history(self.engine, (&state, backups), &mut self.entry, intent, done.files)?;
+        let intent = moves_and_folders(moves, (done.made, done.removed));
+        put_in_journal(self.engine, (&state, backups), &mut self.entry, intent, done.files)?;
         self.note_in_session(&state, &marks, &forgotten);
         let recorded = if sides.is_empty() {
             Ok(())
@@ -283,7 +283,7 @@ impl Change<'_> {
 ///
 /// # Errors
 /// Returns the OS error.
-pub(super) fn put_in_history(
+pub(super) fn put_in_journal(
     engine: &mut Engine,
     (state, backups): (&State, &Backups<'_>),
     entry: &mut JournalEntry,
@@ -315,7 +315,7 @@ pub(super) fn put_in_history(
 }
 
 /// Returns the target state apart from the files: moves, and the folders that were created and removed, sorted by depth.
-fn of_others(
+fn moves_and_folders(
     moves: Vec<Move>,
     (mut made, mut removed): (Vec<FolderEntry<WorkspacePath>>, Vec<FolderEntry<WorkspacePath>>),
 ) -> Intent {

@@ -16,7 +16,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::Change;
-use super::external_changes::{Backups, DoneFile, put_in_history};
+use super::external_changes::{Backups, DoneFile, put_in_journal};
 use super::plan::Intent;
 use super::record::{self, Content, StandingChange};
 use crate::control::seconds_now;
@@ -163,7 +163,7 @@ fn record_files(
         }
         done.push(DoneFile { path: path.clone(), before: old, after: new });
     }
-    put_in_history(engine, (state, &backups), entry, Intent::default(), done)?;
+    put_in_journal(engine, (state, &backups), entry, Intent::default(), done)?;
     let sides = files.iter().map(|file| FileChange {
         path: file.path.as_bytes(),
         before: file.before.as_ref().map(record::state_of),

@@ -263,9 +263,9 @@ pub struct ConcurrentChanges {
     /// Files, each with its version before the first change and after the last.
     pub files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
     /// Paths from which others moved something.
-    left: Vec<WorkspacePath>,
+    moved_from: Vec<WorkspacePath>,
     /// Paths to which they moved it.
-    come: Vec<WorkspacePath>,
+    moved_to: Vec<WorkspacePath>,
     /// Folders that others made or removed.
     pub folders: BTreeSet<WorkspacePath>,
     /// Moved paths whose versions are known.
@@ -292,8 +292,8 @@ impl ConcurrentChanges {
             let paths = entry.steps.iter().flat_map(Step::locations).filter_map(Location::in_workspace);
             theirs.unknown.extend(paths.cloned().chain(entry.lost));
             for moved in entry.moves {
-                theirs.left.push(moved.from);
-                theirs.come.push(moved.to);
+                theirs.moved_from.push(moved.from);
+                theirs.moved_to.push(moved.to);
             }
             theirs.folders.extend(entry.folders);
             theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
@@ -317,25 +317,28 @@ impl ConcurrentChanges {
 
     /// Returns true if nobody changed anything.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.folders.is_empty() && self.left.is_empty() && self.unknown.is_empty()
+        self.files.is_empty()
+            && self.folders.is_empty()
+            && self.moved_from.is_empty()
+            && self.unknown.is_empty()
     }
 
     /// Returns true if a path is theirs whatever is there now: they moved it or a folder above it, from there or to
     /// there, or changed it without a record of its versions.
     pub fn own(&self, path: &WorkspacePath) -> bool {
-        let mut moved = self.left.iter().chain(&self.come);
+        let mut moved = self.moved_from.iter().chain(&self.moved_to);
         !self.settled.contains(path)
             && (self.unknown.contains(path) || moved.any(|moved| path.is_within(moved)))
     }
 
     /// Returns the paths to which others moved something.
-    pub fn come(&self) -> &[WorkspacePath] {
-        &self.come
+    pub fn moved_to(&self) -> &[WorkspacePath] {
+        &self.moved_to
     }
 
-    /// Notes the version that their moves left at a path. `None` is only possible where nothing came.
+    /// Notes the version that their moves left at a path. It can be `None` only where they moved nothing to.
     pub fn settle(&mut self, path: WorkspacePath, last: Option<Version>) {
-        if last.is_some() || !self.come.iter().any(|come| path.is_within(come)) {
+        if last.is_some() || !self.moved_to.iter().any(|moved| path.is_within(moved)) {
             self.files.insert(path.clone(), (None, last));
             self.settled.insert(path);
         }

@@ -300,8 +300,8 @@ fn settle_moved(engine: &Engine, touched: &[Touched], theirs: &mut ConcurrentCha
     let is_folder =
         |touched: &Touched| touched.before.iter().chain(&touched.after).any(|thing| thing.kind().is_dir());
     let own = touched.iter().filter(|touched| theirs.own(&touched.path) && !is_folder(touched));
-    let come = theirs.come().iter().filter(|path| !is_state(path));
-    let paths = own.map(|touched| &touched.path).chain(come).cloned();
+    let moved = theirs.moved_to().iter().filter(|path| !is_state(path));
+    let paths = own.map(|touched| &touched.path).chain(moved).cloned();
     let paths: BTreeSet<WorkspacePath> = paths.collect();
     let mut paths = paths.into_iter();
     while let Some(files) = so_far::changed_files(engine, &mut paths) {
