@@ -74,11 +74,12 @@ pub fn record(
     }
     let by_others = std::mem::take(&mut collector.by_others);
     let lost = std::mem::take(&mut collector.ignored_lost);
-    let overlapped = collector.list.keys().filter(|_| sides.is_overlapped).cloned().collect::<Vec<_>>();
     let (done, backups, mut list) = collector.finish();
     // Files that are listed and cannot be undone are recorded as well: an undo reports them.
     let is_recorded = !done.is_empty() || !list.is_empty();
     list_so_far(&mut list, sides.theirs);
+    let overlapped = list.iter().filter(|_| sides.is_overlapped).map(|listed| listed.path.clone());
+    let overlapped: Vec<WorkspacePath> = overlapped.collect();
     // Nobody knows who wrote them.
     warn_of(change.engine(), &by_others, |names| {
         text!(

@@ -386,7 +386,7 @@ pub fn shown_folder(engine: &Engine, folder: &WorkspacePath) -> String {
 
 impl Scanned {
     /// Records what others changed; returns `None`, with a warning, if that fails. While other commands run, it is
-    /// recorded as theirs.
+    /// recorded as theirs: of a direct command now, and of a client at its end, so that its bytes are saved.
     pub fn scan(
         engine: &mut Engine,
         state: &State,
@@ -397,22 +397,25 @@ impl Scanned {
         engine.warn_if(warning);
         let scanned = if is_late {
             record::unrecorded(engine, survey.cloned()).and_then(|found| {
-                so_far::record_at(engine, state, found.paths())?;
-                Ok((found.left_out, found.ignored))
+                let recorded = so_far::record_at(engine, state, found.paths())?;
+                let mut paths = found.paths().into_iter().filter(|_| recorded.is_none());
+                let left = std::iter::from_fn(|| so_far::changed_files(engine, &mut paths)).flatten();
+                let left: Vec<WorkspacePath> = left.map(|file| file.path).collect();
+                Ok((found.left_out, found.ignored, left))
             })
         } else {
             let recorded = record::scan_others(engine, session.seq == 0, survey.cloned());
-            recorded.map(|recorded| (recorded.left_out, recorded.ignored))
+            recorded.map(|recorded| (recorded.left_out, recorded.ignored, Vec::new()))
         };
         let heads = RepoHeads::of(state)?;
         match scanned {
-            Ok((left_out, ignored)) => {
+            Ok((left_out, ignored, left)) => {
                 let survey = survey.map(Arc::as_ref);
                 let tree = Tree {
                     untracked: Untracked::of(&left_out, &ignored, survey),
                     tip: record::newest_or_head(engine)?,
                 };
-                let kept = tree.untracked.save(engine, survey);
+                let kept = tree.untracked.save(engine, survey, left.into_iter());
                 Ok(Some(Self { tree, kept, heads }))
             }
             Err(error) if engine.require_snapshot => Err(error),

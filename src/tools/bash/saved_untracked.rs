@@ -89,8 +89,13 @@ impl Untracked {
     }
 
     /// Reads the files that a command may change and that have no other copy: the small ones that git does not ignore,
-    /// and the ignored ones that look precious, the smallest first.
-    pub fn save(&self, engine: &Engine, survey: Option<&Survey>) -> SavedUntracked {
+    /// the ignored ones that look precious, the smallest first, and `others`.
+    pub fn save(
+        &self,
+        engine: &Engine,
+        survey: Option<&Survey>,
+        others: impl Iterator<Item = WorkspacePath>,
+    ) -> SavedUntracked {
         let (workspace, mut saved) = (&engine.workspace, SavedUntracked::default());
         let number = |key| engine.policy().number(key);
         saved.add(workspace, self.left_out.keys().cloned(), (KEPT_FILE_BYTES_MAX, UNTRACKED_BYTES_MAX));
@@ -106,6 +111,7 @@ impl Untracked {
             let paths = files.into_iter().map(|(_, path)| path);
             saved.add(workspace, paths, (u64::MAX, number(Key::BashIgnoredBytes)));
         }
+        saved.add(workspace, others, (u64::MAX, number(Key::BashIgnoredBytes)));
         saved
     }
 
