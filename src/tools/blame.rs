@@ -72,6 +72,10 @@ pub struct Response {
     #[serde(skip)]
     #[schemars(skip)]
     texts: Vec<String>,
+    /// Most bytes of the text form; 0 for no limit.
+    #[serde(skip)]
+    #[schemars(skip)]
+    text_bytes_max: usize,
 }
 
 /// Lines that came from one call.
@@ -192,10 +196,17 @@ impl Tool for Blame {
         let digits = response.total_lines.to_string().len();
         let names: Vec<String> = response.ranges.iter().map(Range::name).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let mut lines = response.texts.iter();
-        for (range, name) in response.ranges.iter().zip(&names) {
+        let (mut lines, mut size, mut next_line) = (response.texts.iter(), 0, response.next_line);
+        let most = response.text_bytes_max;
+        'ranges: for (range, name) in response.ranges.iter().zip(&names) {
             for number in range.start_line..=range.end_line {
                 let line = lines.next().map(String::as_str).unwrap_or_default();
+                size += width + digits + line.len();
+                // A range of many lines is short as JSON.
+                if most > 0 && size > most && lines.len() + 1 < response.texts.len() {
+                    next_line = Some(number);
+                    break 'ranges;
+                }
                 let who = format!("{name:width$}");
                 let (id, who) = who.split_at_checked(ID_DIGITS).unwrap_or((&who, ""));
                 let (id, number) =
@@ -204,7 +215,7 @@ impl Tool for Blame {
                 if text.is_for_a_person() { text.styled(&line) } else { text.entry(&line) }
             }
         }
-        if let Some(next) = response.next_line {
+        if let Some(next) = next_line {
             text.note(format!("more lines: {}", text.option("start_line", next)));
         }
     }
@@ -248,7 +259,15 @@ fn page(
         }
         texts.push(text_of(line));
     }
-    Ok(Response { path: shown, total_lines, ranges, truncated: next_line.is_some(), next_line, texts })
+    Ok(Response {
+        path: shown,
+        total_lines,
+        ranges,
+        truncated: next_line.is_some(),
+        next_line,
+        texts,
+        text_bytes_max: bytes_max,
+    })
 }
 
 /// Returns a line for display.

@@ -95,6 +95,28 @@ fn blame_attributes_each_line_to_its_call() {
 }
 
 #[test]
+fn text_form_of_blame_is_bounded_and_names_its_next_line() {
+    let lines: String = (1..=20_000).map(|line| format!("line {line}\n")).collect();
+    let ws = workspace(&[("long.txt", &lines)]);
+    ws.lbx(&["append", "long.txt", "--content", "the end\n"]).ok();
+    assert_eq!(ws.lbx(&["blame", "long.txt"]).ok()["ranges"].as_array().unwrap().len(), 2);
+    let (mut start, mut shown) = (1, 0);
+    for _ in 0..1000 {
+        let from = start.to_string();
+        let run = ws.call(&["blame", "--text", "long.txt", "--start-line", &from]).run();
+        assert!(run.stdout_text().len() < 40_000, "{} bytes", run.stdout_text().len());
+        shown += run.stdout_text().lines().count();
+        let note = run.stderr();
+        let Some((_, next)) = note.split_once("more lines: --start-line ") else { break };
+        start = next.trim().parse().unwrap();
+        assert_eq!(shown, start - 1, "{note}");
+    }
+    assert_eq!(shown, 20_001);
+    let all = ws.call(&["blame", "--text", "long.txt", "--max-bytes", "0"]).run().stdout_text();
+    assert_eq!(all.lines().count(), 20_001);
+}
+
+#[test]
 fn squash_turns_a_session_into_one_commit() {
     let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n"), ("c.txt", "c\n")]);
     // Uncommitted before the session, in a file that it changes, and in one that it does not.
