@@ -69,7 +69,7 @@ fn call_cancelled_by_an_sdk_leaves_no_process() {
     let Some(clients) = Clients::found() else { return };
     for (number, (sdk, _)) in SDKS.into_iter().enumerate() {
         let ws = Workspace::with(&[("a.txt", "a\n")]);
-        let sleep = format!("sleep 98.7{number}");
+        let sleep = format!("sleep 98.{}{number}", std::process::id());
         // Direct: a layer would hide `begun` until the command has ended.
         let script = format!("echo begun > begun; {sleep}; echo late > late");
         let command = json!({ "command": script, "direct": true });

@@ -250,10 +250,10 @@ fn progress_messages_contain_lines_of_the_command() {
 fn cancelled_mcp_command_leaves_no_process() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
-    let id = client.begin_call(
-        "bash",
-        &json!({ "command": "echo begun > begun; sleep 97.31; echo late > late", "direct": true }),
-    );
+    // No other run of this test sleeps so long.
+    let sleep = format!("sleep 97.{}", std::process::id());
+    let command = format!("echo begun > begun; {sleep}; echo late > late");
+    let id = client.begin_call("bash", &json!({ "command": command, "direct": true }));
     while !workspace.path("begun").exists() {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -261,7 +261,7 @@ fn cancelled_mcp_command_leaves_no_process() {
     let asleep = || {
         let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         let mut lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-        lines.any(|line| line.starts_with(b"sleep\x0097.31"))
+        lines.any(|line| line.starts_with(sleep.replace(' ', "\0").as_bytes()))
     };
     let mut tries = 0;
     while asleep() && tries < 500 {
