@@ -13,6 +13,7 @@ use crate::engine::change::{record, so_far};
 use crate::engine::journal::GitLocksMark;
 use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
 use crate::engine::snapshot::{EXTERNAL, PathChange, SessionPart, SnapshotError, Store};
+use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -232,6 +233,16 @@ impl Tool for Squash {
         let chosen = targets::current_session(engine, &store)?;
         let author = author_of(&store)?;
         let branch = branch_of(&store, &request, &chosen.session)?;
+        if let Some(lock) = store.index_lock().filter(|_| request.checked_out) {
+            let lock = lock.display();
+            return Err(Error::new(
+                ErrorKind::LockTimeout,
+                format!("no commit was made: git's index is locked by `{lock}`"),
+            )
+            .suggest(
+                "Wait until the other git ends, or remove that file if none runs; then repeat the call.",
+            ));
+        }
         let order = {
             let part = record::part_of(engine, &chosen.session, chosen.after);
             order(&store, &request, &part, &paths, (&branch, &author))?
@@ -248,7 +259,8 @@ impl Tool for Squash {
             format!("git ignores these files by now, so they are not committed: {}", escaped::some_of(&names))
         });
         if squashed.files == 0 {
-            return Err(nothing_missing(&chosen.session, &branch, ignored));
+            let onto = if squashed.is_new { "HEAD" } else { &branch };
+            return Err(nothing_missing(&chosen.session, onto, ignored));
         }
         engine.warn_if(ignored);
         engine.set_dry_run(request.dry_run);
@@ -314,16 +326,34 @@ fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
 
 /// Returns the developer's repository; fails if git is in the middle of an operation.
 fn own_repository(engine: &Engine) -> Result<Store, Error> {
-    let store = record::find(engine)?.filter(|store| !store.is_private());
-    let store = store.ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "there is no git repository here that lbx could commit to")
-            .suggest("Make one with git init, or take the changes as a patch: `lbx diff -t`.")
-    })?;
+    let found = record::find(engine)?;
+    let refusal = found.as_ref().and_then(Store::warning).map(str::to_owned);
+    let store = found.filter(|store| !store.is_private());
+    let store = store.ok_or_else(|| no_repository(engine, refusal))?;
     if let Some(what) = store.in_progress()? {
         return Err(refused(&format!("git is in the middle of {what}"))
             .suggest("Finish or abort it with git first; nothing was committed."));
     }
     Ok(store)
+}
+
+/// Returns the error for a workspace whose snapshots are not in a repository of the developer's.
+fn no_repository(engine: &Engine, refusal: Option<String>) -> Error {
+    let has_one = fs::stat_at(engine.workspace.root_fd(), ".git".as_ref()).is_ok();
+    // Changes so far are in the private repository, and a new one would begin without them.
+    let patch = "`lbx diff -t` shows the changes as a patch.";
+    match refusal {
+        Some(why) => refused(&why).suggest(format!("Repair what this names, or take a patch: {patch}")),
+        None if has_one => Error::new(
+            ErrorKind::PermissionDenied,
+            "no commit was made: .git cannot be written, so snapshots go elsewhere",
+        )
+        .suggest(format!(
+            "Give this account the right to write in .git/objects and .git/refs, or take a patch: {patch}"
+        )),
+        None => Error::new(ErrorKind::NotFound, "there is no git repository here that lbx could commit to")
+            .suggest(format!("Take a patch: {patch} A repository made now has only the changes after it.")),
+    }
 }
 
 /// Returns the branch to commit on.

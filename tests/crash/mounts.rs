@@ -430,6 +430,7 @@ fn changes_are_recorded_where_git_can_only_be_read() {
         $LBX bash --direct 'echo two > a.txt; rm b.txt'
         $LBX undo
         $LBX log
+        $LBX squash -m Mine > squashed || true
     ";
     let mount = "mount --bind .git .git && mount -o remount,ro,bind .git";
     let Some(output) = after_mount(&ws, mount, script) else { return };
@@ -446,6 +447,12 @@ fn changes_are_recorded_where_git_can_only_be_read() {
     ws.holds("a.txt", "one\n");
     ws.holds("b.txt", "b\n");
     assert_eq!(ws.git(&["branch", "--list", "lbx-snapshots"]), "");
+    let squashed: Value = serde_json::from_slice(&ws.read_bytes("squashed")).unwrap();
+    assert_eq!(squashed["error"]["kind"], "permission_denied", "{squashed:#}");
+    assert_eq!(
+        squashed["error"]["message"],
+        "no commit was made: .git cannot be written, so snapshots go elsewhere"
+    );
 }
 
 #[test]

@@ -230,7 +230,11 @@ fn squash_rejects_conflicts_and_invalid_branches() {
     assert_eq!(named.run().ok()["author"], "Of the Environment <env@example.org>");
     let bare = Workspace::bare(&[]);
     bare.lbx(&["write", "a.txt", "--content", "a\n"]).ok();
-    bare.lbx(&["squash", "-m", "Do it"]).error("not_found");
+    let error = bare.lbx(&["squash", "-m", "Do it"]).error("not_found");
+    assert_eq!(
+        error["suggested_action"],
+        "Take a patch: `lbx diff -t` shows the changes as a patch. A repository made now has only the changes after it."
+    );
 }
 
 #[test]

@@ -293,7 +293,8 @@ fn second_squash_reverts_undone_changes() {
     assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("ten", "by hand"));
     squash(&ws).error("not_found");
     // A new branch has none of it, so there is nothing to commit on it.
-    ws.lbx(&["squash", "-m", "m", "--session", "s", "--onto", "other"]).error("not_found");
+    let error = ws.lbx(&["squash", "-m", "m", "--session", "s", "--onto", "other"]).error("not_found");
+    assert_eq!(error["message"], "HEAD already has everything that session s changed");
 }
 
 #[test]
@@ -436,13 +437,15 @@ fn squash_checked_out_rejects_conflicting_index_states() {
     edit(&ws, "s", "a.txt", "two", "TWO");
     ws.lbx(&["write", "new.txt", "--content", "n\n", "--session", "s"]).ok();
     let squash = || ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--checked-out"]);
-    let refused = |why: &str| {
+    let refused_as = |kind: &str, why: &str| {
         let before = state(&ws);
-        let error = squash().error("invalid_request");
+        let error = squash().error(kind);
         assert!(error["message"].as_str().unwrap().contains(why), "{error}");
         assert_eq!(state(&ws), before);
         assert!(!ws.path(".git/index.lock").exists() || why.contains("locked"));
+        error
     };
+    let refused = |why: &str| _ = refused_as("invalid_request", why);
     // Staged with another content than the session's is an obstacle; staged with the same content is not.
     let made = ws.read_bytes("a.txt");
     ws.write("a.txt", TEN.replace("four", "staged"));
@@ -451,7 +454,11 @@ fn squash_checked_out_rejects_conflicting_index_states() {
     refused("staged changes in a.txt");
     ws.git(&["reset", "-q"]);
     ws.write(".git/index.lock", "");
-    refused("index is locked");
+    let error = refused_as("lock_timeout", "index is locked");
+    assert_eq!(
+        error["suggested_action"],
+        "Wait until the other git ends, or remove that file if none runs; then repeat the call."
+    );
     fs::remove_file(ws.path(".git/index.lock")).unwrap();
     for name in ["MERGE_HEAD", "CHERRY_PICK_HEAD"] {
         ws.write(&format!(".git/{name}"), "x\n");

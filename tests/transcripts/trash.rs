@@ -29,6 +29,58 @@ fn restore_by_trash_id_brings_back_a_deleted_file() {
 }
 
 #[test]
+fn undo_of_a_purged_deletion_names_the_file_and_passes_older_changes() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();
+    ws.lbx(&["delete", "a.txt"]).ok();
+    ws.lbx(&["trash", "purge"]).ok();
+    let error = ws.unchanged(|| ws.lbx(&["undo"]).error("stale_file"));
+    assert_eq!(error["path"], "a.txt");
+    assert_eq!(
+        error["suggested_action"],
+        "`log` shows who restored it. If nobody did, git may have its bytes: `git log -p lbx-snapshots -- a.txt`. `undo` takes an older change back by its `seq`."
+    );
+    assert!(ws.git(&["log", "-p", "lbx-snapshots", "--", "a.txt"]).contains("-one"));
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    ws.holds("b.txt", "b\n");
+}
+
+#[test]
+fn obstacle_of_an_undo_that_the_session_moves_stays_moved() {
+    let ws = Workspace::with(&[("src/a.txt", "a\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["delete", "src", "--recursive"]).ok();
+    ws.write("src/a.txt", "of another\n");
+    let error = ws.lbx(&["undo"]).error("stale_file");
+    assert_eq!(error["suggested_action"], "Move what is there out of the way, then `undo` with `seq` 1.");
+    ws.lbx(&["move", "src", "old"]).ok();
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    ws.holds("src/a.txt", "a\n");
+    ws.holds("old/a.txt", "of another\n");
+    // A file moved by this session, then removed by someone else.
+    ws.lbx(&["move", "b.txt", "c.txt"]).ok();
+    ws.lbx(&["append", "src/a.txt", "--content", "more\n"]).ok();
+    fs::remove_file(ws.path("c.txt")).unwrap();
+    let error = ws.lbx(&["undo", "--steps", "2"]).error("stale_file");
+    assert_eq!(
+        error["suggested_action"],
+        "Bring it back to where this session left it, then `undo` each of the changes with its `seq`."
+    );
+    ws.write("c.txt", "b\n");
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    ws.holds("b.txt", "b\n");
+    // A redo ends with the next change of the session.
+    ws.write("c.txt", "of another\n");
+    let error = ws.lbx(&["redo"]).error("stale_file");
+    assert_eq!(
+        error["suggested_action"],
+        "Move what is there out of the way, but not by this session, whose changes end redo; then repeat the call."
+    );
+    ws.lbx(&["move", "c.txt", "d.txt", "--session", "other"]).ok();
+    ws.lbx(&["redo"]).ok();
+    ws.holds("c.txt", "b\n");
+}
+
+#[test]
 fn restore_by_path_takes_the_newest_trash_entry() {
     let ws = Workspace::with(&[]);
     for text in ["first", "second"] {

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, ByteSlice};
@@ -230,6 +231,12 @@ impl Store {
         let Some(RefTarget::Symbolic(name)) = refs::head_target(&self.repo)? else { return Ok(None) };
         let name = name.as_bstr().to_string();
         Ok(name.strip_prefix(BRANCHES).map(str::to_owned))
+    }
+
+    /// Returns the lock of git's index, if it is there.
+    pub fn index_lock(&self) -> Option<PathBuf> {
+        let folder = self.repo.own();
+        folder.stat(LOCK).is_ok_and(|stat| stat.is_some()).then(|| folder.path().join(LOCK))
     }
 
     /// Returns the branch of that name, with the commit that it is at or would begin at.

@@ -56,7 +56,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     }
     found.extend(of("snapshots", snapshots(engine, fix)));
     found.extend(locks_left(engine, fix));
-    found.extend(of("repository", repository(engine)));
+    found.extend(repository(engine));
     found.extend(disk(engine));
     found.push(backends());
     found.extend(named_paths(engine));
@@ -296,7 +296,8 @@ fn snapshots(engine: &mut Engine, fix: bool) -> Result<Finding, Error> {
             "Remove snapshot.enabled = false from the policy; lbx config shows the file.",
         ));
     }
-    match record::damage(engine)? {
+    let by_hand = "Give this account the right to read what this names, or repair that with git. Changes can still be undone.";
+    match record::damage(engine).map_err(|error| error.suggest(by_hand))? {
         None => where_snapshots_go(engine),
         Some((_, damage)) if fix => repaired(engine, &damage),
         Some((store, damage)) => Ok(damaged(engine, &store, &damage)),
@@ -365,18 +366,19 @@ fn locks_left(engine: &Engine, fix: bool) -> Option<Finding> {
 }
 
 /// Returns damage in the developer's repository that git must repair.
-fn repository(engine: &Engine) -> Result<Option<Finding>, Error> {
+fn repository(engine: &Engine) -> Option<Finding> {
     if !engine.policy().has_snapshots() {
-        return Ok(None);
+        return None;
     }
-    let found = record::damage_of_git(engine)?;
-    Ok((!found.is_empty()).then(|| {
+    // What prevents this look is named by the check of the snapshots.
+    let found = record::damage_of_git(engine).unwrap_or_default();
+    (!found.is_empty()).then(|| {
         Finding::problem(
             "repository",
             found.join("; "),
             "Ask the user to repair it with git: `git fsck` names what is damaged, the files in .git/logs name earlier values of references, and without .git/index `git reset` makes a new one.",
         )
-    }))
+    })
 }
 
 /// Reports a newest snapshot that cannot be read. A power failure can leave one if its objects were not yet on disk.

@@ -41,6 +41,8 @@ pub struct Manner {
     pub single: Option<Single>,
     /// Texts without a backup, since a part of a change makes them.
     pub texts: BTreeMap<Sha256, Vec<u8>>,
+    /// Step after an obstacle is out of the way: the call repeated would take back the move of it.
+    pub retry: String,
 }
 
 /// A change, or the changes of a turn, that later ones may have followed.
@@ -253,7 +255,7 @@ impl<'p, 'c> Planner<'p, 'c> {
                     format!("{}, and this session left a file there", error.message()),
                 )
                 .at(shown)
-                .suggest("Move what is there out of the way, and repeat the call.")
+                .suggest(format!("Move what is there out of the way, {}.", self.manner.retry))
             }
             _ => error,
         })

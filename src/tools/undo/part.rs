@@ -211,7 +211,7 @@ pub fn run_turn(
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let (turnaround, texts) = turnaround(&mut change, number, direction)?;
     let single = turnaround.changes.iter().map(|entry| entry.seq).min().map(Single::Turn);
-    let manner = Manner { merge: true, between: Interleaved::Kept, single, texts };
+    let manner = Manner { merge: true, between: Interleaved::Kept, single, texts, ..Manner::default() };
     turnaround.carry_out(change, request, direction, &manner)
 }
 

@@ -38,6 +38,17 @@ pub fn plan(
     conflicts.into_error().map_or(planned, Err)
 }
 
+/// Returns the step after an obstacle is out of the way. If this session moves it, that is its newest change.
+fn retry(entries: &[JournalEntry], direction: Direction) -> String {
+    match (direction, entries) {
+        (Direction::Redo, _) => {
+            "but not by this session, whose changes end redo; then repeat the call".to_owned()
+        }
+        (Direction::Undo, [one]) => format!("then `undo` with `seq` {}", one.seq),
+        (Direction::Undo, _) => "then `undo` each of the changes with its `seq`".to_owned(),
+    }
+}
+
 /// Does the same for a caller that shows all conflicting files: those go into `conflicts`, and if there are any, the
 /// plan must not be carried out.
 ///
@@ -51,11 +62,11 @@ pub fn plan_beside(
     manner: &Manner,
     conflicts: &mut Conflicts,
 ) -> Result<Vec<WorkspacePath>, Error> {
-    let (outcome, texts) = replayed(change, history, entries, direction, manner.between)?;
+    let mut manner = Manner { retry: retry(entries, direction), ..manner.clone() };
+    let (outcome, texts) = replayed(change, history, entries, direction, &manner)?;
     for path in &outcome.interleaved {
         conflicts.add(interleaved_error(change.workspace(), path, manner.between));
     }
-    let mut manner = manner.clone();
     manner.texts.extend(texts);
     // What goes to the trash goes without the empty folders that nobody needs.
     let goes_along = |folder: &WorkspacePath| {
@@ -73,7 +84,7 @@ pub fn plan_beside(
     let inner: Vec<WorkspacePath> =
         inner.iter().filter_map(|folder| outcome.pieces.standing(folder)).collect();
     outcome.displaced.extend(inner);
-    clear_the_way(change, &outcome, &vacant)?;
+    clear_the_way(change, &outcome, &vacant, &manner.retry)?;
     let vacated = vacated(&outcome, vacant);
     let mut planner = Planner::new(change, history, &manner, &outcome.pieces);
     for gone in &outcome.gone {
@@ -173,7 +184,7 @@ fn replayed(
     history: &History,
     entries: &[JournalEntry],
     direction: Direction,
-    between: Interleaved,
+    manner: &Manner,
 ) -> Result<(ReplayResult, BTreeMap<Sha256, Vec<u8>>), Error> {
     let texts = RefCell::new(BTreeMap::new());
     let blend = |path: &WorkspacePath, now: &Version, from: &Version, to: &Version| {
@@ -199,7 +210,7 @@ fn replayed(
         Direction::Undo => history.vacant(),
         Direction::Redo => BTreeSet::new(),
     };
-    let mut replay = Replay::new(&stands, vacant, (between == Interleaved::Kept).then_some(&blend));
+    let mut replay = Replay::new(&stands, vacant, (manner.between == Interleaved::Kept).then_some(&blend));
     // To take back an undo or a redo is to undo its own record.
     let way = |entry: &JournalEntry| direction_of(entry).map_or(direction, |_| Direction::Undo);
     let played = entries.iter().try_for_each(|entry| replay.play(entry, way(entry)));
@@ -207,7 +218,10 @@ fn replayed(
     if let Some(error) = unseen.take() {
         return Err(error);
     }
-    played.map_err(|conflict| conflict_error(change, &conflict))?;
+    played.map_err(|conflict| match conflict {
+        ReplayConflict::Missing(content) if is_state(&content) => purged(change, &content, entries),
+        conflict => conflict_error(change, &conflict, &manner.retry),
+    })?;
     Ok((outcome, texts.into_inner()))
 }
 
@@ -319,6 +333,7 @@ pub fn clear_the_way(
     change: &mut Change<'_>,
     outcome: &ReplayResult,
     vacant: &[WorkspacePath],
+    retry: &str,
 ) -> Result<(), Error> {
     let workspace = change.workspace();
     let leaving = Leaving::of(outcome);
@@ -346,7 +361,7 @@ pub fn clear_the_way(
         let others: Vec<&WorkspacePath> = inner.iter().flatten().filter(|folder| !vanishes(folder)).collect();
         match &inner {
             Some(inner) if change.are_ignored(&others) => cleared.extend(inner.iter().cloned()),
-            _ => return Err(conflict_error(change, &ReplayConflict::Taken(at))),
+            _ => return Err(conflict_error(change, &ReplayConflict::Taken(at), retry)),
         }
     }
     // The other folders may move with their content before the end.
@@ -525,23 +540,29 @@ fn is_of_one_file(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::StaleFile | ErrorKind::NotFound) && error.path().is_some()
 }
 
+/// Returns the error of a deletion whose `content` has left the trash.
+fn purged(change: &Change<'_>, content: &WorkspacePath, entries: &[JournalEntry]) -> Error {
+    let moved = entries.iter().flat_map(|entry| &entry.moves).find(|moved| moved.to == *content);
+    let shown =
+        moved.map_or_else(|| change.shown_original(content), |moved| change.workspace().shown(&moved.from));
+    let branch = change.engine_ref().policy().branch();
+    Error::new(ErrorKind::StaleFile, format!("{shown} is no longer in the trash: it was restored or purged since"))
+        .suggest(format!("`log` shows who restored it. If nobody did, git may have its bytes: `git log -p {branch} -- {shown}`. `undo` takes an older change back by its `seq`."))
+        .at(shown)
+}
+
 /// Returns the error of changes that move a missing file, or move one to an existing path.
-pub fn conflict_error(change: &Change<'_>, conflict: &ReplayConflict) -> Error {
+pub fn conflict_error(change: &Change<'_>, conflict: &ReplayConflict, retry: &str) -> Error {
     let (path, what, suggestion) = match conflict {
-        ReplayConflict::Missing(path) if is_state(path) => (
-            path,
-            "is no longer in the trash: it was restored or purged since",
-            "`trash` lists what is there; `log` shows who restored it.",
-        ),
         ReplayConflict::Missing(path) => (
             path,
             "no longer exists, so it cannot be moved back",
-            "Bring it back to where this session left it, and repeat the call.",
+            format!("Bring it back to where this session left it, {retry}."),
         ),
         ReplayConflict::Taken(path) => (
             path,
             "cannot come back: something is in its place",
-            "Move what is there out of the way, and repeat the call.",
+            format!("Move what is there out of the way, {retry}."),
         ),
     };
     let shown = change.shown_original(path);

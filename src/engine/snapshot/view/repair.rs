@@ -176,12 +176,13 @@ impl Store {
         commit_builder::tree_of(&self.repo, head).ok().filter(|tree| self.repo.find_tree(*tree).is_ok())
     }
 
-    /// Finds damage elsewhere in the repository, which git has to repair: references and the index.
+    /// Finds damage elsewhere in the repository, which git has to repair: HEAD, references and the index.
     ///
     /// # Errors
     /// Returns an error if the system was short of a resource.
     pub fn damage_of_git(&self) -> Result<Vec<String>, SnapshotError> {
         let mut found = Vec::new();
+        found.extend(SnapshotError::found(refs::head_target(&self.repo))?.err());
         match SnapshotError::found(self.repo.packed_refs())? {
             Err(message) => found.push(message),
             Ok(_) => self.look_at_references(&mut found),
