@@ -91,12 +91,11 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End)
 fn add_once(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
     let (expected, options) = (request.expected_sha256, &request.options);
     let mut file = FileChange::begin(engine, tool, &request.path, expected, options)?;
-    // The same text may be added twice on purpose, unless the request names the old bytes.
-    let is_repeated = expected.is_some() && file.is_repeated(&request.content, RECENT)?;
-    let current = file.look()?;
-    if is_repeated {
-        return Ok(Response::already_applied(&current));
+    // The same text may be added twice on purpose, unless the request names the old bytes: then this fails.
+    if expected.is_some() {
+        file.is_repeated(&request.content, RECENT)?;
     }
+    let current = file.look()?;
     let seen = file.check(current)?;
     let (bytes, replaced) = joined(&mut file.change, seen.current(), request, end)?;
     if seen.current().exists() && bytes == seen.current().bytes() {

@@ -73,7 +73,7 @@ impl Tool for Move {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let named: [(&str, &Path); 2] = [("from", &request.from), ("to", &request.to)];
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
-        let is_repeated = change.is_repeated(request.digest())?;
+        let is_repeated = change.is_repeated(request.digest(), request.expected_sha256.is_some())?;
         let from = change.look_at_entry(&request.from)?;
         let mut to = change.look_at_destination(&request.to)?;
         // `move a.txt d/` moves into d, as mv does; without the slash it may be a mistake.

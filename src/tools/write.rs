@@ -110,8 +110,9 @@ impl Tool for Write {
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
         // Any other repeat finds its result in the file: only a request with old bytes needs the history.
-        let is_repeated = expected.is_some()
-            && file.is_repeated((request.line_ending, &request.mode, &request.content), RECENT)?;
+        if expected.is_some() {
+            file.is_repeated((request.line_ending, &request.mode, &request.content), RECENT)?;
+        }
         let current = file.look()?;
         let text = std::mem::take(&mut request.content);
         let text = match options.encoding {
@@ -125,7 +126,7 @@ impl Tool for Write {
         let is_same = current.exists() && current.bytes() == bytes;
         if is_same && mode.is_none_or(|mode| current.mode() == Some(mode)) {
             // The caller has seen all of it. A given `expected_sha256` is still checked.
-            let seen = if is_repeated { current.without_proof() } else { file.check(current)? };
+            let seen = file.check(current)?;
             if !options.change.dry_run {
                 file.change.note_seen(seen.current());
             }

@@ -156,14 +156,18 @@ fn identical_patch_in_another_folder_is_not_a_repeat() {
 }
 
 #[test]
-fn repeated_rename_with_expected_sha256_is_already_applied() {
+fn repeated_rename_with_expected_sha256_is_stale() {
     let ws = Workspace::with(&[("a.txt", NUMBERS)]);
     let request = json!({
         "patch": "diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.txt\n",
         "expected_sha256_by_path": { "a.txt": sha256(NUMBERS.as_bytes()), "b.txt": "" },
     });
     ws.json("patch", &request).ok();
-    let again = ws.unchanged(|| ws.json("patch", &request).ok());
+    let error = ws.unchanged(|| ws.json("patch", &request).error("stale_file"));
+    assert_eq!(error["message"], "this session has already made this change, as change 1");
+    let mut unnamed = request;
+    unnamed.as_object_mut().unwrap().remove("expected_sha256_by_path");
+    let again = ws.unchanged(|| ws.json("patch", &unnamed).ok());
     assert_eq!(again["files"][0]["action"], "already_applied");
 }
 

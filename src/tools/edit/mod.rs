@@ -54,7 +54,7 @@ impl Tool for Edit {
         let paths = request.files()?;
         let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_ref())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.change.dry_run)?;
-        if change.is_repeated(digest(&paths, &steps, &request))? {
+        if change.is_repeated(digest(&paths, &steps, &request), request.expected_sha256.is_some())? {
             return repeated(&mut change, &paths, &request);
         }
         let mut edited = Vec::with_capacity(paths.len());

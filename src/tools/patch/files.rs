@@ -116,8 +116,8 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
-        self.change.is_repeated(request)
+    pub fn is_repeated(&mut self, request: Sha256, names_versions: bool) -> Result<bool, Error> {
+        self.change.is_repeated(request, names_versions)
     }
 
     /// Returns those of `paths` that do not exist because this session removed or moved the file.

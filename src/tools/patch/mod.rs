@@ -171,7 +171,7 @@ pub fn run(
         Files::new(change, (whole, request.options.encoding), request.expected_sha256_by_path.as_ref())?;
     files.find_start(named.iter().map(|(_, path)| path.as_os_str().as_bytes()));
     options.removed = files.removed_before(leaving)?;
-    let is_repeated = files.is_repeated(request.digest())?;
+    let is_repeated = files.is_repeated(request.digest(), request.expected_sha256_by_path.is_some())?;
     if patch.format == Format::ByLine && !is_repeated {
         texts = by_line::texts(&patch, &mut files)?;
         by_line::place(&mut patch, &mut files, &texts, request.allow_repeat)?;
