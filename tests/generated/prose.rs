@@ -608,7 +608,7 @@ everything else it can only make stricter. Where the user's value is stricter, t
 
 Variables and flags are in the agent's hands: they make settings of the gate, of commands' reach and of what gc keeps only
 stricter. loosen = [\"gate\", \"bash.network\"] in the user's file lets them make these looser. A variable that may not
-is ignored with a warning, a flag is an error. What the user's file says of the gate no workspace loosens.
+is ignored with a warning, a flag is an error. What the user's file says of the gate and of guard no workspace loosens.
 
 Three acts are the user's to allow in the same list: \"workspace\" (--workspace, LBX_WORKSPACE and sandbox create name
 another workspace than the one that the current folder lies in, once that one has .lbx), \"content\" (@FILE names a file

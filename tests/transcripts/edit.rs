@@ -516,7 +516,7 @@ fn new_lines_that_repeat_an_adjacent_line_are_rejected() {
     let ws = Workspace::with(&[("a.rs", "fn a() {\n    1\n}\nfn b() {\n}\n")]);
     ws.lbx(&["read", "a.rs"]).ok();
     let edit = ["edit", "a.rs", "--start-line", "2", "--end-line", "2", "--new-string", "    2\n}\n"];
-    let error = ws.unchanged(|| ws.lbx(&edit).error("invalid_request"));
+    let error = ws.unchanged(|| ws.lbx(&edit).error("ambiguous_match"));
     assert!(error["message"].as_str().unwrap().contains("the last new line is that of line 3"), "{error:#}");
     assert_eq!(error["details"]["lines"], "2\t    1\n3\t}\n", "{error:#}");
     ws.lbx(&[&edit[..], &["--allow-repeat"]].concat()).ok();

@@ -123,7 +123,7 @@ fn changed_or_unseen_lines_change_nothing_and_are_shown() {
 fn row_that_repeats_the_line_just_outside_is_refused_unless_allowed() {
     let ws = read_workspace(&[("a.rs", "fn a() {\n    x();\n}\n"), ("b.rs", "}\n")]);
     let patch = "[a.rs]\nPUT 2:\n+    y();\n+}\n";
-    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("invalid_request"));
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("ambiguous_match"));
     assert!(
         message(&error).starts_with("line 2 of the patch: the last new line is that of line 3"),
         "{error:#}"

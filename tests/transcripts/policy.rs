@@ -587,6 +587,19 @@ fn workspace_policy_loosens_only_gate_matching_and_limits() {
         user_policy(&ws, line);
         ws.lbx(&["ls"]).ok();
     }
+    for (key, loose) in [("guard.gate", "off"), ("guard.bash", "off"), ("guard.on_failure", "open")] {
+        let strict = match key {
+            "guard.gate" => "deny",
+            "guard.bash" => "wrap",
+            _ => "closed",
+        };
+        let ws = with_policy(&format!("{key} = '{loose}'\n"));
+        assert_eq!(setting(&ws.lbx(&["config"]), key)["value"], loose);
+        user_policy(&ws, &format!("{key} = '{strict}'\n"));
+        let found = setting(&ws.lbx(&["config"]), key);
+        assert_eq!((&found["value"], &found["from"]), (&json!(strict), &json!("user")), "{key}");
+        assert_eq!(found["overruled"]["value"], loose, "{key}");
+    }
     // Stricter settings of the user override those of the workspace.
     let ws = with_policy("hard_links = 'replace'\ngc.keep_days = 40\n");
     user_policy(&ws, "hard_links = 'refuse'\ngc.keep_days = 50\n");

@@ -67,9 +67,10 @@ impl SettingValue {
             if let Some(refusal) = refused_of_workspace(self.setting, &given.value) {
                 return Err(refusal);
             }
-            // A clone cannot loosen the gate that the user's own file sets.
+            // A clone cannot loosen the gate, or the guard of a client's own tools, that the user's own file sets.
             let is_said = self.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
-            let is_strict = self.setting.workspace.is_strict() || (is_said && self.setting.is_guarded());
+            let is_kept = self.setting.is_guarded() || self.setting.name.starts_with("guard.");
+            let is_strict = self.setting.workspace.is_strict() || (is_said && is_kept);
             if is_strict && self.is_loosened_by(&given.value) {
                 self.overruled = Some(given);
                 return Ok(());

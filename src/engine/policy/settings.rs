@@ -278,7 +278,8 @@ settings! {
     LockSeconds "limits.lock_seconds", UpTo(60), number(1, 3600, "seconds"), Value::Number(10),
         "How long to wait for a lock that another call holds.";
     SnapshotEnabled "snapshot.enabled", MoreStrictly, Switch, Value::Switch(true),
-        "Whether each change becomes a commit on the snapshot branch. Undo works without them.";
+        "Whether each change becomes a commit on the snapshot branch. Undo works without them, except of what direct \
+         commands change.";
     SnapshotBranch "snapshot.branch", MoreStrictly, Branch, word(BRANCH_DEFAULT),
         "Branch for the snapshots; must be new or hold snapshots. A full name below refs/lbx/ is no branch, so that \
          no push takes it along. A workspace can name only one that \

@@ -119,6 +119,7 @@ impl Before {
         let scanned = if has_snapshots {
             Scanned::scan(engine, state, survey.as_ref(), running.is_late)?
         } else {
+            engine.warn("snapshots are switched off, so nothing records what this command changes, and no undo takes it back");
             None
         };
         let tip = scanned.as_ref().and_then(|scanned| scanned.tree.tip.as_ref()?.get(..SHORT_ID));

@@ -520,7 +520,7 @@ pub fn placed(
 /// Rejects new lines that repeat the line just outside their range, such as a brace that is closed twice.
 ///
 /// # Errors
-/// Returns `invalid_request`, with both lines.
+/// Returns `ambiguous_match`, with both lines.
 pub fn must_not_repeat(file: &Content<'_>, steps: &[EditStep], name: &str) -> Result<(), Error> {
     if !steps.iter().any(EditStep::is_by_number) {
         return Ok(());
@@ -530,7 +530,7 @@ pub fn must_not_repeat(file: &Content<'_>, steps: &[EditStep], name: &str) -> Re
         let (What::Lines { new }, Some(span)) = (&step.what, step.lines) else { continue };
         let new: Vec<&[u8]> = lines::all(new.as_bytes());
         if let Some(repeated) = common::repeated_line(&all, span, &new) {
-            let error = step.named.refusal(ErrorKind::InvalidRequest, repeated.message.clone(), name);
+            let error = step.named.refusal(ErrorKind::AmbiguousMatch, repeated.message.clone(), name);
             return Err(repeated.explain(error, &file.body).detail("field", "new_string"));
         }
     }

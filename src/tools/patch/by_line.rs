@@ -330,7 +330,7 @@ fn must_not_repeat(
             common::repeated_line(body, span, rows).filter(|repeated| !is_edited(repeated.outside));
         if let (Some(repeated), Some((_, current))) = (repeated, files.file(path)) {
             let message = format!("line {} of the patch: {}", edit.patch_line, repeated.message);
-            let error = Error::new(ErrorKind::InvalidRequest, message).at(current.place().shown());
+            let error = Error::new(ErrorKind::AmbiguousMatch, message).at(current.place().shown());
             let text = common::view(current, charset)?;
             return Err(repeated.explain(error, &text.body).detail("field", "patch"));
         }
