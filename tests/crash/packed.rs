@@ -106,3 +106,35 @@ fn killed_or_failed_change_that_packs_loses_no_version() {
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn number_of_a_packed_change_is_not_given_again() {
+    let (ws, _) = changed(18, None);
+    let done = ws.path(&state("journal/done/default"));
+    for file in fs::read_dir(&done).unwrap() {
+        let touch = Command::new("touch").args(["-d", "2 days ago"]).arg(file.unwrap().path()).status();
+        assert!(touch.unwrap().success());
+    }
+    let files = || {
+        fs::read_dir(&done)
+            .unwrap()
+            .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().ends_with(".lbx"))
+    };
+    for _ in 0..200 {
+        ws.lbx(&["append", "other.txt", "--content", "x\n", "--session", "other"]).ok();
+        if files().count() == 0 {
+            break;
+        }
+    }
+    assert_eq!(files().count(), 0);
+    // As after a power failure, or by hand.
+    ws.write(&state("sessions/default.lbx"), "garbage");
+    ws.lbx(&["write", "new.txt", "--content", "new\n"]).success();
+    let undone = ws.lbx(&["undo"]).ok();
+    assert_eq!(undone["undone"][0]["seq"], 19, "{undone:#}");
+    assert!(!ws.path("new.txt").exists());
+    // Damaged, the packed changes are named.
+    ws.write(&state("journal/done/default/packed"), "garbage");
+    let error = ws.lbx(&["undo"]).error("not_found");
+    assert!(error["message"].as_str().unwrap().contains("skipped #18, whose record"), "{error:#}");
+}

@@ -162,7 +162,7 @@ impl Packed {
             numbers = rows.collect::<io::Result<Vec<u64>>>().map_err(io)?;
             parts = Some(found).filter(|_| is_whole);
         } else {
-            // Each `gc` marks the newest number as given.
+            // Packing marks the newest number as given.
             let names = names_in(folder)?;
             numbers.extend(names.iter().filter_map(|name| name.strip_suffix(GIVEN)?.parse::<u64>().ok()));
         }

@@ -336,10 +336,11 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
         return Ok(last + 1);
     };
     // The session file may be lost, or could not be written.
-    if last == 0 || is_given(&folder, last + 1) || newest_packed(state, &folder)? > last {
+    let packed = newest_packed(state, &folder)?;
+    if last == 0 || is_given(&folder, last + 1) || packed > last {
         let given = names_in(&folder)?;
         let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
-        return Ok(last.max(newest) + 1);
+        return Ok(last.max(newest).max(packed) + 1);
     }
     Ok(last + 1)
 }

@@ -17,7 +17,7 @@ use rustix::fs::AtFlags;
 
 use super::backup;
 use super::bundle::{self, Bundles, PACKED, key_of};
-use super::entry::{change_in, history_folder, history_name, sessions};
+use super::entry::{change_in, history_folder, history_name, keep_numbers, sessions};
 use super::parts::{DELTAS_MAX, LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWriter, ROWS_MAX, Versions};
 use crate::control::seconds_now;
 use crate::engine::journal::{JournalEntry, JournalFile, read};
@@ -217,6 +217,8 @@ fn pack_history(
     done: &mut Packing,
 ) -> Result<(), Error> {
     let Some(old) = packed_part(folder)? else { return Ok(()) };
+    // The newest number may be among those that get no file, and the packed file may be damaged later.
+    keep_numbers(folder)?;
     let rows = old.as_ref().map_or(0, Parts::rows);
     let oldest = numbers.iter().take(LOADED_ROWS_MAX.saturating_sub(rows)).rev();
     let mut packed = Vec::new();
