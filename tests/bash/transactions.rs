@@ -261,6 +261,58 @@ fn rename_by_a_command_is_no_change_by_others() {
         assert_eq!(answer["data"].get("conflicts"), None, "{command}: {answer:#}");
         assert_eq!((ws.path("a.txt").exists(), ws.path("new.txt").exists()), (false, true), "{answer:#}");
     }
+    // The old name has another file, folder or link then.
+    for again in [
+        "sed -i.bak s/one/two/ a.txt",
+        "mv a.txt a.txt.bak; mkdir a.txt",
+        "mv a.txt a.txt.bak; ln -s b a.txt",
+    ] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        std::fs::remove_dir_all(ws.path(".git")).unwrap();
+        ws.lbx(&["bash", "--transaction", again]).ok();
+        ws.holds("a.txt.bak", "one\n");
+    }
+}
+
+/// As a clean build does.
+#[test]
+fn folder_that_is_removed_and_made_again_has_none_of_its_old_files() {
+    if !has_overlays() {
+        return;
+    }
+    for way in ["--transaction", "--dry-run", "--direct"] {
+        let ws = Workspace::with(&[
+            ("dist/js/old.js", "old\n"),
+            ("dist/js/deep/er/old.js", "old\n"),
+            ("dist/css/a.css", "a\n"),
+            ("out/js/old.js", "old\n"),
+            (".gitignore", "out/\n"),
+        ]);
+        let before = ws.tree();
+        let command = "rm -rf dist out; mkdir -p dist/js/deep/er out/js; echo new > dist/js/new.js; echo > out/js/new.js";
+        let data = ws.lbx(&["bash", way, command]).ok();
+        let changed: Vec<String> = data["changed"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|change| {
+                format!("{} {}", change["action"].as_str().unwrap(), change["path"].as_str().unwrap())
+            })
+            .collect();
+        for gone in ["dist/js/old.js", "dist/js/deep/er/old.js", "dist/css/a.css"] {
+            assert!(changed.contains(&format!("delete {gone}")), "{way}: {changed:?}");
+        }
+        if way == "--dry-run" {
+            assert_eq!(ws.tree(), before);
+            continue;
+        }
+        for gone in ["dist/js/old.js", "dist/js/deep/er/old.js", "dist/css", "out/js/old.js"] {
+            assert!(!ws.path(gone).exists(), "{way}: {gone}");
+        }
+        assert_eq!(ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]), ".gitignore\ndist/js/new.js");
+        ws.lbx(&["undo"]).ok();
+        assert_eq!(ws.tree(), before, "{way}");
+    }
 }
 
 #[test]

@@ -69,6 +69,17 @@ fn merge_is_one_change_that_undo_takes_back() {
 }
 
 #[test]
+fn merge_of_a_folder_made_again_has_none_of_its_old_files() {
+    let Some(ws) = forked(&[]) else { return };
+    ws.write("dist/js/old.js", "old\n");
+    ws.lbx(&["fork", "one"]).ok();
+    within(&ws, "one", &["bash", "--direct", "rm -r dist; mkdir -p dist/js; echo new > dist/js/new.js"]).ok();
+    let merged = ws.lbx(&["merge", "one"]).ok();
+    assert_eq!(listed(&merged), ["create dist/js/new.js", "delete dist/js/old.js"], "{merged}");
+    assert!(!ws.path("dist/js/old.js").exists());
+}
+
+#[test]
 fn later_merge_brings_what_came_since() {
     let Some(ws) = forked(&["one"]) else { return };
     within(&ws, "one", &["write", "src/n.txt", "--content", "1\n2\n3\n4\n5\n"]).ok();

@@ -180,7 +180,8 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         || lower.as_ref().is_some_and(|lower| fs::mode_of(lower) != fs::mode_of(&stat))
         // Its entries can only be changed while its mode allows it.
         || fs::is_closed(fs::mode_of(&stat));
-    let is_opaque = is_opaque(&opened);
+    // A folder that was removed and made again is marked, but not the folders in it: what is below them is hidden too.
+    let is_opaque = folder.is_opaque || is_opaque(&opened);
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
     let difference = Difference { path, lower, upper, has_other_attributes };
     Ok((is_changed.then_some(difference), Some(inner)))

@@ -1,6 +1,7 @@
 //! The files that a layer changes, with the ignored folders that hold them, and the changes that others made to these
 //! files while the command ran.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -241,8 +242,10 @@ pub struct LayerConflicts<'a> {
     layer: &'a LayerFolder,
     /// Inodes of the files below the layer that the command changed, renamed or removed.
     inodes: Vec<u64>,
-    /// True if it renamed or removed a regular file.
-    has_removed: bool,
+    /// Differences of the layer.
+    found: &'a [Differing],
+    /// True if it renamed or removed a regular file, once that is known.
+    has_removed: OnceCell<bool>,
 }
 
 /// A clean merge of two versions of a file.
@@ -256,12 +259,20 @@ pub struct Merge {
 
 impl<'a> LayerConflicts<'a> {
     /// Compares a layer with the workspace as it is now.
-    pub fn new(workspace: &'a Workspace, layer: &'a LayerFolder, found: &[Differing]) -> Self {
+    pub fn new(workspace: &'a Workspace, layer: &'a LayerFolder, found: &'a [Differing]) -> Self {
         let inodes = found.iter().filter_map(|differing| Some(differing.lower.as_ref()?.st_ino)).collect();
+        Self { workspace, layer, inodes, found, has_removed: OnceCell::new() }
+    }
+
+    /// Returns true if the command renamed or removed a regular file, even if its name has another one now, as after
+    /// `sed -i.bak`: that is no copy of it.
+    fn has_removed(&self) -> bool {
         let is_removed = |differing: &Differing| {
-            differing.upper.is_none() && differing.lower.as_ref().is_some_and(fs::is_regular)
+            let is_copy = || FileOrigin::of(&self.layer.upper, &differing.path).is_some();
+            differing.lower.as_ref().is_some_and(fs::is_regular)
+                && !(differing.upper.as_ref().is_some_and(fs::is_regular) && is_copy())
         };
-        Self { workspace, layer, inodes, has_removed: found.iter().any(is_removed) }
+        *self.has_removed.get_or_init(|| self.found.iter().any(is_removed))
     }
 
     /// Returns true if others changed the file or folder of a difference.
@@ -318,7 +329,7 @@ impl<'a> LayerConflicts<'a> {
             && has_changed()
             && FileOrigin::of(&self.layer.upper, path).is_some_and(|origin| {
                 let is_renamed = self.inodes.iter().any(|inode| origin.is(*inode));
-                let may_be_renamed = origin.is_unknown() && self.has_removed;
+                let may_be_renamed = origin.is_unknown() && self.has_removed();
                 !is_renamed && !may_be_renamed
             })
     }
