@@ -176,6 +176,12 @@ fn renamed_or_copied_secret_enters_no_commit() {
     ws.lbx(&["write", "conf/.env", "--content", "PW=SECRET5\n"]).success();
     ws.lbx(&["move", "conf", "pub"]).success();
     ws.lbx(&["move", "pub/.env", "pub/env"]).success();
+    // One that git ignores, and that a direct command moves, or copies and changes.
+    ws.write("one.local", "PW=SECRET6\n");
+    ws.write("two.local", "PW=SECRET7\n");
+    ws.write("sub/three.local", "PW=SECRET8\n");
+    let command = "mv one.local one; cp two.local two; echo x >> two.local; mv sub/three.local three";
+    ws.lbx(&["bash", "--direct", command]).success();
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).success();
     ws.lbx(&["snapshot"]).success();
     assert!(!ws.git(&["log", "-p", "lbx-snapshots"]).contains("SECRET"));

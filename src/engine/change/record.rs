@@ -24,7 +24,7 @@ use crate::engine::snapshot::{
     BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, EarlierFile, FileChange, FileState, FolderChange,
     IgnoreQuery, Ignored, Known, LeftOut, Limits, PrecomputedBlob, PreparedSnapshot, Reason, Recorded,
     Repaired, RepositoryPaths, Scan, SeenFile, SessionPart, SnapshotError, Store, TreeItem, Trees,
-    TurnedBack, Unrecorded,
+    TurnedBack, Unrecorded, may_be_secret,
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
@@ -244,7 +244,7 @@ pub fn scan_as(
     looked: Looked<'_>,
 ) -> Result<Recorded, Error> {
     let recorded = with_scan(engine, words, (tool, seq), looked, Store::scan)?;
-    keep_withheld(engine, &recorded);
+    keep_withheld(engine, &recorded.withheld);
     Ok(recorded)
 }
 
@@ -605,12 +605,22 @@ fn known_to(session: &SessionState) -> Known {
     }
 }
 
+/// Notes bytes that stay out of the next snapshot of the session under any name: those that files had which stay out, and
+/// that a command moved or removed.
+pub fn withhold<'b>(engine: &mut Engine, files: impl Iterator<Item = &'b [u8]>) {
+    let withheld: BTreeSet<Sha256> = files.filter(|bytes| may_be_secret(bytes)).map(Sha256::of).collect();
+    if !withheld.is_empty() {
+        keep_withheld(engine, &withheld);
+        Arc::make_mut(&mut engine.session_state).withhold(&withheld);
+    }
+}
+
 /// Saves digests of bytes that stayed out of a snapshot. Without them a copy would enter the next one; the change
 /// itself is applied.
-fn keep_withheld(engine: &mut Engine, recorded: &Recorded) {
+fn keep_withheld(engine: &mut Engine, withheld: &BTreeSet<Sha256>) {
     let known = engine.session_state.withheld();
     // No more than the session keeps, or each scan would write them again.
-    let new: BTreeSet<Sha256> = recorded.withheld.iter().take(WITHHELD_MAX).copied().collect();
+    let new: BTreeSet<Sha256> = withheld.iter().take(WITHHELD_MAX).copied().collect();
     if new.iter().all(|digest| known.contains(digest)) {
         return;
     }
@@ -760,7 +770,7 @@ pub fn pack_history(state: &State) {
 /// # Errors
 /// As [`record`].
 pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -> Result<(), Error> {
-    keep_withheld(engine, &recorded);
+    keep_withheld(engine, &recorded.withheld);
     for warning in recorded.warnings {
         engine.warn(warning);
     }

@@ -12,7 +12,7 @@ mod view;
 pub use self::scan::{Bounds, Scan, Unrecorded};
 pub use record::commit::{IgnoreQuery, Ignored, PreparedSnapshot, Published};
 pub use record::disk::OnDisk;
-pub use record::secrets::{Excluded, Known, SeenFile};
+pub use record::secrets::{Excluded, Known, SeenFile, may_be_secret};
 pub use record::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use store::SnapshotError;
 pub use store::branch::BRANCH_DEFAULT;

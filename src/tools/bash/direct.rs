@@ -208,6 +208,11 @@ impl Before {
         // Older changes belong to the commands that still run, and a commit holds only changes of its session.
         let only = found.as_ref().filter(|_| after.is_overlapped || !theirs.is_empty());
         let only = only.map(|touched| own_paths(change.workspace(), &theirs, touched));
+        let old = found
+            .iter()
+            .flatten()
+            .filter_map(|touched| scanned.kept.bytes_of(&touched.path, touched.before.as_ref()?.size()));
+        record::withhold(change.engine(), old);
         let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
         let recorded = match record::scan_as(change.engine(), words, Bash::NAME, seq, looked) {
             Ok(recorded) => recorded,

@@ -150,6 +150,11 @@ fn secrets_in(folder: &Path) -> Vec<SeenFile> {
     secrets.filter_map(read).collect()
 }
 
+/// Returns true if bytes may be a secret by their number.
+pub const fn may_be_secret(bytes: &[u8]) -> bool {
+    bytes.len() >= SECRET_BYTES_MIN && bytes.len() as u64 <= SECRET_BYTES_MAX
+}
+
 /// Returns the bytes of a regular file, if there are enough of them for a secret.
 pub fn content(state: FileState<'_>) -> Option<&[u8]> {
     match state {
