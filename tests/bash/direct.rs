@@ -222,6 +222,14 @@ fn undo_restores_small_ignored_files() {
         ws.holds(".env", "KEY=1\n");
         ws.holds("dist/out.js", "1\n");
         assert!(!ws.path("dist/tmp/new").exists(), "{backend}");
+        // A new file is taken back whatever its size.
+        let answer = direct(&ws, backend, "head -c 7000000 /dev/zero | tee new.big > dist/new");
+        assert_eq!(changed(&answer.success()), ["new.big", "dist/"], "{backend}");
+        ws.lbx(&["undo"]).success();
+        assert!(!ws.path("new.big").exists() && !ws.path("dist/new").exists(), "{backend}");
+        ws.lbx(&["redo"]).success();
+        assert_eq!(std::fs::metadata(ws.path("dist/new")).unwrap().len(), 7_000_000, "{backend}");
+        ws.lbx(&["undo"]).success();
         // Undo reverts the write, not an empty folder.
         ws.lbx(&["undo"]).success();
         assert!(!ws.path("b.txt").exists(), "{backend}");

@@ -282,11 +282,13 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         if is_file(after) {
             let is_theirs = self.theirs.files.contains_key(path);
             let is_known = is_theirs || self.is_left_out(path) || self.is_in(AFTER, path)?;
-            if !is_known && !self.takes_ignored(path, after.size()) {
+            let is_taken = is_known || self.takes_ignored(path, after.size());
+            if !is_taken && (!self.is_ignored(path) || self.is_in_large_folder(path)) {
                 self.note(AFTER, path, |folder| folder.has_others = true);
                 return Ok(());
             }
-            if after.size() <= self.change.file_bytes_max() {
+            // To take back a new file, nobody needs its bytes.
+            if is_taken && after.size() <= self.change.file_bytes_max() {
                 return self.take_file(path, None, Some(after));
             }
         }
@@ -312,11 +314,14 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         self.untracked(|untracked| untracked.ignores(path).then_some(())).is_some()
     }
 
+    /// Returns true if an ignored folder with too many files holds a path.
+    fn is_in_large_folder(&self, path: &WorkspacePath) -> bool {
+        self.untracked(|untracked| untracked.ignored_folder(path).filter(|folder| folder.1)).is_some()
+    }
+
     /// Returns true if a new file of that size is recorded though git ignores it.
     fn takes_ignored(&mut self, path: &WorkspacePath, size: u64) -> bool {
-        let is_large =
-            |untracked: &Untracked| untracked.ignored_folder(path).filter(|folder| folder.1).map(drop);
-        if self.untracked(is_large).is_some()
+        if self.is_in_large_folder(path)
             || !self.is_ignored(path)
             || size > self.ignored_file_bytes.min(self.ignored_bytes_left)
         {
