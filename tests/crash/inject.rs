@@ -109,6 +109,37 @@ pub fn run_delayed_at_sync(ws: &Workspace, call: &[&str], meanwhile: impl FnOnce
     })
 }
 
+/// Makes a call whose renames each wait half a second before they begin. The n-th of `doings` runs in the n-th wait of a
+/// rename whose line of strace has `part`, with the number of the process.
+pub fn run_with_slow_renames(
+    ws: &Workspace,
+    call: &[&str],
+    part: &str,
+    doings: &mut [&mut dyn FnMut(&str)],
+) -> Output {
+    let log = ws.outside.join("strace.log");
+    let _ = fs::remove_file(&log);
+    let delay = ["-e", "trace=renameat2", "-e", "inject=renameat2:delay_enter=500000"].map(OsString::from);
+    let arguments = [&["-o".into(), log.clone().into()], &delay[..]].concat();
+    thread::scope(|scope| {
+        let running = scope.spawn(|| traced(ws, &arguments, call));
+        for (number, doing) in doings.iter_mut().enumerate() {
+            let begun = || {
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                let mut lines = text.lines().filter(|line| line.contains(part) && !line.contains("resumed"));
+                lines.nth(number).map(|line| line.split(' ').next().unwrap().to_owned())
+            };
+            let mut process = begun();
+            while process.is_none() && !running.is_finished() {
+                thread::sleep(Duration::from_millis(5));
+                process = begun();
+            }
+            doing(&process.unwrap_or_default());
+        }
+        running.join().unwrap()
+    })
+}
+
 /// Returns arguments of strace for a fault.
 fn fault_at(point: &Point, fault: &str) -> [OsString; 6] {
     let trace = format!("trace={}", point.call);

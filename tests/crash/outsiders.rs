@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::common::skip::{self, can_trace};
 use crate::common::{Standing, Workspace, state};
-use crate::inject::{each, kill_at, points, run_delayed_at_sync, sample};
+use crate::inject::{each, kill_at, points, run_delayed_at_sync, run_with_slow_renames, sample};
 use crate::judge::{Sides, Tree, files_below, must_be_tidy};
 use crate::killed::CHANGING;
 use crate::scenarios::{self, Scenario};
@@ -707,6 +707,90 @@ fn write_keeps_a_save_just_before_its_rename() {
         ws.holds(path, "theirs\n");
         ws.lbx(&["write", "other.txt", "--content", "other\n", "--session", "next"]).ok();
         must_be_tidy(&ws).unwrap();
+    }
+}
+
+/// Another program may save a file again and again while a call exchanges it, the call may die then, and a save may come
+/// to a file that the rollback gives its old bytes back.
+#[test]
+fn newest_save_during_an_exchange_stays() {
+    if !can_trace() {
+        return;
+    }
+    if cfg!(feature = "portable") {
+        return skip::skipped("the portable platform cannot exchange files");
+    }
+    let edit = ["edit", "b.txt", "--old-string", "b", "--new-string", "ours"];
+    let both = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+ours\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-b\n+ours\n";
+    let gone = "--- a/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n";
+    for case in ["once", "twice", "killed", "rolled back", "deleted"] {
+        let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
+        ws.lbx(&["append", "c.txt", "--content", "first\n"]).ok();
+        for path in ["a.txt", "b.txt"] {
+            ws.lbx(&["read", path]).ok();
+        }
+        let save = |path: &str, text: &str| {
+            ws.write("saved", text);
+            fs::rename(ws.path("saved"), ws.path(path)).unwrap();
+        };
+        let mut first = |_: &str| save("b.txt", "saved\n");
+        let mut second = |process: &str| match case {
+            "twice" => save("b.txt", "saved again\n"),
+            "killed" => drop(std::process::Command::new("kill").args(["-9", process]).status()),
+            _ => {}
+        };
+        let mut in_both = |_: &str| {
+            save("a.txt", "saved\n");
+            save("b.txt", "saved\n");
+        };
+        let output = match case {
+            "rolled back" => {
+                run_with_slow_renames(&ws, &["patch", "--patch", both], "\"b.txt\"", &mut [&mut in_both])
+            }
+            "deleted" => {
+                run_with_slow_renames(&ws, &["patch", "--patch", gone], "\"b.txt\"", &mut [&mut first])
+            }
+            _ => run_with_slow_renames(&ws, &edit, "\"b.txt\"", &mut [&mut first, &mut second]),
+        };
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(said.contains("stale_file"), case != "killed", "{case}: {said}");
+        ws.lbx(&["write", "other.txt", "--content", "other\n", "--session", "next"]).ok();
+        ws.holds("b.txt", if case == "twice" { "saved again\n" } else { "saved\n" });
+        ws.holds("a.txt", if case == "rolled back" { "saved\n" } else { "a\n" });
+        must_be_tidy(&ws).unwrap();
+    }
+}
+
+/// A rollback that a disk error, a full disk or a kill cuts short is completed by the next call.
+#[test]
+fn rollback_that_was_cut_is_completed() {
+    if !can_trace() {
+        return;
+    }
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+ours\n--- a/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n--- /dev/null\n+++ b/d/c.txt\n@@ -0,0 +1 @@\n+c\n";
+    for errno in ["EIO", "ENOSPC"] {
+        for from in 1..=8 {
+            let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+            ws.lbx(&["append", "other.txt", "--content", "first\n"]).success();
+            for path in ["a.txt", "b.txt"] {
+                ws.lbx(&["read", path]).ok();
+            }
+            let before = ws.tree();
+            let fault = format!("inject=renameat2:error={errno}:when={from}+");
+            let strace = ["-o", "/dev/null", "-e", "trace=renameat2", "-e", &fault].map(OsString::from);
+            let output = crate::inject::traced(&ws, &strace, &["patch", "--patch", patch]);
+            let is_made = output.status.success();
+            ws.lbx(&["ls"]).success();
+            let is_old = ws.tree() == before;
+            let holds_all = ws.path("d/c.txt").exists() && !ws.path("b.txt").exists();
+            assert!(
+                is_made || is_old || holds_all,
+                "{errno} {from}: {}",
+                String::from_utf8_lossy(&output.stdout)
+            );
+            assert!(!ws.path(&state("journal/stuck")).exists(), "{errno} {from}");
+            must_be_tidy(&ws).unwrap();
+        }
     }
 }
 

@@ -155,10 +155,10 @@ impl Change<'_> {
         Err(error)
     }
 
-    /// Returns the stats of the replaced files from when they were read.
+    /// Returns the stats of the files that are replaced or removed, from when they were read.
     fn looks(&self) -> HashMap<Location, Stat> {
         let of = |file: &Planned| {
-            let original = file.seen.current.original.as_ref().filter(|_| file.after.is_some())?;
+            let original = file.seen.current.original.as_ref()?;
             Some((self.location(file.seen.current.place.path()), original.stat))
         };
         self.files.iter().filter_map(of).collect()

@@ -20,6 +20,7 @@ use crate::engine::journal::progress::Observed;
 use crate::engine::journal::steps::{Folder, Location, Step, Thing, is_waiting};
 use crate::engine::journal::{Version, backup};
 use crate::engine::store::id::AccountLock;
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::fs::{self, LastFolder, rename_new};
@@ -105,18 +106,18 @@ impl Executor<'_> {
                 Step::Put { at, staged, in_place: true, .. } => {
                     ("write", at, self.put_into(at, staged, seen.looks.get(at)))
                 }
-                Step::Put { at, staged, before, .. } => {
+                Step::Put { at, staged, before, after, .. } => {
                     let over = match (before, seen.looks.get(at)) {
                         (None, _) => Over::Nothing,
                         (Some(_), None) => Over::Anything,
                         (Some(_), Some(read)) => Over::Read(read),
                     };
-                    ("write", at, self.put(at, staged, over, &mut folders))
+                    ("write", at, self.put(at, (staged, after), over, &mut folders))
                 }
-                Step::Unlink { at, .. } => ("delete", at, self.unlink(at)),
+                Step::Unlink { at, .. } => ("delete", at, self.unlink(at, seen.looks.get(at))),
             };
             outcome.map_err(|errno| match errno {
-                OTHERS_FILE if is_put => changed_meanwhile(&self.shown(at)),
+                OTHERS_FILE => changed_meanwhile(&self.shown(at)),
                 errno => Error::io(doing, self.shown(at), errno),
             })?;
         }
@@ -130,36 +131,37 @@ impl Executor<'_> {
     fn put(
         &self,
         at: &Location,
-        staged: &Location,
+        (staged, after): (&Location, &Version),
         over: Over<'_>,
         folders: &mut LastFolders,
     ) -> Result<(), Errno> {
+        let is_own = || self.has(staged, &[after]);
         let open = |folder: &Location| self.open(folder, BELOW);
         let new = at.path().name().ok_or(Errno::INVAL)?;
         let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
         if matches!(staged, Location::State(_)) {
             // Its folder is open.
             let (from, old) = self.folder_of(staged)?;
-            return self.replace((from.as_fd(), old), (to, new), over, &mut folders.account);
+            return self.replace((from.as_fd(), old), (to, new), (over, &is_own), &mut folders.account);
         }
         let old = staged.path().name().ok_or(Errno::INVAL)?;
         let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
-        self.replace((from, old), (to, new), over, &mut folders.account)
+        self.replace((from, old), (to, new), (over, &is_own), &mut folders.account)
     }
 
     /// Renames a staged file to its target. To replace a file, exchanges the two and checks the old one: an editor may
-    /// have saved a file of its own there since the read. If so, exchanges them back.
+    /// have saved a file of its own there since the read. If so, exchanges them back; `is_own` returns true if the staged
+    /// file is that of this change.
     fn replace(
         &self,
         (from, old): (BorrowedFd<'_>, &OsStr),
         (to, new): (BorrowedFd<'_>, &OsStr),
-        over: Over<'_>,
+        (over, is_own): (Over<'_>, &dyn Fn() -> bool),
         account: &mut AccountLock,
     ) -> Result<(), Errno> {
         let Over::Read(read) = over else {
             return rename_in(from, old, to, new, matches!(over, Over::Anything));
         };
-        let looks = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         let is_read = |stat: Stat| looks(&stat) == looks(read);
         match fs::exchange(from, old, to, new) {
             Err(Errno::INVAL | Errno::NOSYS) => {
@@ -176,8 +178,47 @@ impl Executor<'_> {
         if is_read(fs::stat_at(from, old)?) {
             return fs::unlink_at(from, old, AtFlags::empty());
         }
-        fs::exchange(from, old, to, new)?;
+        // Another save may come before the exchange back, which then takes that one out: the newest gets the name.
+        let (mut put, mut taken) = (None, fs::stat_at(from, old)?.st_ino);
+        for _ in 0..EXCHANGES_MAX {
+            fs::exchange(from, old, to, new)?;
+            let out = fs::stat_at(from, old)?.st_ino;
+            if put.map_or_else(is_own, |put| put == out) {
+                break;
+            }
+            (put, taken) = (Some(taken), out);
+        }
         Err(OTHERS_FILE)
+    }
+
+    /// Returns true if a location has a file with the bytes of one of these versions.
+    fn has(&self, at: &Location, versions: &[&Version]) -> bool {
+        let found = self.look(at, true);
+        matches!(found, Ok(Observed::File { version: Some((sha256, _)), .. })
+            if versions.iter().any(|version| version.sha256 == sha256))
+    }
+
+    /// Gives files that other programs saved back their names, if a killed call had exchanged one with its own; returns
+    /// the number of steps before that one.
+    pub fn give_back(&self, steps: &[Step]) -> Option<usize> {
+        let is_of_others = |step: &&Step| match step {
+            Step::Put { at, staged, before: Some(before), after, in_place: false } => {
+                matches!(self.look(staged, false), Ok(Observed::File { .. }))
+                    && !self.has(staged, &[before, after])
+                    && self.has(at, &[after])
+            }
+            _ => false,
+        };
+        let number = steps.iter().position(|step| is_of_others(&step))?;
+        let (at, staged) =
+            steps.get(number).and_then(|step| Some((step.locations().next()?, step.staged()?)))?;
+        self.swap(staged, at).ok().map(|()| number)
+    }
+
+    /// Exchanges two files.
+    fn swap(&self, one: &Location, other: &Location) -> Result<(), Errno> {
+        let ((from, old), (to, new)) = (self.folder_of(one)?, self.folder_of(other)?);
+        fs::exchange(&*from, old, &*to, new)
     }
 
     /// Removes staged bytes that are no longer needed.
@@ -198,17 +239,21 @@ impl Executor<'_> {
             Step::MakeFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
             Step::RemoveFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
             Step::Rename { from, to, .. } => ("move", to, self.rename(to, from, false)),
-            Step::Put { at, before: None, .. } => ("delete", at, self.unlink(at)),
+            // Another program's file of that name stays.
+            Step::Put { at, before: None, after, .. } if !self.has(at, &[after]) => return Ok(()),
+            Step::Put { at, before: None, .. } => ("delete", at, self.unlink(at, None)),
             Step::Put { at, before: Some(before), in_place: true, .. } => {
                 let bytes = self.backed_up(at, before)?;
                 ("restore", at, self.write_into(at, &bytes, None))
             }
-            Step::Put { at, before: Some(before), .. } => return self.restore(at, before, false, id, number),
-            Step::Unlink { at, before } => return self.restore(at, before, true, id, number),
+            Step::Put { at, before: Some(before), after, .. } => {
+                return self.restore(at, before, Some(after), id, number);
+            }
+            Step::Unlink { at, before } => return self.restore(at, before, None, id, number),
         };
         outcome.map_err(|errno| Error::io(doing, self.shown(at), errno))?;
         match step {
-            Step::Rename { to, over: Some(before), .. } => self.restore(to, before, true, id, number),
+            Step::Rename { to, over: Some(before), .. } => self.restore(to, before, None, id, number),
             _ => Ok(()),
         }
     }
@@ -220,7 +265,7 @@ impl Executor<'_> {
     pub fn repair(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
         match step {
             Step::Rename { to, over: Some(before), .. } if self.look(to, false)? == Observed::Nothing => {
-                self.restore(to, before, true, id, number)
+                self.restore(to, before, None, id, number)
             }
             _ => Ok(()),
         }
@@ -269,10 +314,32 @@ impl Executor<'_> {
         }
     }
 
-    /// Removes a file.
-    fn unlink(&self, at: &Location) -> Result<(), Errno> {
+    /// Removes a file; if it is no longer the one that was `read`, leaves it and returns [`OTHERS_FILE`].
+    fn unlink(&self, at: &Location, read: Option<&Stat>) -> Result<(), Errno> {
         let (folder, name) = self.folder_of(at)?;
-        fs::unlink_at(&folder, name, AtFlags::empty())
+        let staging = self.state.find_folder(STAGING_FOLDER).ok().flatten();
+        let (Some(read), Some(staging)) = (read, staging) else {
+            return fs::unlink_at(&folder, name, AtFlags::empty());
+        };
+        // A look at the name would not show a file that another program renames to it just before it is removed.
+        let aside = unique_name("gone");
+        let aside = OsStr::new(&aside);
+        match fs::rename_new(&*folder, name, &*staging, aside) {
+            // On another mount, only the look is left.
+            Err(Errno::XDEV) if looks(&fs::stat_at(folder.as_fd(), name)?) == looks(read) => {
+                return fs::unlink_at(&folder, name, AtFlags::empty());
+            }
+            Err(Errno::XDEV) => return Err(OTHERS_FILE),
+            renamed => renamed?,
+        }
+        if looks(&fs::stat_at(staging.as_fd(), aside)?) == looks(read) {
+            return fs::unlink_at(&staging, aside, AtFlags::empty());
+        }
+        match fs::rename_new(&*staging, aside, &*folder, name) {
+            // Another program has saved a newer one since.
+            Err(Errno::EXIST) => Err(OTHERS_FILE),
+            renamed => renamed.and(Err(OTHERS_FILE)),
+        }
     }
 
     /// Renames something; fails if the new name is taken, unless `over` is set.
@@ -281,18 +348,20 @@ impl Executor<'_> {
         rename_in(old_folder.as_fd(), old, new_folder.as_fd(), new, over)
     }
 
-    /// Restores a file; `is_gone` requires that its path is free.
+    /// Restores a file in place of the version `after`; another program's file stays. Without `after`, the path must be
+    /// free.
     fn restore(
         &self,
         at: &Location,
         before: &Version,
-        is_gone: bool,
+        after: Option<&Version>,
         id: &str,
         number: usize,
     ) -> Result<(), Error> {
         let shown = self.shown(at);
         let bytes = self.backed_up(at, before)?;
         let stage = Stage::new(self.workspace, self.state, id)?;
+        let is_gone = after.is_none();
         let original = if is_gone || fs::is_symlink_mode(before.mode) { None } else { self.original(at) };
         let identity = before.identity.as_ref();
         let new = New { shown: &shown, bytes: &bytes, mode: Some(before.mode), identity };
@@ -300,10 +369,21 @@ impl Executor<'_> {
             Some(Location::File(folder)) => folder,
             _ => WorkspacePath::root(),
         };
-        let name = format!("back-{number}");
+        // A rollback that was cut may have left one.
+        let name = unique_name(&format!("back-{number}"));
         let staged = stage.write(&name, &nearest, original.as_ref(), &new, &mut Vec::new())?;
         staged.file.sync_all().map_err(|source| Error::io("sync", shown.clone(), source))?;
-        self.rename(&staged.at, at, !is_gone).map_err(|errno| Error::io("restore", shown, errno))
+        let given = match after.map(|after| self.swap(&staged.at, at).map(|()| after)) {
+            Some(Ok(after)) if !self.has(&staged.at, &[after]) => {
+                return self.swap(&staged.at, at).map_err(|errno| Error::io("restore", shown, errno));
+            }
+            Some(Ok(_)) => Ok(()),
+            Some(Err(Errno::INVAL | Errno::NOSYS)) => self.rename(&staged.at, at, true),
+            Some(Err(Errno::NOENT)) | None => self.rename(&staged.at, at, false),
+            Some(Err(errno)) => Err(errno),
+        };
+        staged.discard();
+        given.map_err(|errno| Error::io("restore", shown, errno))
     }
 
     /// Returns the earlier bytes of a file.
@@ -471,6 +551,14 @@ pub fn changed_meanwhile(shown: &str) -> Error {
     Error::new(ErrorKind::StaleFile, format!("{shown} was changed by another program during this call"))
         .at(shown)
         .detail(DURING_CALL, true)
+}
+
+/// Most exchanges of one file with those that other programs save at the same time.
+const EXCHANGES_MAX: usize = 8;
+
+/// Returns the facts by which a file is known again.
+fn looks(stat: &Stat) -> impl PartialEq {
+    (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
 }
 
 /// Returns true for the error of [`changed_meanwhile`]: a retry may succeed at once.

@@ -139,6 +139,9 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
     let steps = entry.steps.as_slice();
     let look = |engine: &Engine| look(Executor { workspace: &engine.workspace, state }, steps);
     let (mut found, opened) = look_inside(engine, state, entry)?;
+    if let Some(done) = (Executor { workspace: &engine.workspace, state }).give_back(steps) {
+        found = Progress { forth: None, back: Some(done), ..found };
+    }
     if let Some(done) = found.forth
         && check(engine, entry, steps.get(done..).unwrap_or_default()).is_ok()
     {

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, staging_folder};
 use crate::engine::journal::{note_name, read_note};
+use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::workspace::fs::Mount;
 use crate::engine::workspace::metadata::{self, Identity};
@@ -242,7 +243,7 @@ impl<'e> Stage<'e> {
             folders.push(folder.clone());
             let bytes = serde_json::to_vec(&folders).map_err(|error| Error::internal(error.to_string()))?;
             let name = note_name(self.id);
-            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, &format!("{name}.new"))?;
+            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, &unique_name(&name))?;
         }
         Ok(())
     }
