@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::common::skip::{self, can_trace};
-use crate::common::{Standing, Workspace, state};
+use crate::common::{LBX, STATE_ID, Standing, Workspace, state};
 use crate::inject::{each, kill_at, points, run_delayed_at_sync, run_with_slow_renames, sample};
 use crate::judge::{Sides, Tree, files_below, must_be_tidy};
 use crate::killed::CHANGING;
@@ -670,6 +670,28 @@ fn append_keeps_lines_added_just_before_it() {
     ws.lbx(&["undo"]).ok();
     ws.holds("log.txt", "one\ntwo\ntheirs\nours\n");
     must_be_tidy(&ws).unwrap();
+}
+
+/// Recovery of a killed append reads no more of a file than the change can have left.
+#[test]
+fn killed_append_to_a_file_that_grew_huge_is_settled_in_little_memory() {
+    if !can_trace() {
+        return;
+    }
+    let ws = Workspace::with(&[("log.txt", "one\n")]);
+    let append = ["append", "log.txt", "--content", "two\n"];
+    for point in points(&ws.copy(), &["write"], &append) {
+        let ws = ws.copy();
+        kill_at(&ws, &point, &append);
+        let log = fs::OpenOptions::new().write(true).open(ws.path("log.txt")).unwrap();
+        log.set_len(6 << 30).unwrap();
+        let limited = format!("ulimit -v 1500000; exec {LBX} ls");
+        let mut call = std::process::Command::new("sh");
+        call.args(["-c", &limited]).current_dir(&ws.root).env("LBX_STATE_ID", STATE_ID);
+        let output = call.env("HOME", ws.outside.join("home")).output().unwrap();
+        assert!(output.status.success(), "{point:?}: {}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(fs::metadata(ws.path("log.txt")).unwrap().len(), 6 << 30, "{point:?}");
+    }
 }
 
 /// An editor writes a new file and renames it over the old one, possibly between the last check of the file and the

@@ -138,6 +138,22 @@ fn rebase_requires_known_old_bytes() {
     ws.holds("a.txt", "zero\none\n2\nthree\n");
 }
 
+/// As after a kill while the copy was written.
+#[test]
+fn cut_copy_of_shown_bytes_is_made_again_by_the_next_read() {
+    let ws = read("one\n2\n3\n4\ntwo\n");
+    let copies = ws.path(&crate::common::state("shown"));
+    for copy in std::fs::read_dir(&copies).unwrap() {
+        std::fs::write(copy.unwrap().path(), "").unwrap();
+    }
+    std::fs::remove_file(ws.path(&crate::common::state("sessions/default.lbx"))).unwrap();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.write("a.txt", "ONE\n2\n3\n4\ntwo\n");
+    ws.json("edit", &json!({"path": "a.txt", "old_string": "two", "new_string": "5", "rebase": true}))
+        .warned("had changed since");
+    ws.holds("a.txt", "ONE\n2\n3\n4\n5\n");
+}
+
 #[test]
 fn repeated_insert_is_already_applied() {
     let ws = read("one\n");

@@ -123,7 +123,7 @@ impl Executor<'_> {
         staged: &Location,
         read: Option<&Stat>,
     ) -> Result<(), Errno> {
-        self.write_into(at, &self.bytes_at(staged)?.0, read)
+        self.write_into(at, &self.bytes_at(staged, CHANGED_FILE_BYTES_MAX)?.0, read)
     }
 
     /// Removes the staged bytes of a closed change that were written into their files.
@@ -148,9 +148,8 @@ impl Executor<'_> {
     //   "A"      "a"     "ax"         nothing: it would take the "x"
     pub(super) fn write_into(&self, at: &Location, bytes: &[u8], read: Option<&Stat>) -> Result<(), Errno> {
         let io = |source: std::io::Error| Errno::from_io_error(&source).unwrap_or(Errno::IO);
-        let (current, stat) = self.bytes_at(at)?;
-        let old_len =
-            read.map_or(current.len(), |read| usize::try_from(fs::size_of(read)).unwrap_or(usize::MAX));
+        let (current, stat) = self.bytes_at(at, bytes.len() as u64)?;
+        let old_len = usize::try_from(fs::size_of(read.unwrap_or(&stat))).unwrap_or(usize::MAX);
         let shared = current.iter().zip(bytes).take_while(|(old, new)| old == new).count();
         let is_added = shared >= old_len;
         if !is_added && read.is_some_and(|read| !fs::is_unchanged(read, &stat)) {
@@ -164,7 +163,7 @@ impl Executor<'_> {
         }
         file.seek(SeekFrom::Start(shared as u64)).map_err(io)?;
         file.write_all(bytes.get(shared..).unwrap_or_default()).map_err(io)?;
-        if bytes.len() < current.len() {
+        if (bytes.len() as u64) < fs::size_of(&stat) {
             file.set_len(bytes.len() as u64).map_err(io)?;
         }
         Ok(())
@@ -173,21 +172,28 @@ impl Executor<'_> {
     /// Returns the file of a step if it holds some of its old bytes and some of its new ones: the call died while
     /// writing it in place.
     pub(super) fn torn(&self, step: &Step) -> Option<Location> {
-        let Step::Put { at, staged, before: Some(before), in_place: true, .. } = step else { return None };
-        let (now, new) = (self.bytes_at(at).ok()?.0, self.bytes_at(staged).ok()?.0);
+        let Step::Put { at, staged, before: Some(before), after, in_place: true } = step else { return None };
+        let most = before.size.max(after.size);
+        let (now, stat) = self.bytes_at(at, most).ok()?;
+        if fs::size_of(&stat) > most {
+            return None;
+        }
+        let new = self.bytes_at(staged, most).ok()?.0;
         let old = backup::find(self.state, before.sha256).ok()??;
         (now != old && now != new && is_mix(&now, &old, &new)).then(|| at.clone())
     }
 
-    /// Returns all bytes of a regular file, and its stat from when they were read.
-    fn bytes_at(&self, at: &Location) -> Result<(Vec<u8>, Stat), Errno> {
+    /// Returns the first bytes of a regular file, at most so many, and its stat from when they were read.
+    fn bytes_at(&self, at: &Location, most: u64) -> Result<(Vec<u8>, Stat), Errno> {
         let file = std::fs::File::from(self.open(at, fs::READ)?);
         let stat = rustix::fs::fstat(&file)?;
         if !fs::is_regular(&stat) {
             return Err(Errno::INVAL);
         }
-        let bytes = fs::read_to_end(file, fs::size_of(&stat), u64::MAX - 1)
-            .map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))?;
+        let size = usize::try_from(fs::size_of(&stat).min(most)).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(size);
+        let read = file.take(most).read_to_end(&mut bytes);
+        read.map_err(|source| Errno::from_io_error(&source).unwrap_or(Errno::IO))?;
         Ok((bytes, stat))
     }
 }

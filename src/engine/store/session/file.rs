@@ -370,10 +370,21 @@ pub fn keep_shown(state: &State, root: BorrowedFd<'_>, mark: &ReadRecord) -> Res
     }
     let folder = state.folder(SHOWN_FOLDER)?;
     let name = mark.sha256.to_hex();
-    let Ok(copy) = fs::create_at(folder.as_fd(), OsStr::new(&name), 0o600) else { return Ok(()) };
+    let kept = fs::stat_at(folder.as_fd(), OsStr::new(&name));
+    if kept.as_ref().is_ok_and(|kept| fs::size_of(kept) == mark.size) {
+        return Ok(());
+    }
     let io = |source| Error::io("write", state.shown(&format!("{SHOWN_FOLDER}/{name}")), source);
     let opened = fs::open_beneath(root, &mark.path, fs::READ).map_err(|errno| io(errno.into()))?;
     let bytes = fs::read_to_end(std::fs::File::from(opened), mark.size, READ_COPY_BYTES_MAX).map_err(io)?;
+    if Sha256::of(&bytes) != mark.sha256 {
+        return Ok(());
+    }
+    if kept.is_ok() {
+        // A killed call, or a full disk, left a part of it.
+        let _ = fs::unlink_at(&*folder, &name, AtFlags::empty());
+    }
+    let Ok(copy) = fs::create_at(folder.as_fd(), OsStr::new(&name), 0o600) else { return Ok(()) };
     fs::write_all(&copy, &bytes).map_err(io)
 }
 
