@@ -319,3 +319,19 @@ fn symbolic_snapshot_branch_is_not_followed() {
     ws.lbx(&["snapshot"]).warned("is a symbolic reference");
     assert_eq!(ws.git(&["rev-parse", "main"]), main);
 }
+
+#[test]
+fn commit_with_an_impossible_number_is_no_change_to_go_back_to() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    for name in ["one", "two", "three"] {
+        ws.lbx(&["write", name, "--content", name]).ok();
+    }
+    let message = "write: x\n\nLbx-Session: default\nLbx-Tool: write\nLbx-Seq: 18446744073709551615\n";
+    let commit = ws.git(&["commit-tree", "lbx-snapshots^{tree}", "-p", "lbx-snapshots", "-m", message]);
+    ws.git(&["update-ref", "refs/heads/lbx-snapshots", commit.trim()]);
+    ws.lbx(&["write", "four", "--content", "four"]).success();
+    let before = ws.tree();
+    let answer = ws.lbx(&["rewind", commit.trim(), "--yes"]).envelope();
+    assert_eq!(answer["ok"], false, "{answer:#}");
+    assert_eq!(ws.tree(), before);
+}

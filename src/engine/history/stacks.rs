@@ -310,10 +310,9 @@ impl History {
             turning.extend(self.read(state, seq)?);
         }
         let mut changes = Vec::new();
-        for seq in turn.first..=last {
+        for seq in self.numbers.since(turn.first)?.into_iter().take_while(|seq| *seq <= last) {
             match self.read(state, seq)? {
                 Some(entry) if direction_of(&entry).is_none() => changes.push(entry),
-                None if !self.numbers.has(seq) => {}
                 // An undo, or a damaged record.
                 _ => return Ok(None),
             }

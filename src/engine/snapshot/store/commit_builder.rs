@@ -11,6 +11,7 @@ use super::refs::{self, RefTarget};
 use super::repo::Repo;
 use super::tree;
 use super::{Context as _, SnapshotError};
+use crate::engine::store::session::SEQ_MAX;
 use crate::text::escaped;
 
 /// Name and address of the committer of every snapshot, so that an agent's commit never passes for the developer's. The
@@ -277,7 +278,7 @@ pub fn parse_trailers(message: &BStr) -> Option<Trailers> {
         session: find("Lbx-Session").unwrap_or_default(),
         tool: find("Lbx-Tool")?,
         seq: match find("Lbx-Seq") {
-            Some(seq) => seq.parse().ok()?,
+            Some(seq) => seq.parse().ok().filter(|seq| *seq < SEQ_MAX)?,
             None => 0,
         },
         gate: find("Lbx-Gate"),
