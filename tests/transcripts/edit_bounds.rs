@@ -116,6 +116,28 @@ fn no_match_among_similar_lines_has_a_short_error() {
 }
 
 #[test]
+fn file_above_the_limit_is_too_large_to_change() {
+    let ws = Workspace::with(&[("a.txt", "0123456789\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    for call in [
+        &["append", "a.txt", "--content", "x"][..],
+        &["write", "a.txt", "--content", "x"],
+        &["edit", "a.txt", "--old-string", "0", "--new-string", "x"],
+    ] {
+        let error =
+            ws.unchanged(|| ws.lbx(&[call, &["--set", "limits.file_bytes=9"]].concat()).error("too_large"));
+        assert_eq!(
+            error["message"],
+            "a.txt has 11 bytes; the largest file that can be changed has 9 (limits.file_bytes)"
+        );
+        assert_eq!(
+            error["suggested_action"],
+            "`read`, `grep` and `bash` take it; only the policy lets other tools change it."
+        );
+    }
+}
+
+#[test]
 fn section_in_a_million_headers_is_too_large() {
     let ws = Workspace::bare(&[]);
     ws.write("f.md", "# x\n".repeat(1_000_000));

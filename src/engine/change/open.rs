@@ -197,6 +197,17 @@ impl Change<'_> {
     ) -> Result<Current, Error> {
         self.files_read.set(self.files_read.get() + 1);
         self.make_room_for(self.files_read.get());
+        let (size, most, shown) = (fs::size_of(&stat), self.file_bytes_max(), place.shown());
+        if size > most {
+            let message = format!(
+                "{shown} has {size} bytes; the largest file that can be changed has {most} (limits.file_bytes)"
+            );
+            return Err(Error::new(ErrorKind::TooLarge, message)
+                .at(shown)
+                .detail("size", size)
+                .detail("limit", most)
+                .suggest("`read`, `grep` and `bash` take it; only the policy lets other tools change it."));
+        }
         let (bytes, sha256) = digest::read(&file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let original = Original { path: place.path().clone(), stat, opened: Some(file) };
