@@ -142,7 +142,7 @@ fn conflict_names_both_sides_and_changes_nothing() {
     assert_eq!(changed["ours"]["sha256"], crate::common::sha256(&ws.read_bytes("src/a.txt")));
     assert_eq!((&added["ours"]["external"], &added["ours"]["session"]), (&json!(true), &Value::Null));
     let action = error["suggested_action"].as_str().unwrap();
-    assert!(action.contains("Change these files in the fork"), "{action}");
+    assert!(action.contains("set these files to what the workspace has"), "{action}");
     // The rest merges; then the fork is made to fit.
     let merged = ws.lbx(&["merge", "one", "--paths", "ok"]).ok();
     assert_eq!((listed(&merged), &merged["left"]), (vec!["create ok".to_owned()], &json!(4)));
@@ -157,6 +157,10 @@ fn conflict_names_both_sides_and_changes_nothing() {
     ];
     assert_eq!(listed(&merged), wanted, "{merged}");
     ws.lbx(&["merge", "one", "--paths", "docs"]).error("not_found");
+    // Then its change of them is made again.
+    within(&ws, "one", &["bash", "echo fork >> m"]).ok();
+    assert_eq!(listed(&ws.lbx(&["merge", "one"]).ok()), ["modify m"]);
+    ws.holds("m", "workspace\nfork\n");
 }
 
 #[test]

@@ -395,7 +395,7 @@ pub fn refused(engine: &Engine, fork: &str, mut conflicts: Vec<Conflict>, bytes_
     let error = Error::new(ErrorKind::StaleFile, message)
         .at(first)
         .suggest(text!(
-            "Change these files in the fork (`sandbox` {}) so that they fit, then merge again. `paths` merges the rest.",
+            "In the fork (`sandbox` {}), set these files to what the workspace has, and merge; then make its change of them again, and merge. `paths` merges the rest.",
             fork
         ))
         .detail("conflicts", serde_json::to_value(&conflicts).unwrap_or_default());
