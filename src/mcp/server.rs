@@ -36,7 +36,8 @@ refused (not_read, stale_file) unless this session has read the current bytes, o
 them. Each answer's sha256 covers the whole file and serves the next change. Line numbers mean the lines as you were \
 shown them. An error has kind, message and suggested_action; nothing was changed unless it says applied. grep, glob \
 and ls skip files that git ignores, and hidden ones. If truncated is true, continue at next_offset (as offset). \
-Fields not listed: max_bytes and session in every tool; dry_run, diff and why (the reason, recorded) in every change.";
+Fields not listed: session in every tool; max_bytes where an answer can be long; dry_run and why (the reason, recorded) \
+in every change; diff where text is changed.";
 
 /// Instructions for a model family's tools.
 const DIALECT_INSTRUCTIONS: &str = "\

@@ -26,7 +26,8 @@ const FAILED_NAMED: usize = 3;
 /// Free the space of old backups, history and trash
 ///
 /// Removes everything older than `keep_days`, and the oldest beyond `keep_bytes`: undoable changes, the backups that no
-/// younger change needs, trash entries, and files left by killed calls. This cannot be undone; the snapshots in git
+/// younger change needs, trash entries, and files left by killed calls. A request keeps only more than the policy does,
+/// unless the user's own file lists these settings in `loosen`. This cannot be undone; the snapshots in git
 /// stay, and their loose objects are packed, as is the history that stays. Without `gc`, each 128th change of a session
 /// packs some of the history that is older than a day. Forks older than `keep_days` are dropped if nothing was changed in
 /// them; others are named. `dry_run` shows how much would be removed.

@@ -61,7 +61,7 @@ pub const FILES: &[(&str, &str)] = &[
     (".lbx/config.toml", "Policy of the workspace, which may be committed."),
     (
         "$XDG_STATE_HOME/lbx/id",
-        "The name of the state in the workspace, 32 hexadecimal digits. Without it the name stands for the secret in ~/.local/state/lbx/id and for the workspace folder; lbx config shows it.",
+        "The secret from which the name of the state in each workspace is derived, 32 hexadecimal digits; ~/.local/state/lbx/id by default. lbx config shows that name.",
     ),
     (
         "refs/heads/lbx-snapshots",
@@ -433,7 +433,8 @@ The commands and jobs of a session that have the same bash.network share a loopb
 at 127.0.0.1 in the job answers them, and nobody else. Under bubblewrap each has its own.
 
 What it changed is recorded when it ends, as one snapshot; bash --job ID then shows exit_code and changed. With
-timeout_ms that call waits for the end. The output is bounded by bash.output_bytes; the last 20 jobs are kept. A job
+timeout_ms that call waits for the end. The output is bounded by bash.output_bytes; of ended jobs the newest
+20 with read output and the newest 80 with unread output are kept. A job
 whose supervisor is killed ends at once and is lost; the next scan records what it changed as external.
 ",
     ),
@@ -520,9 +521,9 @@ lbx schema TOOL prints the JSON Schemas of a tool's request and response. Spelli
 (file_path, old_str, newText, ...) are accepted; lbx schema --aliases lists them. A field that does not exist, a
 wrong type or a duplicate is invalid_request.
 
-Over JSON and MCP the fields workspace, session, sandbox and require_snapshot stand beside the tool's own. Every tool
-that changes something takes why, the reason that its snapshot records; most take dry_run, which shows what would change
-and changes nothing.
+Over JSON and MCP the fields session, sandbox and require_snapshot are beside the tool's own, over JSON workspace too.
+Every tool that changes files takes why, the reason that its snapshot records; most take dry_run, which shows what would
+change and changes nothing.
 ",
     ),
     (
