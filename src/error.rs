@@ -95,7 +95,7 @@ kinds! {
     SandboxNotFound "sandbox_not_found" 13 "No sandbox of that name."
         => "List the sandboxes, or leave the sandbox out.";
     LockTimeout "lock_timeout" 14 "Another holder kept the lock."
-        => "Another lbx call is at work: try again.";
+        => "Another lbx call is running: try again.";
     Timeout "timeout" 17 "A search or a scan ran out of time, or was cancelled."
         => "Narrow the path or the pattern and try again.";
     NoSpace "no_space" 15 "The disk is full."

@@ -223,10 +223,10 @@ fn skipped_files_are_reported_only_if_they_would_match() {
     assert_eq!(said(&["glob", "*.zig"]), "null");
     assert_eq!(said(&["glob", "src/*.yml"]), "null");
     assert_eq!(said(&["grep", "needle", "-t", "rust"]), "null");
-    assert!(said(&["grep", "needle"]).contains("1 file with names that begin with a dot (hidden"));
-    assert!(said(&["glob", "*.yml"]).contains("left out: 1 file with names that begin with a dot"));
-    assert!(said(&["grep", "ignored"]).contains("left out: 1 file hidden by ignore rules (no_ignore"));
-    assert!(said(&["glob", "**/b.rs"]).contains("left out: 1 file hidden by ignore rules"));
+    assert!(said(&["grep", "needle"]).contains("1 hidden file (hidden"));
+    assert!(said(&["glob", "*.yml"]).contains("skipped 1 hidden file"));
+    assert!(said(&["grep", "ignored"]).contains("skipped 1 ignored file (no_ignore"));
+    assert!(said(&["glob", "**/b.rs"]).contains("skipped 1 ignored file"));
 }
 
 #[test]

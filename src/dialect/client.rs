@@ -137,7 +137,7 @@ impl<'a> LbxClient<'a> {
         let call = (self.open)().and_then(|open| Call::within(open, entry_of::<read::Read>(), self.options));
         let saved = call.and_then(|call| call.save_marks(seen));
         saved.unwrap_or_else(|error| {
-            Some(format!("what was read could not be noted for this session: {}", error.message()))
+            Some(format!("cannot record the read for this session: {}", error.message()))
         })
     }
 

@@ -400,7 +400,7 @@ impl Engine {
         match self.save_marks() {
             Ok(warning) => self.warn_if(warning),
             Err(error) => {
-                self.warn(format!("what was read could not be noted for this session: {}", error.message()));
+                self.warn(format!("cannot record the read for this session: {}", error.message()));
             }
         }
         let key = CallKey { session: self.session.to_string(), tool: tool.to_owned() };

@@ -343,22 +343,21 @@ impl Empty<'_> {
         mut count: impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
     ) -> Option<String> {
         let LeftOut { ignored, hidden, .. } = self.left_out;
-        let parts = [
-            (Why::Ignored, ignored, "file", "hidden by ignore rules (no_ignore shows them)"),
-            (Why::Hidden, hidden, "file", "with names that begin with a dot (hidden shows them)"),
-        ];
+        let parts =
+            [(Why::Ignored, ignored, "ignored", "no_ignore"), (Why::Hidden, hidden, "hidden", "hidden")];
         let told: Vec<String> = parts
             .into_iter()
             .filter(|(_, entries, ..)| *entries > 0)
-            .filter_map(|(why, entries, noun, what)| {
-                Some(match self.explained_by(why, &mut count) {
+            .filter_map(|(why, entries, kind, option)| {
+                let skipped = match self.explained_by(why, &mut count) {
                     Explained::By(0) => return None,
-                    Explained::By(count) => format!("{} {what}", plural(count, noun)),
-                    Explained::Perhaps => format!("{} {what}", plural(entries, "entry")),
-                })
+                    Explained::By(count) => plural(count, &format!("{kind} file")),
+                    Explained::Perhaps => plural(entries, &format!("{kind} entry")),
+                };
+                Some(format!("{skipped} ({option} shows them)"))
             })
             .collect();
-        (!told.is_empty()).then(|| format!("nothing found; left out: {}", told.join(", ")))
+        (!told.is_empty()).then(|| format!("no matches; skipped {}", told.join(", ")))
     }
 
     /// Repeats the walk.

@@ -339,7 +339,7 @@ fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usi
             let error = Error::new(
                 ErrorKind::NoMatch,
                 format!(
-                    "header {:?} occurs {} times in {shown}: there is no occurrence {number}",
+                    "header {:?} occurs {} times in {shown}: occurrence {number} does not exist",
                     shortened(&request.header),
                     several.len()
                 ),

@@ -233,16 +233,7 @@ impl Tool for Squash {
         let chosen = targets::current_session(engine, &store)?;
         let author = author_of(&store)?;
         let branch = branch_of(&store, &request, &chosen.session)?;
-        if let Some(lock) = store.index_lock().filter(|_| request.checked_out) {
-            let lock = lock.display();
-            return Err(Error::new(
-                ErrorKind::LockTimeout,
-                format!("no commit was made: git's index is locked by `{lock}`"),
-            )
-            .suggest(
-                "Wait until the other git ends, or remove that file if none runs; then repeat the call.",
-            ));
-        }
+        must_be_unlocked(&store, &request)?;
         let order = {
             let part = record::part_of(engine, &chosen.session, chosen.after);
             order(&store, &request, &part, &paths, (&branch, &author))?
@@ -354,6 +345,14 @@ fn no_repository(engine: &Engine, refusal: Option<String>) -> Error {
         None => Error::new(ErrorKind::NotFound, "there is no git repository here that lbx could commit to")
             .suggest(format!("Take a patch: {patch} A repository made now has only the changes after it.")),
     }
+}
+
+/// Rejects a commit that would wait for another git in vain.
+fn must_be_unlocked(store: &Store, request: &SquashRequest) -> Result<(), Error> {
+    let Some(lock) = store.index_lock().filter(|_| request.checked_out) else { return Ok(()) };
+    let message = format!("no commit was made: git's index is locked by `{}`", lock.display());
+    Err(Error::new(ErrorKind::LockTimeout, message)
+        .suggest("Wait until the other git ends, or remove that file if none runs; then repeat the call."))
 }
 
 /// Returns the branch to commit on.

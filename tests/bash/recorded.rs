@@ -254,7 +254,7 @@ fn files_excluded_from_snapshots_are_listed_and_undoable() {
         assert_eq!(changed, wanted, "{backend}: {answer:#}");
         let warnings = answer["warnings"].to_string();
         for named in [
-            "not in the snapshot: .env (its name is that of a secret)",
+            "not in the snapshot: .env (its name looks like a secret)",
             "f.bin (the filter program `x`",
             "huge (its ",
         ] {

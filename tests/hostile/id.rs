@@ -196,7 +196,7 @@ fn invalid_id_file_is_an_error_and_is_kept() {
         let error = call(&ws, &["append", "a.txt", "--content", "b\n"]).run().error("io_error");
         assert_eq!(error["path"], shown.as_str(), "{what}");
         call(&ws, &["config"]).run().warned(&shown);
-        let read = call(&ws, &["read", "a.txt"]).run().warned("could not be noted");
+        let read = call(&ws, &["read", "a.txt"]).run().warned("cannot record the read");
         assert_eq!(read["content"], "a\n", "{what}");
     }
     fs::remove_dir(&file).unwrap();

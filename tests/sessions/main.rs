@@ -257,7 +257,7 @@ impl Run {
         // A killed command leaves its layer (DESIGN B4), and a search lists the files that it skipped.
         let is_usual = |warning: &Value| {
             warning.as_str().is_some_and(|text| {
-                ["lbx was killed while `", "nothing found"].iter().any(|usual| text.starts_with(usual))
+                ["lbx was killed while `", "no matches; skipped"].iter().any(|usual| text.starts_with(usual))
             })
         };
         let warnings = [&response["warnings"], &response["data"]["warnings"]];

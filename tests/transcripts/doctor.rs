@@ -195,7 +195,7 @@ fn doctor_reports_an_open_change_under_a_held_lock() {
     let data = ws.lbx(&["doctor"]).ok();
     let found = finding(&data, "journal");
     assert_eq!(found["level"], "notice");
-    assert!(found["message"].as_str().unwrap().contains("is at work, or was killed"), "{found}");
+    assert!(found["message"].as_str().unwrap().contains("is running or was killed"), "{found}");
     assert!(found["remedy"].as_str().unwrap().contains("doctor --fix"), "{found}");
 }
 

@@ -203,7 +203,7 @@ fn rebase_keeps_changes_to_other_lines() {
     assert!(error["suggested_action"].as_str().unwrap().contains("rebase"), "{error}");
     let mut rebase = edit;
     rebase["rebase"] = json!(true);
-    assert_eq!(ws.json("edit", &rebase).warned("had changed since it was read")["rebased"], true);
+    assert_eq!(ws.json("edit", &rebase).warned("changed since the read")["rebased"], true);
     ws.holds("a.txt", "1\ntwo\nthree\nfour\nfive\nSIX\n");
     // The change of the other program is a separate commit.
     let subjects = ws.snapshots();
@@ -350,7 +350,7 @@ fn rebase_follows_a_line_range_moved_by_other_changes() {
     ws.write("a.txt", "zero\none\ntwo\nthree\nfour\n5\n");
     let edit = json!({"path": "a.txt", "start_line": 4, "end_line": 4, "new_string": "4\n",
         "range_sha256": seen["range_sha256"], "rebase": true});
-    ws.json("edit", &edit).warned("had changed since it was read");
+    ws.json("edit", &edit).warned("changed since the read");
     ws.holds("a.txt", "zero\none\ntwo\nthree\n4\n5\n");
 }
 
@@ -487,7 +487,7 @@ fn edit_maps_shown_line_numbers_to_current_lines() {
     assert_eq!(data["replacements"], json!([{"start_line": 10, "end_line": 10}]));
     prepend(&ws, "a.txt");
     let moved = edit("7", "7", "seven").success();
-    assert!(moved["warnings"].to_string().contains("had changed since it was read"), "{moved:#}");
+    assert!(moved["warnings"].to_string().contains("changed since the read"), "{moved:#}");
     let data =
         ws.lbx(&["insert", "a.txt", "8", "--content", "8.5"]).warned("line 8 of a.txt as shown: line 10");
     assert_eq!(data["replacements"], json!([{"start_line": 11, "end_line": 11}]));

@@ -134,7 +134,7 @@ fn rebase_requires_known_old_bytes() {
     request["expected_sha256"] = json!(sha256(b"one\ntwo\n"));
     request["old_string"] = json!("one\n");
     request["new_string"] = json!("zero\none\n");
-    ws.json("edit", &request).warned("had changed since");
+    ws.json("edit", &request).warned("changed since the read");
     ws.holds("a.txt", "zero\none\n2\nthree\n");
 }
 
@@ -150,7 +150,7 @@ fn cut_copy_of_shown_bytes_is_made_again_by_the_next_read() {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.write("a.txt", "ONE\n2\n3\n4\ntwo\n");
     ws.json("edit", &json!({"path": "a.txt", "old_string": "two", "new_string": "5", "rebase": true}))
-        .warned("had changed since");
+        .warned("changed since the read");
     ws.holds("a.txt", "ONE\n2\n3\n4\n5\n");
 }
 

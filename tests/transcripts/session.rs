@@ -309,7 +309,7 @@ fn read_works_in_an_unwritable_workspace() {
     ws.chmod(".", 0o555);
     let calls = [&["read", "a.txt"][..], &["write", "b.txt", "--content", "b"]];
     if let [Some(read), Some(write)] = calls.map(|call| ws.call_unprivileged(call)) {
-        let data = read.run().warned("could not be noted");
+        let data = read.run().warned("cannot record the read");
         assert_eq!(data["content"], "one\n");
         write.run().error("permission_denied");
     }

@@ -203,8 +203,8 @@ fn untracked_file_with_a_secret_name_enters_no_commit() {
     assert_eq!(
         written["warnings"],
         json!([
-            "not in the baseline of this session: .env.local (its name is that of a secret)",
-            "not in the snapshot: conf/.env (its name is that of a secret)"
+            "not in the baseline of this session: .env.local (its name looks like a secret)",
+            "not in the snapshot: conf/.env (its name looks like a secret)"
         ])
     );
     let written = ws.lbx(&["write", "private/deep/x", "--content", "KEY=2\n"]).success();

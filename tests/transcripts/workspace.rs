@@ -243,7 +243,7 @@ fn state_folder_is_protected_before_it_exists() {
 #[test]
 fn file_in_place_of_the_state_folder_is_reported() {
     let ws = Workspace::bare(&[(".lbx", "a file\n"), ("a.txt", "a\n")]);
-    let read = ws.lbx(&["read", "a.txt"]).warned("could not be noted");
+    let read = ws.lbx(&["read", "a.txt"]).warned("cannot record the read");
     assert_eq!(read["content"], "a\n");
     ws.lbx(&["write", "b.txt", "--content", "b"]).error("not_a_directory");
     fs::remove_file(ws.path(".lbx")).unwrap();

@@ -389,7 +389,7 @@ impl Executor<'_> {
     /// Returns the earlier bytes of a file.
     fn backed_up(&self, at: &Location, before: &Version) -> Result<Vec<u8>, Error> {
         backup::find(self.state, before.sha256)?.ok_or_else(|| {
-            Error::new(ErrorKind::IoError, format!("the backup of {} is gone", self.shown(at)))
+            Error::new(ErrorKind::IoError, format!("the backup of {} is missing", self.shown(at)))
         })
     }
 

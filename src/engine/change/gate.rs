@@ -322,7 +322,7 @@ impl Change<'_> {
         if self.session.mark(place.path()).is_some_and(|mark| mark.sha256 == expected) {
             format!("{shown} has changed since it was read")
         } else {
-            format!("the SHA-256 of {shown} is not the one given")
+            format!("{shown} does not match `expected_sha256`")
         }
     }
 
@@ -335,11 +335,15 @@ impl Change<'_> {
             format!("{shown} does not exist, but `expected_sha256` was given")
         };
         let actual = current.exists().then(|| current.sha256.to_hex());
-        let mut error = Error::new(ErrorKind::StaleFile, message)
-            .at(shown)
-            .with_command(format!("lbx read {}", quoted(shown)))
-            .detail("expected_sha256", expected.to_hex())
-            .detail("actual_sha256", actual);
+        let error = Error::new(ErrorKind::StaleFile, message).at(shown);
+        let error = if current.exists() {
+            error.with_command(format!("lbx read {}", quoted(shown)))
+        } else {
+            error.suggest(
+                "Leave out `expected_sha256` to create the file, or name the path at which it is now.",
+            )
+        };
+        let mut error = error.detail("expected_sha256", expected.to_hex()).detail("actual_sha256", actual);
         if let Some(seen) = self.bytes_seen(current.place.path(), expected)
             && current.exists()
         {

@@ -310,7 +310,7 @@ pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
     let mut error = Error::invalid(format!("the policy file {at}: {}", fault.message))
         .at(shown)
         .suggest(format!(
-            "Have {where_to} repaired by whoever keeps it: no tool writes it, and none works before, since the policy that was meant is not known. `lbx config` checks it."
+            "Ask the owner of {where_to} to fix it. All tools fail until it parses; `lbx config` checks it."
         ))
         .detail("file", shown);
     if let Some(Position { line, column }) = fault.place {

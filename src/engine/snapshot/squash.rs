@@ -522,7 +522,7 @@ impl Store {
         let folder = self.repo.own();
         let doing = || {
             format!(
-                "git's index is locked by `{}`: another git is at work, or was killed",
+                "git's index is locked by `{}`: another git is running, or was killed",
                 folder.path().join(LOCK).display()
             )
         };

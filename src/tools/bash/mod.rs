@@ -361,7 +361,7 @@ fn run_confined(
     let has_layer = plan.reach.layer.is_some();
     for backend in allowed(engine) {
         if has_layer && !backend.takes_layers() {
-            reasons.push((backend.name, "it puts no layer over the workspace".to_owned()));
+            reasons.push((backend.name, "it does not support transactions".to_owned()));
             continue;
         }
         if plan.reach.read_only && backend.name == sandbox::NONE {

@@ -144,7 +144,7 @@ fn policy(engine: &Engine) -> Vec<Finding> {
         .map(|file| file.path.as_str())
         .chain(policy.outer_files())
         .collect();
-    let files = if files.is_empty() { "no file: the defaults hold".to_owned() } else { files.join(", ") };
+    let files = if files.is_empty() { "no policy file; using defaults".to_owned() } else { files.join(", ") };
     let mut found = vec![Finding::ok("policy", files)];
     let unknown = policy.unknown_variables();
     if !unknown.is_empty() {
@@ -196,7 +196,7 @@ fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> 
     if !journal::has_open_entries(state) {
         return None;
     }
-    let message = format!("a call in {STATE_FOLDER}/…/{OPEN_FOLDER} is at work, or was killed half-way");
+    let message = format!("a call in {STATE_FOLDER}/…/{OPEN_FOLDER} is running or was killed");
     if fix {
         return Some(match engine.lock() {
             Ok(_) => Finding { fixed: true, ..Finding::notice("journal", message, "It is settled now.") },

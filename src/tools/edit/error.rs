@@ -336,7 +336,8 @@ impl SearchedText<'_> {
             Count::One | Count::All | Count::Exactly(_) => 1,
         };
         let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-        let message = text!("`old_string` appears {} in {}: there is no occurrence {}", times, shown, number);
+        let message =
+            text!("`old_string` appears {} in {}: occurrence {} does not exist", times, shown, number);
         let lines = line_list(body, places).unwrap_or_default();
         self.named
             .refusal(ErrorKind::NoMatch, message, shown)

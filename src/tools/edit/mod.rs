@@ -159,7 +159,7 @@ fn edit_file(
         change.engine().warn(format!("{shown_as} of {shown} as shown: {now} now"));
     }
     if rebased {
-        change.engine().warn(format!("{shown} had changed since it was read, but not where it was edited"));
+        change.engine().warn(format!("rebased: other lines of {shown} changed since the read"));
     }
     for (first, last) in left_out {
         let lines = LineRange { start_line: first as u64, end_line: last as u64 };

@@ -176,7 +176,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ignored => f.write_str("git ignores it"),
-            Self::Secret => f.write_str("its name is that of a secret"),
+            Self::Secret => f.write_str("its name looks like a secret"),
             Self::Excluded => f.write_str("the policy's snapshot.exclude names it"),
             Self::Copy => f.write_str("it has the bytes of a file that stays out"),
             Self::TooLarge { size_bytes, bytes_max } => {
