@@ -73,13 +73,19 @@ impl Control {
     /// # Errors
     /// Returns `timeout`, in both cases.
     pub fn check(&self) -> Result<(), Error> {
-        if self.is_cancelled() {
-            return Err(cancelled());
-        }
+        self.check_cancelled()?;
         if self.should_stop() {
             return Err(Error::new(ErrorKind::Timeout, "the call ran out of time"));
         }
         Ok(())
+    }
+
+    /// Returns an error if the call was cancelled; a deadline does not count.
+    ///
+    /// # Errors
+    /// Returns `timeout`.
+    pub fn check_cancelled(&self) -> Result<(), Error> {
+        if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
     /// Reports the progress.

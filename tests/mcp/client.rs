@@ -80,6 +80,13 @@ impl Workspace {
         command
     }
 
+    /// Takes the lock that every change of the workspace needs.
+    pub fn lock(&self) -> std::fs::File {
+        let lock = std::fs::File::create(self.path(".lbx/lock")).unwrap();
+        fs2::FileExt::lock_exclusive(&lock).unwrap();
+        lock
+    }
+
     /// Starts a server without the handshake.
     pub fn start(&self, options: &[&str]) -> Client {
         Client::of(self.lbx("", &[&["mcp"], options].concat()))

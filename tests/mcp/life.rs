@@ -117,6 +117,22 @@ fn end_of_stdin_cancels_running_calls_and_exits_with_0() {
 }
 
 #[test]
+fn change_that_is_cancelled_while_it_waits_for_the_lock_is_not_made() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    client.ok("append", &json!({ "path": "log.txt", "content": "1\n" }));
+    let lock = workspace.lock();
+    let id = client.begin_call("delete", &json!({ "path": "a.txt" }));
+    client.is_silent_for(Duration::from_millis(300));
+    client.tell("notifications/cancelled", &json!({ "requestId": id }));
+    client.is_silent_for(Duration::from_millis(300));
+    drop(lock);
+    client.ok("append", &json!({ "path": "log.txt", "content": "2\n" }));
+    workspace.holds("a.txt", "a\n");
+    workspace.holds("log.txt", "1\n2\n");
+}
+
+#[test]
 fn server_without_a_handshake_exits_with_0() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.start(&[]);

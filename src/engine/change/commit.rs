@@ -325,6 +325,8 @@ impl Change<'_> {
             // The moved file has other bytes now: its snapshot is made after the move.
             prepared.snapshot = None;
         }
+        // A command that has run is recorded without a control: only calls that have done nothing end here.
+        self.engine.control.check_cancelled()?;
         keep_before(self.engine, state, &self.entry);
         self.entry.publish(state)
     }

@@ -116,7 +116,7 @@ impl Engine {
             self.state_folder = Some((state.path().clone(), Arc::clone(state.handle())));
             self.early_store.take(); // it names a folder that was replaced
             // A call that has to wait does some of its work meanwhile.
-            let lock = state.lock_workspace(&|| {
+            let lock = state.lock_workspace(&self.control, &|| {
                 record::open_early(self);
                 // Once it has the lock, a look at the file tells that this is still the newest state.
                 let _ = session::look_at(&state, self.session());

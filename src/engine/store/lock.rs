@@ -26,6 +26,8 @@ const TRIES: usize = 20;
 const CONTENDED_FOR: Duration = Duration::from_secs(1);
 /// Time after which a call that waits takes a lock that is free although others are before it in the queue.
 const QUEUE_STOPPED_AFTER: Duration = Duration::from_secs(1);
+/// Longest time until a call that is cancelled stops to wait.
+const CANCELLED_AFTER: Duration = Duration::from_millis(50);
 /// Permission bits of a lock that other accounts take too.
 const OTHERS: u32 = 0o066;
 
@@ -46,12 +48,14 @@ pub struct Wait<'a> {
     pub queue: Option<BorrowedFd<'a>>,
     /// Work to do meanwhile.
     pub meanwhile: &'a dyn Fn(),
+    /// Returns true once the call no longer wants the lock.
+    pub is_over: &'a dyn Fn() -> bool,
 }
 
 impl Wait<'_> {
     /// Returns the way to wait for a lock that has no queue.
     pub const fn at_most(patience: Duration) -> Self {
-        Self { patience, queue: None, meanwhile: &|| {} }
+        Self { patience, queue: None, meanwhile: &|| {}, is_over: &|| false }
     }
 }
 
@@ -270,7 +274,7 @@ enum Waited {
     Locked(File),
     /// Another queue has begun, or has to begin.
     NewQueue,
-    /// One holder keeps the lock too long.
+    /// One holder keeps the lock too long, or the call no longer wants it.
     TooLong,
 }
 
@@ -288,8 +292,17 @@ fn wait_for(
     let queued = wait.queue.zip(place.as_ref());
     let look_after = queued.map_or(wait.patience, |_| wait.patience.min(QUEUE_STOPPED_AFTER));
     loop {
-        if let Ok(locked) = receiver.recv_timeout(look_after) {
-            return locked.map(Waited::Locked);
+        let looked = Instant::now();
+        loop {
+            if let Ok(locked) = receiver.recv_timeout(CANCELLED_AFTER.min(look_after)) {
+                return locked.map(Waited::Locked);
+            }
+            if (wait.is_over)() {
+                return Ok(Waited::TooLong);
+            }
+            if looked.elapsed() >= look_after {
+                break;
+            }
         }
         if queued.is_some_and(|(queue, place)| !place.is_in_queue(queue)) {
             return Ok(Waited::NewQueue);
@@ -403,7 +416,7 @@ mod tests {
 
     /// Waits as a call does for the workspace's lock.
     fn in_queue(folder: &File, patience: Duration) -> Option<Lock> {
-        let wait = Wait { patience, queue: Some(folder.as_fd()), meanwhile: &|| {} };
+        let wait = Wait { patience, queue: Some(folder.as_fd()), ..Wait::at_most(patience) };
         take(folder.as_fd(), "lock", 0o600, Some(wait)).unwrap()
     }
 

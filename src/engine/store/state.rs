@@ -20,6 +20,7 @@ use super::lock::Holder;
 pub use super::lock::Lock;
 use super::lock::{Wait, unique_name};
 use super::{id, lock};
+use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -383,10 +384,13 @@ impl State {
     /// have to wait get it in the order in which they came. Does `meanwhile` if this one has to wait.
     ///
     /// # Errors
-    /// As [`Self::lock`].
-    pub fn lock_workspace(&self, meanwhile: &dyn Fn()) -> Result<Lock, Error> {
-        let wait = Wait { patience: self.lock_wait, queue: Some(self.fd()), meanwhile };
-        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace", wait)
+    /// As [`Self::lock`]; returns `timeout` if the call was cancelled, also if it has the lock by then.
+    pub fn lock_workspace(&self, control: &Control, meanwhile: &dyn Fn()) -> Result<Lock, Error> {
+        let is_over = || control.is_cancelled();
+        let wait = Wait { patience: self.lock_wait, queue: Some(self.fd()), meanwhile, is_over: &is_over };
+        let lock = self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace", wait);
+        control.check_cancelled()?;
+        lock
     }
 
     /// Takes that lock if it is free.
