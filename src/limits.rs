@@ -265,7 +265,7 @@ pub const ERROR_TEXT_BYTES_MAX: usize = 4096;
 
 /// Largest message from the client, in bytes: fits 10 MB of text even if most of it is escaped.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// Most calls of a connection that wait.
+/// Most queued calls of a connection that are looked at for the next one to begin.
 pub const QUEUED_CALLS_MAX: usize = 64;
 /// Largest file that is a resource, in bytes: twice that, escaped, still fits a message.
 pub const RESOURCE_BYTES_MAX: usize = 1_700_000;

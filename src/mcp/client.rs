@@ -5,12 +5,13 @@
 //! call is the question (`input_required`), and the client repeats the call with the person's answer.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::ClientRoots;
 use super::connection::{Connection, Unanswered};
 use super::library::file_path;
 use crate::control::{Control, cancelled};
@@ -72,6 +73,8 @@ pub struct Client<'a> {
     pub connection: &'a Connection,
     /// Control of the request.
     pub control: &'a Control,
+    /// Roots of the client when the request came.
+    pub roots: &'a ClientRoots,
 }
 
 /// The workspace of a server: the configured one, else the client's first root.
@@ -80,10 +83,10 @@ pub struct Root {
     own: PathBuf,
     /// True if the command line names it, so that the client's roots do not count.
     is_named: bool,
-    /// Root that calls work in, once it is known.
-    chosen: Mutex<Option<ChosenRoot>>,
-    /// True if the client's roots have changed since.
-    has_changed: AtomicBool,
+    /// Roots for the calls that are received now.
+    current: Mutex<Arc<ClientRoots>>,
+    /// Folder that a call worked in last.
+    last: Mutex<PathBuf>,
 }
 
 /// The folder that calls work in.
@@ -128,37 +131,38 @@ impl ChosenRoot {
 impl Root {
     /// Creates a root from the workspace found at the start.
     pub fn new(own: PathBuf, is_named: bool) -> Self {
-        Self { own, is_named, chosen: Mutex::default(), has_changed: AtomicBool::new(false) }
+        Self { last: Mutex::new(own.clone()), own, is_named, current: Mutex::default() }
     }
 
-    /// Locks the root that calls work in.
-    fn chosen(&self) -> MutexGuard<'_, Option<ChosenRoot>> {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the roots for a call that is received now.
+    pub fn current(&self) -> Arc<ClientRoots> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the root for a request: it asks the client once, and other requests wait meanwhile.
-    pub fn of(&self, client: &Client<'_>) -> ChosenRoot {
+    ///
+    /// # Errors
+    /// Fails if the call was cancelled: nobody knows then where it should work.
+    pub fn of(&self, client: &Client<'_>) -> Result<ChosenRoot, Error> {
         if self.is_named {
-            return ChosenRoot::silent(self.own.clone());
+            return Ok(ChosenRoot::silent(self.own.clone()));
         }
-        let mut chosen = self.chosen();
-        if self.has_changed.swap(false, Ordering::Relaxed) {
-            *chosen = None;
+        let mut roots = client.roots.lock();
+        let is_late = roots.question.is_some_and(|id| client.connection.is_answered(id));
+        if roots.chosen.is_none() || is_late {
+            let implied = ChosenRoot { is_implied: true, ..ChosenRoot::silent(self.own.clone()) };
+            let root = match client.first_root(&mut roots.question) {
+                Ok(Some((path, others))) => ChosenRoot { others, ..ChosenRoot::silent(path) },
+                Ok(None) => implied,
+                Err(why) => ChosenRoot { warning: Some(self.warning(&why)), ..implied },
+            };
+            if roots.question.is_some() {
+                client.control.check_cancelled()?;
+            }
+            self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&root.path);
+            roots.chosen = Some(root);
         }
-        if let Some(root) = chosen.as_ref() {
-            return root.clone();
-        }
-        let implied = ChosenRoot { is_implied: true, ..ChosenRoot::silent(self.own.clone()) };
-        let root = match client.first_root() {
-            Ok(Some((path, others))) => ChosenRoot { others, ..ChosenRoot::silent(path) },
-            Ok(None) => implied,
-            Err(why) => ChosenRoot { warning: Some(self.warning(&why)), ..implied },
-        };
-        // A call that was cancelled while it asked tells nothing: the next one asks again.
-        if client.control.check().is_err() {
-            return root;
-        }
-        chosen.insert(root).clone()
+        roots.chosen.clone().ok_or_else(cancelled)
     }
 
     /// Returns the warning if the client's root cannot be used.
@@ -169,35 +173,42 @@ impl Root {
         )
     }
 
-    /// Returns the folder that calls worked in last.
+    /// Returns the folder that a call worked in last.
     pub fn last(&self) -> PathBuf {
-        self.chosen().as_ref().map_or_else(|| self.own.clone(), |chosen| chosen.path.clone())
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Forgets the client's roots for the calls that come from now on: they have changed.
+    pub fn forget(&self) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+    }
+}
+
+impl ClientRoots {
     /// Clears the warning after a response has shown it.
     pub fn set_told(&self) {
-        if let Some(root) = self.chosen().as_mut() {
+        if let Some(root) = &mut self.lock().chosen {
             root.warning = None;
         }
-    }
-
-    /// Forgets the client's roots: they have changed.
-    pub fn forget(&self) {
-        self.has_changed.store(true, Ordering::Relaxed);
     }
 }
 
 impl Client<'_> {
     /// Returns the client's first root that is a folder on this machine, and the number of its other roots; `None` if it
-    /// names no root. The error is the reason why none of its roots can be used.
-    fn first_root(&self) -> Result<Option<(PathBuf, usize)>, String> {
+    /// names no root. The error is the reason why none of its roots can be used. A question without an answer stays open.
+    fn first_root(&self, question: &mut Option<i64>) -> Result<Option<(PathBuf, usize)>, String> {
         if self.caller.capability("roots").is_none() {
             return Ok(None);
         }
         let answer = if self.caller.is_stateless() {
             Err("this revision has no such request".to_owned())
         } else {
-            match self.connection.ask("roots/list", None, ROOTS_TIME_MAX, self.control) {
+            let id = *question.get_or_insert_with(|| self.connection.request("roots/list", None));
+            let answer = self.connection.answer_to(id, ROOTS_TIME_MAX, self.control);
+            if !matches!(answer, Err(Unanswered::Timeout | Unanswered::Cancelled)) {
+                *question = None;
+            }
+            match answer {
                 Ok(answer) => Ok(answer),
                 Err(Unanswered::Refused(error)) => Err(error.message),
                 Err(Unanswered::Cancelled) => Err("the call was cancelled".to_owned()),

@@ -1,7 +1,7 @@
 //! The connection to a client: one JSON-RPC message per line, in and out.
 //!
 //! One thread reads, one writes, and each running call has one of its own. All of them share one state. A ping, a
-//! cancellation or a response overtakes the queued calls.
+//! cancellation or a response overtakes the queued calls, however many there are.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
@@ -9,11 +9,12 @@ use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
+use super::ClientRoots;
 use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Refusal, Request, RpcError};
 use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
 use crate::cli::output::Patient;
@@ -28,9 +29,11 @@ const BUFFER_BYTES: usize = 64 << 10;
 const UNSENT_BYTES_MAX: usize = 8 << 20;
 /// Bytes of such a message in addition to its text.
 const UNSENT_MESSAGE_BYTES: usize = 64;
-/// Time that running calls have after the client has closed its end, so that requests piped in all at once are answered
-/// too.
-const GRACE: Duration = Duration::from_millis(500);
+/// Time in which one of the calls must end after the client has closed its end, and then the next one, so that requests
+/// piped in all at once are answered too.
+const GRACE: Duration = Duration::from_secs(1);
+/// Time that all these calls have together.
+const GRACE_MAX: Duration = Duration::from_secs(60);
 /// Time for which a client that has closed its end may read none of its messages.
 const STALL_TIME_MAX: Duration = Duration::from_secs(5);
 /// Time in which cancelled calls must end.
@@ -51,6 +54,8 @@ pub trait Service: Send + Sync + 'static {
     fn answer_at_once(&self, request: &Request) -> Option<Answer>;
     /// Returns the ordering rule for a request.
     fn turn(&self, request: &Request) -> Turn;
+    /// Returns the roots of the client for a request that comes now.
+    fn roots(&self) -> Arc<ClientRoots>;
     /// Answers a request.
     fn answer(&self, connection: &Arc<Connection>, call: Call) -> Answer;
     /// Handles a notification.
@@ -102,8 +107,8 @@ struct State {
     outbox: VecDeque<Vec<u8>>,
     /// Bytes of lines that the client has not read.
     unsent: usize,
-    /// True if the client has closed its end of stdin.
-    is_at_end: bool,
+    /// Number of calls that have ended, and of lines that the client has read while too many were unread.
+    steps: u64,
     /// True if the client has closed its end of stdout.
     is_broken: bool,
 }
@@ -152,6 +157,40 @@ impl Connection {
         }
     }
 
+    /// Sends a request to the client; returns its id.
+    pub fn request(&self, method: &str, params: Option<&Value>) -> i64 {
+        let mut state = self.state();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.asked.insert(id, None);
+        self.post(&mut state, message::request_line(Some(&Id::Number(id)), method, params));
+        id
+    }
+
+    /// Returns true if the client has answered a request.
+    pub fn is_answered(&self, id: i64) -> bool {
+        self.state().asked.get(&id).is_some_and(Option::is_some)
+    }
+
+    /// Waits for the response to a request, which stays open until it comes.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn answer_to(&self, id: i64, time_max: Duration, control: &Control) -> Result<Value, Unanswered> {
+        let is_open =
+            |state: &mut State| state.asked.get(&id).is_some_and(Option::is_none) && !control.is_cancelled();
+        let waited = self.replied.wait_timeout_while(self.state(), time_max, is_open);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        match state.asked.get_mut(&id).and_then(Option::take) {
+            Some(answer) => {
+                state.asked.remove(&id);
+                answer.map_err(Unanswered::Refused)
+            }
+            None if control.is_cancelled() => Err(Unanswered::Cancelled),
+            None => Err(Unanswered::Timeout),
+        }
+    }
+
     /// Sends a request to the client, and waits for the response. If the call stops waiting, tells the client, so that
     /// it removes a question from the screen.
     ///
@@ -164,42 +203,48 @@ impl Connection {
         time_max: Duration,
         control: &Control,
     ) -> Result<Value, Unanswered> {
-        let mut state = self.state();
-        let id = state.next_id;
-        state.next_id += 1;
-        state.asked.insert(id, None);
-        self.post(&mut state, message::request_line(Some(&Id::Number(id)), method, params));
-        let is_open =
-            |state: &mut State| state.asked.get(&id).is_some_and(Option::is_none) && !control.is_cancelled();
-        let waited = self.replied.wait_timeout_while(state, time_max, is_open);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if let Some(answer) = state.asked.remove(&id).flatten() {
-            return answer.map_err(Unanswered::Refused);
-        }
-        let (reason, unanswered) = if control.is_cancelled() {
-            ("the call was cancelled", Unanswered::Cancelled)
-        } else {
-            ("no answer in time", Unanswered::Timeout)
+        let id = self.request(method, params);
+        let answer = self.answer_to(id, time_max, control);
+        let reason = match &answer {
+            Ok(_) | Err(Unanswered::Refused(_)) => return answer,
+            Err(Unanswered::Cancelled) => "the call was cancelled",
+            Err(Unanswered::Timeout) => "no answer in time",
         };
+        let mut state = self.state();
+        state.asked.remove(&id);
         let dropped = json!({ "requestId": id, "reason": reason });
         self.post(&mut state, message::request_line(None, "notifications/cancelled", Some(&dropped)));
-        Err(unanswered)
+        answer
     }
 
-    /// Waits until something holds. Returns false if the client is gone and reads its messages no more, so that no
-    /// further call needs to begin.
-    fn wait_until(&self, holds: impl Fn(&State) -> bool) -> bool {
+    /// Waits until the client has read most of its messages. Returns false if it is gone and reads no more.
+    fn is_read(&self) -> bool {
         let mut state = self.state();
-        while !holds(&state) {
+        while !state.is_read() {
             let waited = self.changed.wait_timeout(state, STALL_TIME_MAX);
             let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
             state = next;
-            if time.timed_out() && state.unsent > 0 && (state.is_at_end || has_hung_up()) {
-                state.queue.clear();
+            if time.timed_out() && has_hung_up() {
                 return false;
             }
         }
         true
+    }
+
+    /// Lets the calls that are left end by themselves, as long as one of them does, or the client reads, every now and
+    /// then.
+    fn drain(&self) {
+        let end = Instant::now() + GRACE_MAX;
+        let mut state = self.state();
+        while !state.queue.is_empty() && Instant::now() < end {
+            let (steps, patience) = (state.steps, if state.is_read() { GRACE } else { STALL_TIME_MAX });
+            let waited = self.changed.wait_timeout_while(state, patience, |state| state.steps == steps);
+            let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if time.timed_out() {
+                return;
+            }
+        }
     }
 
     /// Waits until something holds, at most for a time.
@@ -273,7 +318,7 @@ impl<S: Service> Serving<S> {
     /// Reads messages until the client sends no more, and lets the last calls end by themselves for a while.
     fn read(self: &Arc<Self>, mut lines: Lines<impl BufRead>) {
         let connection = &self.connection;
-        while connection.wait_until(|state| state.is_read() && state.queue.has_room()) {
+        while connection.is_read() {
             let (parsed, bytes) = match lines.read() {
                 Line::Whole(line) if line.trim_ascii().is_empty() => continue,
                 Line::Whole(line) => (message::parse(&line), line.len()),
@@ -295,9 +340,7 @@ impl<S: Service> Serving<S> {
             }
             self.begin(&mut state);
         }
-        connection.state().is_at_end = true;
-        connection.wait_until(|state| !state.queue.has_held());
-        connection.wait_at_most(GRACE, |state| !state.queue.has_running());
+        connection.drain();
     }
 
     /// Handles a message: queues a request, or returns its id and answer if it need not wait.
@@ -318,8 +361,13 @@ impl<S: Service> Serving<S> {
                 if let Some(answer) = self.service.answer_at_once(&request) {
                     return Ok(Some((request.id, answer)));
                 }
+                if !state.queue.has_room(bytes) {
+                    let full =
+                        "too many calls wait for earlier ones; this one was not made: send it again later";
+                    return Ok(Some((request.id, Err(RpcError::new(INTERNAL_ERROR, full)))));
+                }
                 let turn = self.service.turn(&request);
-                state.queue.hold(request, bytes, turn);
+                state.queue.hold(request, bytes, turn, self.service.roots());
             }
             Message::Notification { method, mut params } if method == "notifications/cancelled" => {
                 let id = params.remove("requestId").map(serde_json::from_value);
@@ -412,6 +460,7 @@ impl<S: Service> Serving<S> {
 
     /// Ends a call; responds to it if the client waits for that.
     fn end(&self, state: &mut State, number: u64, answer: &Answer) {
+        state.steps += 1;
         if let Some(id) = state.queue.end(number) {
             self.connection.respond(state, &id, answer);
         }
@@ -451,6 +500,8 @@ impl<S: Service> Serving<S> {
             let line = waited.unwrap_or_else(PoisonError::into_inner).outbox.pop_front().unwrap_or_default();
             let written = stdout.write_all(&line);
             let mut state = connection.state();
+            // Progress of a call that runs on is no step.
+            state.steps += u64::from(!state.is_read());
             state.unsent -= line.len() + UNSENT_MESSAGE_BYTES;
             if written.is_err() {
                 state.is_broken = true;

@@ -12,19 +12,40 @@ mod queue;
 mod server;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::app::options::{Options, Settings, implied_root};
 use crate::dialect;
 use crate::engine::store::session::SessionId;
 use crate::error::Error;
 use crate::platform;
-use client::{QUESTIONS_MAX, Root};
+use client::{ChosenRoot, QUESTIONS_MAX, Root};
 use server::{OWN_SESSION, Server};
 use tools::ToolSet;
 
 /// Largest number of calls at once; more wait.
 const CALLS_MAX: usize = 16;
+
+/// Roots of the client for the calls that were received between two notices that they changed: such a call works where
+/// those before it do, whenever it begins.
+#[derive(Default)]
+struct ClientRoots(Mutex<AskedRoots>);
+
+/// State of the question for the roots.
+#[derive(Default)]
+struct AskedRoots {
+    /// Id of the question, until its answer is used: one that comes too late for a call serves the next one.
+    question: Option<i64>,
+    /// Root that the calls work in, once it is known.
+    chosen: Option<ChosenRoot>,
+}
+
+impl ClientRoots {
+    /// Locks the state. A call holds it while it asks, and the others wait.
+    fn lock(&self) -> MutexGuard<'_, AskedRoots> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Serves until stdin ends.
 ///

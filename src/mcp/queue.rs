@@ -1,7 +1,7 @@
 //! Requests that are not answered yet: calls, in an order that keeps their effects, and batches.
 //!
-//! A client may send faster than lbx handles requests. Beyond the limits, lbx reads nothing more, and the client waits at
-//! its end of the pipe.
+//! A client may send faster than lbx handles requests. lbx reads on, since the next message may be a cancellation or a
+//! response that a call waits for; beyond the limit, it refuses calls.
 //!
 //! A client may send a read of a file and an edit of it, or two edits, without waiting for the first response. The
 //! workspace's lock runs changes one by one; this module also keeps them in the order of the requests. Reads, searches
@@ -13,9 +13,11 @@
 //! 2025-03-26; the revision before leaves them to JSON-RPC, and later ones have none.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::ClientRoots;
 use super::message::{Id, Request};
 use crate::control::Control;
 use crate::limits::QUEUED_CALLS_MAX;
@@ -24,8 +26,10 @@ use crate::limits::QUEUED_CALLS_MAX;
 const SESSION: &str = "session";
 /// Total bytes of the running calls' messages. A single call may have more.
 const RUNNING_BYTES_MAX: usize = 32 << 20;
-/// Total bytes of their messages.
-const HELD_BYTES_MAX: usize = 8 << 20;
+/// Total bytes of the queued calls' messages. A single call may have more.
+const HELD_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a queued call in addition to its message.
+const HELD_CALL_BYTES: usize = 1 << 10;
 /// Largest number of messages in a batch.
 pub const MESSAGES_MAX: usize = 100;
 /// Largest list of responses, in bytes: a longer one is sent in several, since clients drop the connection at about 10
@@ -82,6 +86,8 @@ pub struct Call {
     pub request: Request,
     /// Control that cancels it.
     pub control: Control,
+    /// Roots of the client when it came.
+    pub roots: Arc<ClientRoots>,
     /// Number that no other call has, unlike its id, which the client may use again after a cancellation.
     pub number: u64,
     /// Bytes of the message.
@@ -123,15 +129,15 @@ impl Queue {
         Self { running_max, ..Self::default() }
     }
 
-    /// Returns true if another message may be read.
-    pub fn has_room(&self) -> bool {
-        let bytes: usize = self.held.iter().map(|held| held.bytes).sum();
-        self.held.len() < QUEUED_CALLS_MAX && bytes < HELD_BYTES_MAX
+    /// Returns true if a message of `bytes` bytes may be queued.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let held: usize = self.held.iter().map(|held| held.bytes + HELD_CALL_BYTES).sum();
+        self.held.is_empty() || held + bytes <= HELD_BYTES_MAX
     }
 
-    /// Returns true if calls are queued.
-    pub fn has_held(&self) -> bool {
-        !self.held.is_empty()
+    /// Returns true if no call is queued or running.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty() && !self.has_running()
     }
 
     /// Returns true if calls are running.
@@ -146,15 +152,15 @@ impl Queue {
     }
 
     /// Queues a request whose message has `bytes` bytes.
-    pub fn hold(&mut self, request: Request, bytes: usize, turn: Turn) {
+    pub fn hold(&mut self, request: Request, bytes: usize, turn: Turn, roots: Arc<ClientRoots>) {
         let number = self.number;
         self.number += 1;
-        self.held.push_back(Call { request, control: Control::default(), number, bytes, turn });
+        self.held.push_back(Call { request, control: Control::default(), roots, number, bytes, turn });
     }
 
-    /// Returns the next call if there is room: the first one whose turn it is.
+    /// Returns the next call if there is room: the first one whose turn it is, of the oldest ones.
     pub fn next(&mut self) -> Option<Call> {
-        let at = (0..self.held.len()).find(|at| self.is_its_turn(*at))?;
+        let at = (0..self.held.len().min(QUEUED_CALLS_MAX)).find(|at| self.is_its_turn(*at))?;
         let bytes = self.held.get(at)?.bytes;
         let running: usize = self.running.iter().map(|call| call.bytes).sum();
         let fits = self.running.len() < self.running_max && running + bytes <= RUNNING_BYTES_MAX;
@@ -189,14 +195,9 @@ impl Queue {
         }
     }
 
-    /// Drops the queued calls: nobody reads their responses.
-    pub fn clear(&mut self) {
-        self.held.clear();
-    }
-
     /// Stops all calls; those that run are still answered.
     pub fn stop(&mut self) {
-        self.clear();
+        self.held.clear();
         self.running.iter().for_each(|call| call.control.cancel());
     }
 }

@@ -7,12 +7,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::ClientRoots;
 use super::call::{ToolCall, reporting};
 use super::client::{Caller, Client, Person, Root, STATELESS};
 use super::connection::{Answer, Connection, Service};
 use super::library;
 use super::message::{
-    INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Request, RpcError, UNSUPPORTED_REVISION,
+    INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Request, RpcError,
+    UNSUPPORTED_REVISION,
 };
 use super::queue::{Call, Turn};
 use super::tools::ToolSet;
@@ -304,9 +306,7 @@ impl Server {
                     parameters(method, params)?;
                 // The person is still typing: an unknown argument gets no completions, and no error.
                 let completion = if library::takes(&reference, &name) {
-                    self.with_native(client, |lbx| {
-                        Ok::<_, RpcError>(library::completions(lbx, &name, &value))
-                    })?
+                    self.with_native(client, |lbx| Ok(library::completions(lbx, &name, &value)))?
                 } else {
                     json!({ "values": [] })
                 };
@@ -328,12 +328,13 @@ impl Server {
     }
 
     /// Runs a function with native calls, whose result the client gets.
-    fn with_native<T, E>(
+    fn with_native<T>(
         &self,
         client: &Client<'_>,
-        work: impl FnOnce(&mut LbxClient<'_>) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let (root, options) = (self.root.of(client), self.options_of(client));
+        work: impl FnOnce(&mut LbxClient<'_>) -> Result<T, RpcError>,
+    ) -> Result<T, RpcError> {
+        let root = self.root.of(client).map_err(|error| RpcError::new(INTERNAL_ERROR, error.message()))?;
+        let options = self.options_of(client);
         let open = || Ok(root.open()?.keeping(&options.kept));
         let mut lbx = LbxClient::new(&open, &options, client.control.clone());
         let result = work(&mut lbx);
@@ -363,7 +364,10 @@ impl Server {
         if let Some(flaw) = flaw {
             return Ok(target.refused(&flaw, results).into_value());
         }
-        let root = self.root.of(client);
+        let root = match self.root.of(client) {
+            Ok(root) => root,
+            Err(error) => return Ok(target.refused(&error, results).into_value()),
+        };
         let has_warning = root.warning.is_some();
         let ask = person.as_ref().map(|person| |text: &str| person.ask(text));
         let (options, control) = (self.options_of(client), client.control.clone());
@@ -374,7 +378,7 @@ impl Server {
         }
         // Nobody reads the response of a cancelled call.
         if has_warning && !client.control.is_cancelled() {
-            self.root.set_told();
+            client.roots.set_told();
         }
         self.log(client.connection, &name, result.is_error);
         Ok(result.into_value())
@@ -416,8 +420,12 @@ impl Service for Server {
         Turn::of(request, |name| if self.settings.confirm { Turn::Search } else { self.tools.turn_of(name) })
     }
 
+    fn roots(&self) -> Arc<ClientRoots> {
+        self.root.current()
+    }
+
     fn answer(&self, connection: &Arc<Connection>, call: Call) -> Answer {
-        let Call { request, control, .. } = call;
+        let Call { request, control, roots, .. } = call;
         let caller = self.caller(&request)?;
         let token = request.meta.get("progressToken").filter(|token| token.is_string() || token.is_number());
         let control = match token {
@@ -425,7 +433,7 @@ impl Service for Server {
             None => control,
         };
         let (method, is_stateless) = (request.method.clone(), caller.is_stateless());
-        let answer = self.result(&Client { caller, connection, control: &control }, request);
+        let answer = self.result(&Client { caller, connection, control: &control, roots: &roots }, request);
         if is_stateless { in_stateless_form(&method, answer) } else { answer }
     }
 

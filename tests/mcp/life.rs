@@ -133,6 +133,16 @@ fn change_that_is_cancelled_while_it_waits_for_the_lock_is_not_made() {
 }
 
 #[test]
+fn end_of_stdin_drops_calls_that_have_not_begun() {
+    let workspace = with_endless();
+    let mut client = workspace.serve(&[]);
+    let ids: Vec<i64> = (0..20).map(|_| client.begin_call("read", &endless())).collect();
+    client.hang_up();
+    assert_eq!(client.answer_to(ids[0])["result"]["isError"], true);
+    assert_eq!(client.ends_within(Duration::from_secs(20)).code(), Some(0));
+}
+
+#[test]
 fn server_without_a_handshake_exits_with_0() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.start(&[]);

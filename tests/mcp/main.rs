@@ -21,6 +21,7 @@ mod native_calls;
 mod offered;
 mod providers;
 mod revisions;
+mod roots;
 mod schema;
 #[path = "../common/skip.rs"]
 mod skip;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Workspace};
 
 /// Completes the handshake as a client with these capabilities.
-fn greet_with(client: &mut Client, capabilities: &Value) {
+pub fn greet_with(client: &mut Client, capabilities: &Value) {
     let info = json!({ "name": "test", "version": "1" });
     let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info });
     client.ask("initialize", &hello);
@@ -16,7 +16,7 @@ fn greet_with(client: &mut Client, capabilities: &Value) {
 
 /// Answers a request of the server.
 #[track_caller]
-fn respond(client: &mut Client, method: &str, result: &Value) -> Value {
+pub fn respond(client: &mut Client, method: &str, result: &Value) -> Value {
     let asked = client.wait_for(|message| message["method"] == method);
     client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }).to_string());
     asked
