@@ -19,7 +19,9 @@ use crate::request;
 use crate::text::checked::str_or_empty;
 use crate::text::escaped;
 use crate::text::escaped::plural;
-use crate::tools::{Answered, Effect, Reply, Text, ToolEntry};
+use crate::tools::bash::Bash;
+use crate::tools::merge::Merge;
+use crate::tools::{Answered, Effect, Reply, Text, Tool as _, ToolEntry};
 
 /// Call that is ready to be made.
 pub struct Call {
@@ -126,6 +128,8 @@ pub type Ask<'a> = dyn Fn(&str) -> Result<(), Error> + Send + Sync + 'a;
 
 /// Bytes of the end to show of a longer description.
 const END_BYTES: usize = 6_000;
+/// Field of a request that only shows its effect.
+const DRY_RUN: &str = "dry_run";
 /// Largest response of a trial run, in bytes, so that its end can be shown.
 const TRIAL_BYTES_MAX: usize = 4 << 20;
 
@@ -143,32 +147,70 @@ pub struct Proposal<'a> {
     pub control: &'a Control,
 }
 
-/// Shows the person the effect of a change and asks for consent. Does not ask about a call that changes nothing.
-///
-/// Holds no lock while the person thinks. Computes the effect again afterwards: consent to one result does not cover
-/// another.
-///
-/// # Errors
-/// Returns the error of the person or of the change itself; `stale_file` if the result is different by now.
-pub fn consent(ask: &Ask<'_>, change: &Proposal<'_>) -> Result<(), Error> {
-    let Proposal { tool, request, .. } = *change;
-    if tool.effect == Effect::Reads {
-        return Ok(());
-    }
-    let schema = (tool.request_schema)();
-    let has = |field: &str| schema.get("properties").and_then(|fields| fields.get(field)).is_some();
-    let mut trial = request.clone();
-    // Runs a command even if its changes are dropped afterwards: the person sees it unchanged.
-    if !has("dry_run") || has("command") {
-        return consent_unseen(ask, tool, request, change.options);
-    }
-    if let Some(fields) = trial.as_object_mut() {
-        let is_trial = |name: &str| request::snake_case(name) == "dry_run";
-        if fields.iter().any(|(name, value)| is_trial(name) && *value == true) {
-            return Ok(());
+impl Proposal<'_> {
+    /// Returns the call, ready to be made. Before, shows a person its effect and asks for consent, unless nobody is to be
+    /// asked or it changes nothing.
+    ///
+    /// Holds no lock while the person thinks. Computes the effect again afterwards, under the lock that the change then
+    /// has: consent to one result does not cover another.
+    ///
+    /// # Errors
+    /// Returns the error of the person or of the change itself; `stale_file` if the result is different by now.
+    pub fn agreed(&self, ask: Option<&Ask<'_>>) -> Result<Call, Error> {
+        let Self { tool, request, options, .. } = *self;
+        let Some(ask) = ask.filter(|_| !(tool.is_lookup)(request.clone())) else { return self.call() };
+        let Some(trial) = self.trial() else {
+            consent_unseen(ask, tool, request, options)?;
+            return self.call();
+        };
+        if trial == *request {
+            return self.call();
         }
-        fields.retain(|name, _| !is_trial(name));
-        fields.insert("dry_run".to_owned(), true.into());
+        let seen = self.tried(trial.clone())?;
+        ask(&described(tool, &seen.0, request, options))?;
+        let mut call = self.call()?;
+        // They take locks of their own before that of the workspace.
+        if ![Bash::NAME, Merge::NAME].contains(&tool.name) {
+            call.engine.lock_early()?;
+        }
+        if self.tried(trial)? != seen {
+            return Err(Error::new(
+                ErrorKind::StaleFile,
+                "other changes came in before the person agreed, and this one would now do something else; \
+                 nothing was changed",
+            )
+            .suggest("Call again: the person is then asked about what it does now."));
+        }
+        Ok(call)
+    }
+
+    /// Returns the call without a question.
+    fn call(&self) -> Result<Call, Error> {
+        Ok(Call::within((self.open)()?, self.tool, self.options)?.controlled_by(self.control.clone()))
+    }
+
+    /// Returns the request that shows the effect and has none: the request itself if it has none, `None` if no request
+    /// shows it.
+    ///
+    /// A command runs even if its changes are dropped afterwards; its kept layer can be shown.
+    fn trial(&self) -> Option<Value> {
+        let mut trial = self.request.clone();
+        let schema = (self.tool.request_schema)();
+        let has = |field: &str| schema.get("properties").and_then(|fields| fields.get(field)).is_some();
+        let fields = trial.as_object_mut()?;
+        if has("command") {
+            fields.retain(|name, _| !["apply", "drop"].contains(&request::snake_case(name).as_str()));
+        } else if has(DRY_RUN) {
+            let is_trial =
+                |(name, value): (&String, &Value)| request::snake_case(name) == DRY_RUN && *value == true;
+            if fields.iter().any(is_trial) {
+                return Some(trial);
+            }
+            fields.retain(|name, _| request::snake_case(name) != DRY_RUN);
+            fields.insert(DRY_RUN.to_owned(), true.into());
+        } else {
+            return None;
+        }
         // The caller must not limit what the person sees.
         for (name, value) in [("diff", Value::from(true)), ("max_bytes", TRIAL_BYTES_MAX.into())] {
             if has(name) {
@@ -176,21 +218,9 @@ pub fn consent(ask: &Ask<'_>, change: &Proposal<'_>) -> Result<(), Error> {
                 fields.insert(name.to_owned(), value);
             }
         }
+        Some(trial).filter(|trial| !has("command") || (self.tool.is_lookup)(trial.clone()))
     }
-    let (shown, result) = change.tried(trial.clone())?;
-    ask(&described(tool, &shown, request, change.options))?;
-    if change.tried(trial)? != (shown, result) {
-        return Err(Error::new(
-            ErrorKind::StaleFile,
-            "other changes came in before the person agreed, and this one would now do something else; \
-             nothing was changed",
-        )
-        .suggest("Call again: the person is then asked about what it does now."));
-    }
-    Ok(())
-}
 
-impl Proposal<'_> {
     /// Returns the effect of the change, as the text for the person and as the response of the tool.
     ///
     /// # Errors
@@ -199,16 +229,21 @@ impl Proposal<'_> {
         let run_json = self.tool.run_json;
         let call = Call::within((self.open)()?, self.tool, self.options)?
             .controlled_by(self.control.clone().without_reports());
+        let is_lookup = trial.get(DRY_RUN).is_none();
         let reply = call.run_with(|engine| run_json(engine, trial)).answered?;
-        Ok((shown(reply.as_ref())?, reply.value()?))
+        let shown = shown(reply.as_ref(), is_lookup)?;
+        // A lookup does not say what is to be done with what it shows.
+        let shown = if is_lookup { format!("{}\n{shown}", unescaped(self.request)) } else { shown };
+        Ok((shown, reply.value()?))
     }
 }
 
-/// Returns the text of a reply, with its diffs.
-fn shown(reply: &dyn Reply) -> Result<String, Error> {
+/// Returns the text of a reply with its diffs, and if `has_notes`, with its notes first.
+fn shown(reply: &dyn Reply, has_notes: bool) -> Result<String, Error> {
     let mut text = Text::of_fields();
     reply.text(&mut text);
-    let mut shown = String::from_utf8_lossy(&text.out).into_owned();
+    let notes = text.notes.iter().filter(|_| has_notes).map(|note| format!("{note}\n"));
+    let mut shown = notes.chain([String::from_utf8_lossy(&text.out).into_owned()]).collect::<String>();
     let data = reply.value()?;
     for part in
         std::iter::once(&data).chain(data.get("files").and_then(Value::as_array).into_iter().flatten())
@@ -231,10 +266,10 @@ pub fn consent_unseen(
     request: &Value,
     options: &Options,
 ) -> Result<(), Error> {
-    match tool.effect {
-        Effect::Reads => Ok(()),
-        Effect::Adds | Effect::Writes => ask(&described(tool, &unescaped(request), request, options)),
+    if (tool.is_lookup)(request.clone()) {
+        return Ok(());
     }
+    ask(&described(tool, &unescaped(request), request, options))
 }
 
 /// Returns a request in readable form: a command of several lines stays on several lines, indented, so that none of them

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::app::options::Options;
-use crate::app::{Ask, Call, Proposal, consent};
+use crate::app::{Ask, Call, Proposal};
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::change::record;
@@ -111,11 +111,9 @@ impl<'a> LbxClient<'a> {
             Some(folder) => (self.open)()?.counting_from(folder),
             None => (self.open)(),
         };
-        if let Some(ask) = self.ask {
-            let (options, control) = (self.options, &self.control);
-            consent(ask, &Proposal { open: &open, tool: entry, request: &request, options, control })?;
-        }
-        let call = Call::within(open()?, entry, self.options)?.controlled_by(self.control.clone());
+        let (options, control) = (self.options, &self.control);
+        let change = Proposal { open: &open, tool: entry, request: &request, options, control };
+        let call = change.agreed(self.ask)?;
         let called = call.deferring_marks().run_with(|engine| (entry.run_json)(engine, request));
         self.tallies.extend(called.tally);
         self.outcome.warnings.extend(called.outcome.warnings);

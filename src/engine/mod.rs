@@ -19,6 +19,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use change::Locked;
 use journal::bundle::Bundles;
 use policy::Policy;
 use rustix::fs::Stat;
@@ -85,6 +86,8 @@ pub struct Engine {
     found: Option<State>,
     /// Repository that the call has opened while it waited for the lock.
     early_store: RefCell<Option<Box<Store>>>,
+    /// Locks that the call has taken for its change before it begins.
+    early_locks: Option<Locked>,
     /// Bundles of old bytes that the call has opened.
     bundles: Mutex<Bundles>,
     /// Direct commands that ran when the call took the lock, by the names of their marks.
@@ -147,6 +150,7 @@ impl Engine {
             counted_in: None,
             found: None,
             early_store: RefCell::default(),
+            early_locks: None,
             bundles: Mutex::default(),
             direct: Vec::new(),
             seen: Vec::new(),

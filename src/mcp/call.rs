@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::message::RESULT_BYTES_MAX;
 use crate::app::options::{Options, Results};
 use crate::app::remote::{CallResult, Remote};
-use crate::app::{Ask, Call, Proposal, consent, consent_unseen};
+use crate::app::{Ask, Proposal, consent_unseen};
 use crate::control::{Control, Progress};
 use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool, Media, ToolOutput};
@@ -153,13 +153,9 @@ impl ToolCall<'_> {
             }
             return remote.call(tool, &request, &options, &control);
         }
-        if let Some(ask) = ask {
-            let open = || workspace_of(&options, &root);
-            let (request, options, control) = (&request, &options, &control);
-            consent(ask, &Proposal { open: &open, tool, request, options, control })?;
-        }
-        let workspace = workspace_of(&options, &root)?;
-        let call = Call::within(workspace, tool, &options)?.controlled_by(control);
+        let open = || workspace_of(&options, &root);
+        let change = Proposal { open: &open, tool, request: &request, options: &options, control: &control };
+        let call = change.agreed(ask)?;
         Ok(call.run_with(|engine| (tool.run_json)(engine, request)))
     }
 }

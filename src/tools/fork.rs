@@ -161,6 +161,10 @@ impl Tool for Fork {
         Ok(Response { forks: shown, log: newest, diff })
     }
 
+    fn is_lookup(request: &Request) -> bool {
+        matches!(request.meant(), Ok((Action::List | Action::Log | Action::Diff, _)))
+    }
+
     fn text(response: &Response, text: &mut Text) {
         if let Some(diff) = &response.diff {
             return Diff::text(diff, text);

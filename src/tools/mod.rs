@@ -142,6 +142,11 @@ pub trait Tool {
     /// Returns the errors that the tool documents.
     fn run(engine: &mut Engine, request: Self::Request) -> Result<Self::Response, Error>;
 
+    /// Returns true if a request to a tool with an effect only looks.
+    fn is_lookup(_request: &Self::Request) -> bool {
+        false
+    }
+
     /// Writes only the payload, for `--text`.
     fn text(response: &Self::Response, text: &mut Text);
 
@@ -461,6 +466,8 @@ pub struct ToolEntry {
     pub run_flags: fn(&mut Engine, &mut ArgMatches) -> Answered,
     /// Function that runs a request given as JSON.
     pub run_json: fn(&mut Engine, Value) -> Answered,
+    /// Function that returns true if a request given as JSON has no effect.
+    pub is_lookup: fn(Value) -> bool,
 }
 
 impl ToolEntry {
@@ -514,6 +521,10 @@ pub const fn entry<T: Tool + 'static>() -> ToolEntry {
             answer::<T>(engine, request)
         },
         run_json: |engine, value| answer::<T>(engine, request::parse::<T::Request>(value)?),
+        is_lookup: |value| {
+            T::EFFECT == Effect::Reads
+                || request::parse::<T::Request>(value).is_ok_and(|it| T::is_lookup(&it))
+        },
     }
 }
 

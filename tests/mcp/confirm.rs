@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Workspace};
+use crate::offered::{greet_with, respond};
+use crate::skip::skipped;
 
 /// Starts a server of session `s` that asks a person before each change.
 fn serve(ws: &Workspace) -> Client {
@@ -109,6 +111,85 @@ fn consent_to_one_change_does_not_cover_another() {
     let undone = accepted(&mut client, "undo", &json!({}));
     assert_ne!(undone["isError"], true, "{undone}");
     ws.holds("b.txt", "b\n");
+}
+
+#[test]
+fn change_is_compared_with_the_one_shown_under_its_lock() {
+    let ws = Workspace::with(&[("d/one.txt", "1\n"), ("a.txt", "a\n")]);
+    let mut client = serve(&ws);
+    accepted(&mut client, "append", &json!({ "path": "a.txt", "content": "b\n" }));
+    let id = client.begin_call("delete", &json!({ "path": "d", "recursive": true }));
+    let asked = question(&mut client);
+    assert!(asked["params"]["message"].as_str().unwrap().contains("d (1 file, 2 bytes)"), "{asked}");
+    // The change that the person agreed to has to wait, and the folder gets another file meanwhile.
+    let lock = ws.lock();
+    accept(&mut client, &asked);
+    client.is_silent_for(Duration::from_millis(500));
+    ws.write("d/two.txt", "2\n");
+    drop(lock);
+    let result = client.answer_to(id)["result"].clone();
+    assert_eq!(error_of(&result)["kind"], "stale_file", "{result}");
+    ws.holds("d/one.txt", "1\n");
+    ws.holds("d/two.txt", "2\n");
+}
+
+#[test]
+fn lookups_need_no_consent() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let mut client = ws.start(&["--confirm", "--forks", "--session", "s"]);
+    greet_with(&mut client, &json!({ "elicitation": {} }));
+    for (tool, arguments, is_asked) in [
+        ("bash", json!({ "list": true }), false),
+        ("bash", json!({ "backends": true }), false),
+        ("bash", json!({ "layer": "none" }), false),
+        ("bash", json!({ "job": "none" }), false),
+        ("bash", json!({ "job": "none", "stop": true }), true),
+        ("bash", json!({ "command": "true", "background": true }), true),
+        ("fork", json!({}), false),
+        ("fork", json!({ "action": "list" }), false),
+        ("fork", json!({ "action": "log", "name": "f" }), false),
+        ("fork", json!({ "action": "diff", "name": "f" }), false),
+        ("fork", json!({ "action": "drop", "name": "f" }), true),
+        ("fork", json!({ "action": "create", "name": "f" }), true),
+        ("merge", json!({ "check": true }), false),
+    ] {
+        let id = client.begin_call(tool, &arguments);
+        let told = client.next();
+        assert_eq!(told["method"] == "elicitation/create", is_asked, "{tool} {arguments}: {told}");
+        if is_asked {
+            let said = json!({ "action": "decline" });
+            client.send(json!({ "jsonrpc": "2.0", "id": told["id"], "result": said }).to_string());
+            client.answer_to(id);
+        }
+    }
+}
+
+#[test]
+fn consent_to_a_kept_layer_shows_its_command_and_diff() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let mut runner = ws.serve(&["--session", "s"]);
+    let arguments = json!({ "command": "echo mine > a.txt; echo begun; sleep 1.37" });
+    let id = runner.begin(
+        "tools/call",
+        &json!({ "name": "bash", "arguments": arguments, "_meta": { "progressToken": "p" } }),
+    );
+    runner.wait_for(|message| message["params"]["message"] == "begun");
+    ws.write("a.txt", "theirs\n");
+    let answer = runner.answer_to(id)["result"]["structuredContent"].clone();
+    let Some(layer) = answer["layer"].as_str() else {
+        return skipped("commands have no layers here");
+    };
+    let mut client = serve(&ws);
+    for (verb, action) in [("drop", "decline"), ("apply", "accept")] {
+        let id = client.begin_call("bash", &json!({ "layer": layer, verb: true, "max_bytes": 1 }));
+        let asked = respond(&mut client, "elicitation/create", &json!({ "action": action }));
+        let shown = asked["params"]["message"].as_str().unwrap();
+        for part in [format!("{verb}: true"), "echo mine > a.txt".to_owned(), "-theirs\n+mine".to_owned()] {
+            assert!(shown.contains(&part), "{part}: {shown}");
+        }
+        assert_eq!(client.answer_to(id)["result"]["isError"] == true, action == "decline");
+    }
+    ws.holds("a.txt", "mine\n");
 }
 
 #[test]

@@ -42,6 +42,7 @@ const LOCK_NAP: Duration = Duration::from_millis(50);
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// State with the locks that every change holds.
+#[derive(Debug)]
 pub struct Locked {
     /// State.
     pub state: State,
@@ -52,6 +53,7 @@ pub struct Locked {
 }
 
 /// Turn of a call that holds the workspace's lock.
+#[derive(Debug)]
 pub(super) enum StepsTurn {
     /// Every earlier change is closed; the call holds the lock of the steps.
     Now(StepsLock),
@@ -87,12 +89,24 @@ impl Engine {
         self.lock_for(false)
     }
 
+    /// Takes these locks now, for the first change that the call makes.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_early(&mut self) -> Result<(), Error> {
+        self.early_locks = Some(self.lock()?);
+        Ok(())
+    }
+
     /// Takes these locks; if `is_of_files`, for a change of files that looks at the history of no other session, which
     /// can begin while the change before it is synced.
     ///
     /// # Errors
     /// As [`Self::lock`].
     pub(super) fn lock_for(&mut self, is_of_files: bool) -> Result<Locked, Error> {
+        if let Some(locked) = self.early_locks.take() {
+            return Ok(locked);
+        }
         let (state, lock) = self.lock_in_place()?;
         self.direct.clear();
         self.count_in(&state);

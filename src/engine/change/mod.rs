@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use locks::{Locked, StepsTurn};
+use locks::StepsTurn;
 use moves::Sum;
 use plan::{After, Move, Origin, Planned};
 
@@ -60,6 +60,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::replaced_lines::ReplacedLines;
 
+pub use locks::Locked;
 pub use open::{CheckedFile, Current};
 pub use plan::CallerKnowledge;
 

@@ -95,6 +95,11 @@ impl Tool for Bash {
         }
     }
 
+    fn is_lookup(request: &Request) -> bool {
+        let Request { command, background, stop, apply, drop, .. } = request;
+        command.is_none() && ![background, stop, apply, drop].contains(&&true)
+    }
+
     fn text(response: &Response, text: &mut Text) {
         response.text(text);
     }

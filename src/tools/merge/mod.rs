@@ -185,6 +185,10 @@ impl Tool for Merge {
         merged(engine, &name, &request).map(Response::Merged)
     }
 
+    fn is_lookup(request: &Request) -> bool {
+        request.check
+    }
+
     fn text(response: &Response, text: &mut Text) {
         match response {
             Response::Merged(merged) => {
