@@ -236,3 +236,33 @@ fn unknown_events_and_tools_of_a_client_are_let_through() {
     }
     ws.lbx_stdin(&["hook", "nobody"], "{}").stderr().find("unknown client").unwrap();
 }
+
+#[test]
+fn event_before_a_compaction_drops_the_reads_and_says_nothing() {
+    for (client, event) in [
+        ("claude-code", "PreCompact"),
+        ("codex", "PreCompact"),
+        ("gemini", "PreCompress"),
+        ("cursor", "preCompact"),
+        ("vscode", "PreCompact"),
+        ("copilot-cli", "preCompact"),
+        ("qwen-code", "PreCompact"),
+    ] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let session = ["--session", "s"];
+        ws.lbx(&[&["read", "a.txt"][..], &session].concat()).ok();
+        ws.lbx(&[&["write", "new.txt", "--content", "new\n"][..], &session].concat()).ok();
+        let words = ["hook", client, event, "--session", "s"];
+        let said = ws.lbx_stdin(&words, json!({ "session_id": "c", "trigger": "auto" }).to_string());
+        assert_eq!((said.status(), said.stdout_text()), (0, String::new()), "{client}");
+        let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "1"];
+        ws.lbx(&[&edit[..], &session].concat()).error("not_read");
+    }
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["write", "new.txt", "--content", "new\n", "--session", "s"]).ok();
+    let event = json!({ "hook_event_name": "SessionStart", "session_id": "c", "source": "compact" });
+    let said = ws.lbx_stdin(&["hook", "claude-code", "--session", "s"], event.to_string()).stdout_text();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let brief = said["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(brief.contains("new.txt"), "{said}");
+}

@@ -629,3 +629,18 @@ fn snapshot_during_a_clients_command_says_so() {
     agent.after(&open);
     ws.lbx(&["snapshot"]).ok();
 }
+
+#[test]
+fn resumed_context_keeps_its_reads() {
+    let ws = Workspace::with(&FILES);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    agent.event("SessionStart", &json!({ "source": "resume" }));
+    agent.edit("a.txt", "two", "TWO").unwrap();
+    for source in ["compact", "clear", "startup"] {
+        agent.read("a.txt");
+        agent.event("SessionStart", &json!({ "source": source }));
+        agent.edit("a.txt", "one", "ONE").unwrap_err();
+    }
+}

@@ -2,7 +2,9 @@
 //!
 //! `lbx-hook(1)` names the documents that this follows.
 
-use Moment::{After, AgentStop, Before, Failed, Fresh, Prompt, Stop, WorktreeCreate, WorktreeRemove};
+use Moment::{
+    After, AgentStop, Before, Compaction, Failed, Fresh, Prompt, Stop, WorktreeCreate, WorktreeRemove,
+};
 use ToolKind::{Command, Edit, Patch, Read, Write};
 
 /// A client with hooks.
@@ -41,7 +43,9 @@ pub enum Moment {
     Stop,
     /// A subagent has answered.
     AgentStop,
-    /// The context is new, or was compacted: nothing in it was read.
+    /// The context is about to be compacted: nothing in it will have been read. The client takes no text here.
+    Compaction,
+    /// The context is new, was compacted, or was resumed.
     Fresh,
     /// A worktree is wanted: the response is the path of its folder.
     WorktreeCreate,
@@ -94,7 +98,7 @@ const COMMON_EVENTS: &[(&str, Moment)] = &[
     ("Stop", Stop),
     ("SubagentStop", AgentStop),
     ("SessionStart", Fresh),
-    ("PreCompact", Fresh),
+    ("PreCompact", Compaction),
 ];
 
 /// Events of the plugins that lbx wrote.
@@ -146,7 +150,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("AfterTool", After),
             ("AfterAgent", Stop),
             ("SessionStart", Fresh),
-            ("PreCompress", Fresh),
+            ("PreCompress", Compaction),
         ],
         worktrees: &[],
         tools: &[
@@ -185,7 +189,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("stop", Stop),
             ("subagentStop", AgentStop),
             ("sessionStart", Fresh),
-            ("preCompact", Fresh),
+            ("preCompact", Compaction),
         ],
         // An edit comes as Write, too.
         worktrees: &[],
@@ -205,7 +209,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("agentStop", Stop),
             ("subagentStop", AgentStop),
             ("sessionStart", Fresh),
-            ("preCompact", Fresh),
+            ("preCompact", Compaction),
         ],
         worktrees: &[],
         tools: &[

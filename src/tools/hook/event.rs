@@ -223,6 +223,11 @@ fn word(fields: &Value, names: &[&str]) -> Option<String> {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
+    /// Returns the reason why a context is new, if the client says it.
+    pub fn source(&self) -> Option<&str> {
+        self.input.get("source")?.as_str()
+    }
+
     }
 }
 

@@ -194,7 +194,8 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             let line: Vec<String> = lines.into_iter().flatten().collect();
             return Ok(if line.is_empty() { Verdict::Silent } else { Verdict::Line(line.join("; ")) });
         }
-        (Moment::Fresh, _) => return fresh(engine),
+        (Moment::Compaction, _) => compact(engine)?,
+        (Moment::Fresh, _) => return fresh(engine, event),
         // Worktrees are served before any of this.
         (
             Moment::Before | Moment::After | Moment::Failed | Moment::WorktreeCreate | Moment::WorktreeRemove,
@@ -247,9 +248,17 @@ fn before_command(engine: &mut Engine, client: &HookClient, event: &Event) -> Re
     Ok(Verdict::Silent)
 }
 
-/// Marks everything as unread, and says what the session did.
-fn fresh(engine: &mut Engine) -> Result<Verdict, Error> {
-    Session::run(engine, session::Request::of(session::Action::Compact))?;
+/// Marks everything as unread.
+fn compact(engine: &mut Engine) -> Result<(), Error> {
+    Session::run(engine, session::Request::of(session::Action::Compact)).map(drop)
+}
+
+/// Marks everything as unread, unless a resumed context has it, and says what the session did.
+fn fresh(engine: &mut Engine, event: &Event) -> Result<Verdict, Error> {
+    let source = event.source();
+    if source != Some("resume") {
+        compact(engine)?;
+    }
     let brief = Session::run(engine, session::Request::of(session::Action::Brief))?.brief;
     Ok(brief.filter(|text| !text.is_empty()).map_or(Verdict::Silent, Verdict::Context))
 }
