@@ -266,3 +266,34 @@ fn event_before_a_compaction_drops_the_reads_and_says_nothing() {
     let brief = said["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(brief.contains("new.txt"), "{said}");
 }
+
+#[test]
+fn tools_that_edit_in_several_places_are_gated() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let a = ws.path("a.txt");
+    let edit = json!({ "filePath": a, "oldString": "one", "newString": "two" });
+    for (client, tool, input, reason) in [
+        (
+            "vscode",
+            "multi_replace_string_in_file",
+            json!({ "replacements": [edit] }),
+            "/hookSpecificOutput/permissionDecisionReason",
+        ),
+        ("vscode", "edit_notebook_file", edit, "/hookSpecificOutput/permissionDecisionReason"),
+        ("antigravity", "multi_replace_file_content", json!({ "TargetFile": a }), "/reason"),
+    ] {
+        let call = json!({ "name": tool, "args": input });
+        let event = if client == "antigravity" {
+            json!({ "conversationId": "c", "toolCall": call })
+        } else {
+            json!({ "session_id": "c", "tool_name": tool, "tool_use_id": "1", "tool_input": input })
+        };
+        let said = send(&ws, client, &(Some("PreToolUse"), event));
+        let why = said.pointer(reason).and_then(Value::as_str).unwrap_or_else(|| panic!("{tool}: {said}"));
+        assert!(why.contains("a.txt: Read it first"), "{tool}: {said}");
+    }
+    // VS Code sends the events of all tools.
+    ws.lbx(&["init", "antigravity", "--guard", "--no-server"]).ok();
+    let hooks = String::from_utf8(ws.read_bytes(".agents/hooks.json")).unwrap();
+    assert!(hooks.contains("multi_replace_file_content"), "{hooks}");
+}

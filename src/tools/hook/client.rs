@@ -191,6 +191,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("sessionStart", Fresh),
             ("preCompact", Compaction),
         ],
+            ("multi_replace_file_content", Edit),
         // An edit comes as Write, too.
         worktrees: &[],
         tools: &[("Read", Read), ("Write", Edit), ("Delete", Edit), ("Shell", Command)],
@@ -259,6 +260,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("run_shell_command", Command),
         ],
         form: ReplyForm::Nested,
+            ("edit_notebook_file", Edit),
         takes_changed_calls: false,
     },
     HookClient {

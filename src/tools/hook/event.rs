@@ -44,6 +44,8 @@ const PATHS: &[&str] =
 const PATCHES: &[&str] = &["patchText", "patch", "input", "command"];
 /// Names of an argument with a command.
 const COMMANDS: &[&str] = &["command", "CommandLine"];
+/// Names of an argument with several files or edits.
+const LISTS: &[&str] = &["edits", "files", "replacements"];
 /// Names of an argument that lets a command go on after its call, and of a result that says so.
 const BACKGROUND: &[&str] =
     &["run_in_background", "is_background", "isBackground", "background", "backgroundTaskId"];
@@ -139,10 +141,8 @@ impl Event {
         let mut paths: Vec<(PathBuf, bool)> = Vec::new();
         let is_whole = self.kind == ToolKind::Write;
         let named = PATHS.iter().filter_map(|name| self.input.get(name)?.as_str().map(str::to_owned));
-        let several = self.input.get("edits").or_else(|| self.input.get("files"));
-        let several = several.and_then(Value::as_array).into_iter().flatten();
         let several =
-            several.filter_map(|item| item.as_str().map(str::to_owned).or_else(|| word(item, PATHS)));
+            self.items().filter_map(|item| item.as_str().map(str::to_owned).or_else(|| word(item, PATHS)));
         let patches = PATCHES.iter().filter_map(|name| self.input.get(name)?.as_str());
         let patches = patches.chain(self.input.as_str()).filter(|_| self.kind == ToolKind::Patch);
         let patched = patches.flat_map(str::lines).filter_map(|line| {
@@ -171,6 +171,11 @@ impl Event {
         let is_set = |value: &Value| *value == true || value.is_string();
         let sides = [&self.input, &self.output];
         sides.iter().any(|side| BACKGROUND.iter().any(|name| side.get(name).is_some_and(is_set)))
+    /// Returns the files or edits that the call lists.
+    fn items(&self) -> impl Iterator<Item = &Value> {
+        LISTS.iter().filter_map(|name| self.input.get(name)?.as_array()).flatten()
+    }
+
     }
 
     /// Returns the name of the argument with the command.
