@@ -297,3 +297,58 @@ fn tools_that_edit_in_several_places_are_gated() {
     let hooks = String::from_utf8(ws.read_bytes(".agents/hooks.json")).unwrap();
     assert!(hooks.contains("multi_replace_file_content"), "{hooks}");
 }
+
+#[test]
+fn read_counts_for_the_lines_that_it_showed() {
+    let numbered = |from: usize, to: usize| -> String {
+        (from..=to).map(|number| format!("{number:05}| line {number}\n")).collect()
+    };
+    let small: String = (1..=300).map(|number| format!("line {number}\n")).collect();
+    let wide: String = (1..=1500).map(|number| format!("{number:05} {}\n", "x".repeat(100))).collect();
+    let long = format!("a\n{}\nb\n", "x".repeat(3000));
+    let head = "<file>\n".to_owned() + &numbered(1, 5) + "(File has more lines)\n</file>";
+    let cut = "IMPORTANT: The file content has been truncated.\n\nline 1\nline 2\n";
+    let all = numbered(1, 300);
+    // Of each read: client, arguments, result, file, and the lines that are not shown.
+    let cases = [
+        ("antigravity", json!({ "StartLine": 1, "EndLine": 5 }), Value::Null, &small, "6-300"),
+        ("antigravity", json!({}), Value::Null, &wide, "479-1500"),
+        ("copilot-cli", json!({ "view_range": [3, 300] }), Value::Null, &small, "1-2"),
+        ("copilot-cli", json!({}), json!({ "textResultForLlm": "1. line 1\n2. line 2" }), &small, "3-300"),
+        ("opencode", json!({}), Value::Null, &wide, "479-1500"),
+        ("opencode", json!({}), Value::Null, &long, "2"),
+        ("opencode", json!({}), json!(head), &small, "6-300"),
+        ("opencode", json!({}), json!(all), &small, ""),
+        ("pi", json!({}), json!([{ "type": "text", "text": "line 1\nline 2\n" }]), &small, "3-300"),
+        ("gemini", json!({}), json!({ "llmContent": cut }), &small, "3-300"),
+        ("gemini", json!({}), json!({ "llmContent": small }), &small, ""),
+    ];
+    for (client, args, output, text, missing) in cases {
+        let ws = Workspace::with(&[("a.txt", text)]);
+        let path = ws.path("a.txt");
+        let (read, write, field) = match client {
+            "antigravity" => ("view_file", "write_to_file", "TargetFile"),
+            "copilot-cli" => ("view", "create", "path"),
+            "gemini" => ("read_file", "write_file", "file_path"),
+            _ => ("read", "write", "filePath"),
+        };
+        let event = |tool: &str, args: Value, output: &Value| {
+            let args = with(&args, json!({ field: path }));
+            if client == "antigravity" {
+                return json!({ "conversationId": "c", "toolCall": { "name": tool, "args": args } });
+            }
+            json!({ "session_id": "c", "tool": tool, "call_id": tool, "args": args, "output": output })
+        };
+        let names = match client {
+            "antigravity" => ["PostToolUse", "PreToolUse"],
+            "copilot-cli" => ["postToolUse", "preToolUse"],
+            "gemini" => ["AfterTool", "BeforeTool"],
+            _ => ["after", "before"],
+        };
+        send(&ws, client, &(Some(names[0]), event(read, args.clone(), &output)));
+        let said = send(&ws, client, &(Some(names[1]), event(write, json!({}), &Value::Null))).to_string();
+        let is_denied = said.contains("not shown");
+        assert_eq!(is_denied, !missing.is_empty(), "{client} {args}: {said}");
+        assert!(said.contains(missing), "{client} {args}: {missing} is not in {said}");
+    }
+}

@@ -22,11 +22,28 @@ pub struct HookClient {
     pub worktrees: &'static [(&'static str, Moment)],
     /// Its tools, each with its kind.
     pub tools: &'static [(&'static str, ToolKind)],
+    /// Bounds of its tool that shows a file.
+    pub reads: ReadBounds,
     /// Form of its responses.
     pub form: ReplyForm,
     /// True if a response can change the arguments of a call.
     pub takes_changed_calls: bool,
 }
+
+/// Most that a read shows, if the event does not say how much: a longer file ends early, and of a longer line it shows a
+/// part.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadBounds {
+    /// Lines.
+    pub lines: u64,
+    /// Bytes in all.
+    pub bytes: usize,
+    /// Bytes of a line.
+    pub line_bytes: usize,
+}
+
+/// Bounds that most clients share.
+const READS: ReadBounds = ReadBounds { lines: 2000, bytes: 50 << 10, line_bytes: 2000 };
 
 /// Meaning of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +144,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("Write", Write),
             ("Bash", Command),
         ],
+        reads: READS,
         form: ReplyForm::Nested,
         takes_changed_calls: true,
     },
@@ -137,6 +155,7 @@ pub const CLIENTS: &[HookClient] = &[
         events: COMMON_EVENTS,
         worktrees: &[],
         tools: &[("apply_patch", Patch), ("Bash", Command)],
+        reads: READS,
         form: ReplyForm::NestedAllowed,
         takes_changed_calls: true,
     },
@@ -159,6 +178,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("write_file", Write),
             ("run_shell_command", Command),
         ],
+        reads: READS,
         form: ReplyForm::Decision,
         takes_changed_calls: true,
     },
@@ -175,6 +195,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("run_command", Command),
         ],
         form: ReplyForm::Explicit,
+        reads: ReadBounds { lines: 800, ..READS },
         takes_changed_calls: true,
     },
     HookClient {
@@ -195,6 +216,7 @@ pub const CLIENTS: &[HookClient] = &[
         // An edit comes as Write, too.
         worktrees: &[],
         tools: &[("Read", Read), ("Write", Edit), ("Delete", Edit), ("Shell", Command)],
+        reads: READS,
         form: ReplyForm::Permission,
         takes_changed_calls: true,
     },
@@ -221,6 +243,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("create", Write),
             ("bash", Command),
         ],
+        reads: READS,
         form: ReplyForm::Flat,
         takes_changed_calls: true,
     },
@@ -244,6 +267,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("run_in_terminal", Command),
         ],
         form: ReplyForm::Nested,
+        reads: READS,
         takes_changed_calls: true,
     },
     HookClient {
@@ -260,6 +284,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("run_shell_command", Command),
         ],
         form: ReplyForm::Nested,
+        reads: READS,
             ("edit_notebook_file", Edit),
         takes_changed_calls: false,
     },
@@ -278,6 +303,7 @@ pub const CLIENTS: &[HookClient] = &[
             ("bash", Command),
             ("shell", Command),
         ],
+        reads: READS,
         form: ReplyForm::Plain,
         takes_changed_calls: true,
     },
@@ -288,6 +314,7 @@ pub const CLIENTS: &[HookClient] = &[
         events: PLUGIN_EVENTS,
         worktrees: &[],
         tools: &[("read", Read), ("edit", Edit), ("write", Write), ("bash", Command)],
+        reads: READS,
         form: ReplyForm::Plain,
         takes_changed_calls: true,
     },

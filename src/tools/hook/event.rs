@@ -29,6 +29,8 @@ const INPUT: &[&str] = &["tool_input", "toolInput", "tool_args", "toolArgs", "ar
 /// Names of the field with the result of the tool.
 const OUTPUT: &[&str] =
     &["tool_response", "toolResponse", "tool_result", "toolResult", "tool_output", "output"];
+/// Names of the field of a result with the text that the model sees.
+const SHOWN: &[&str] = &["llmContent", "textResultForLlm", "text"];
 /// Names of the field with the client's current folder.
 const FOLDER: &[&str] = &["cwd"];
 /// Names of the field with the prompt.
@@ -221,6 +223,11 @@ pub fn short(id: &str) -> String {
 fn found<'v>(fields: &'v Value, names: &[&str]) -> Option<&'v Value> {
     names.iter().find_map(|name| fields.get(name).filter(|value| !value.is_null()))
 }
+    /// Returns the text that the model sees as the result, if the event has it.
+    pub fn shown_text(&self) -> Option<String> {
+        text_of(&self.output).filter(|text| !text.is_empty())
+    }
+
 
 /// Returns the first of some fields, as a word; a number becomes one.
 fn word(fields: &Value, names: &[&str]) -> Option<String> {
@@ -275,6 +282,15 @@ impl ReplyForm {
 /// Returns a response in a field with the event's name. A changed call is allowed only if it must be: else the client
 /// asks its user about it as about any other.
 fn nested(event: &Event, verdict: &Verdict, allows: bool) -> Option<Value> {
+/// Returns the text of a result, which may be in parts.
+fn text_of(output: &Value) -> Option<String> {
+    match output {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => Some(parts.iter().filter_map(text_of).collect()),
+        _ => SHOWN.iter().find_map(|name| text_of(output.get(name)?)),
+    }
+}
+
     let mut fields = match verdict {
         Verdict::Silent => return None,
         Verdict::Line(line) => return Some(json!({ "systemMessage": line })),

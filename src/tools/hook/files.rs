@@ -25,8 +25,8 @@ use crate::sha256::Sha256;
 use crate::text::lines;
 use crate::tools::common::subject;
 
-/// Most lines that a client's read shows if the event does not say how many.
-const LINES_SHOWN: u64 = 2000;
+/// Most lines that a client puts before the text of a file.
+const HEADER_LINES_MAX: usize = 32;
 
 /// Checks a call that is about to change files, and notes what is there.
 ///
@@ -118,15 +118,15 @@ pub fn settle(engine: &mut Engine, are_over: bool) -> Result<(), Error> {
 }
 
 /// Marks the lines that a client's tool has shown.
-pub fn shown(engine: &mut Engine, event: &Event) {
+pub fn shown(engine: &mut Engine, client: &HookClient, event: &Event) {
     engine.settle();
     for (path, _) in inside(engine, event) {
         let Ok(place) = engine.workspace.resolve(&path) else { continue };
         let Ok((file, stat)) = engine.workspace.open_regular(place.path(), place.shown()) else { continue };
         let size = fs::size_of(&stat);
         let Ok(bytes) = fs::read_to_end(file, size, engine.policy().number(Key::FileBytes)) else { continue };
-        if let Some(lines) = lines_shown(event, &bytes) {
-            engine.mark_shown(place.path(), Sha256::of(&bytes), &stat, &[lines]);
+        if let Some(lines) = lines_shown(client, event, &bytes) {
+            engine.mark_shown(place.path(), Sha256::of(&bytes), &stat, &lines);
         }
     }
 }
@@ -262,37 +262,77 @@ fn record(
     change.record_files(&files, made, lost, subject)
 }
 
-/// Returns the first and last line that a read has shown of a text; `None` if it showed none of the present lines.
-fn lines_shown(event: &Event, bytes: &[u8]) -> Option<(u64, u64)> {
+/// Returns the ranges of lines that a read has shown of a text; `None` if it showed none of the present lines.
+fn lines_shown(client: &HookClient, event: &Event, bytes: &[u8]) -> Option<Vec<(u64, u64)>> {
     let total = lines::count(bytes);
     let number =
         |of: &serde_json::Value, names: &[&str]| names.iter().find_map(|name| of.get(name)?.as_u64());
     let shown = event.output.get("file").unwrap_or(&event.output);
     let first = number(shown, &["startLine", "start_line"])
-        .or_else(|| number(&event.input, &["offset", "start_line", "startLine"]))
+        .or_else(|| number(&event.input, &["offset", "start_line", "startLine", "StartLine"]))
+        .or_else(|| range(0))
         .unwrap_or(1)
         .max(1);
     let count = number(shown, &["numLines", "num_lines"]).or_else(|| number(&event.input, &["limit"]));
-    let last_named = number(&event.input, &["end_line", "endLine"]);
-    let last =
-        last_named.unwrap_or_else(|| first.saturating_add(count.unwrap_or(LINES_SHOWN)).saturating_sub(1));
-    let last = last.min(total);
+    let most = first.saturating_add(count.unwrap_or(client.reads.lines)).saturating_sub(1);
+    let named = number(&event.input, &["end_line", "endLine", "EndLine"]).or_else(|| range(1));
+    let last = named.map_or(most, |last| last.min(most)).min(total);
     if total == 0 {
-        return Some((1, 0)); // all of an empty file
+        return Some(vec![(1, 0)]); // all of an empty file
     }
     if first > last {
         return None;
     }
     // The client may have read before another program wrote.
     if let Some(text) = shown.get("content").and_then(serde_json::Value::as_str) {
-        let skip = usize::try_from(first - 1).ok()?;
-        let now: Vec<&[u8]> = lines::lines(bytes).skip(skip).collect();
         let was = lines::lines(text.as_bytes());
         let plain = lines::without_ending;
         let mut pairs = was.enumerate();
-        if !pairs.all(|(at, line)| now.get(at).is_some_and(|now| plain(now) == plain(line))) {
-            return None;
+        let is_same = pairs.all(|(at, line)| now.get(at).is_some_and(|now| plain(now) == plain(line)));
+        return is_same.then(|| vec![(first, last)]);
+    }
+    let found = event.shown_text().map(|text| lines_within(text.as_bytes(), first, &now));
+    if let Some(found) = found.filter(|found| !found.is_empty()) {
+        return Some(ranges(found));
+    }
+    let mut left = client.reads.bytes;
+    let numbered = (first..=last).zip(now).take_while(|(_, line)| {
+        let is_within = left >= line.len();
+        left = left.saturating_sub(line.len());
+        is_within
+    });
+    let numbers = numbered.filter(|(_, line)| line.len() <= client.reads.line_bytes);
+    let ranges = ranges(numbers.map(|(number, _)| number));
+    (!ranges.is_empty()).then_some(ranges)
+}
+
+/// Returns the numbers of the lines that a client's text shows, below a header and perhaps behind their numbers; `now` are
+/// the lines of the file from `first` on. To some clients, the first line has the number 0.
+fn lines_within(text: &[u8], first: u64, now: &[&[u8]]) -> Vec<u64> {
+    let is_line = |(shown, line): &(&[u8], &&[u8])| {
+        let before = lines::without_ending(shown).strip_suffix(lines::without_ending(line));
+        let is_number = |it: char| it.is_ascii_digit() || " \t|:.→".contains(it);
+        before.is_some_and(|before| std::str::from_utf8(before).is_ok_and(|it| it.chars().all(is_number)))
+    };
+    let found = |(header, skipped): (usize, usize)| -> Vec<u64> {
+        let pairs = lines::lines(text).skip(header).zip(now.iter().skip(skipped));
+        let numbered = (first + skipped as u64..).zip(pairs);
+        numbered.filter(|(_, pair)| is_line(pair)).map(|(number, _)| number).collect()
+    };
+    let places = (0..HEADER_LINES_MAX).map(|header| (header, 0)).chain([(0, 1)]);
+    places.map(found).max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// Returns the ranges of ascending numbers.
+fn ranges(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut().filter(|(_, last)| last + 1 == number) {
+            Some((_, last)) => *last = number,
+            None => ranges.push((number, number)),
         }
     }
-    Some((first, last))
+    ranges
 }
+    let range = |at: usize| event.input.get("view_range")?.get(at)?.as_u64();
+    let now: Vec<&[u8]> = lines::lines(bytes).skip(usize::try_from(first - 1).ok()?).collect();

@@ -181,7 +181,7 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             join_turn(engine, event)?;
             return before_command(engine, client, event);
         }
-        (Moment::After, ToolKind::Read) => files::shown(engine, event),
+        (Moment::After, ToolKind::Read) => files::shown(engine, client, event),
         (Moment::After | Moment::Failed, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => {
             files::after(engine, event)?;
         }

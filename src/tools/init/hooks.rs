@@ -247,7 +247,8 @@ export default {
     \"tool.execute.before\": ({ tool, sessionID, callID }, output) =>
       before({ tool, session_id: sessionID, call_id: callID }, output.args),
     \"tool.execute.after\": async ({ tool, sessionID, callID, args }, output) => {
-      const said = await hook(\"after\", { tool, session_id: sessionID, call_id: callID, args })
+      const shown = tool === \"read\" ? output.output : undefined
+      const said = await hook(\"after\", { tool, session_id: sessionID, call_id: callID, args, output: shown })
       if (said.context) output.output += `\\n${said.context}`
     },
     event: async ({ event }) => {
@@ -297,6 +298,7 @@ export default function (pi) {
     tool: event.toolName,
     call_id: event.toolCallId,
     args: event.input,
+    output: event.toolName === \"read\" ? event.content : undefined,
   })
   pi.on(\"before_agent_start\", async (event, ctx) => {
     turn = Date.now()
