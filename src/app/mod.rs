@@ -48,7 +48,11 @@ impl Call {
     /// # Errors
     /// Fails if there is no such workspace, session or sandbox.
     pub fn new(tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
-        let workspace = if tool.needs_policy { options.open_workspace() } else { options.open_any_folder() };
+        let workspace = if tool.needs_policy {
+            options.open_workspace()
+        } else {
+            options.open_any_folder(tool.project_variables)
+        };
         Self::within(workspace?, tool, options)
     }
 

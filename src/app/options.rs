@@ -319,7 +319,7 @@ impl Options {
             return Ok(());
         }
         // A sandbox may be a container, but the files are on this side.
-        let workspace = Self { sandbox: None, ..self.clone() }.open_any_folder()?;
+        let workspace = Self { sandbox: None, ..self.clone() }.open_any_folder(&[])?;
         for file in files {
             let is_inside = std::fs::canonicalize(file).is_ok_and(|file| file.starts_with(workspace.root()));
             if !is_inside && !is_descriptor(file) {
@@ -331,15 +331,17 @@ impl Options {
         Ok(())
     }
 
-    /// Opens the workspace for a tool that needs no project: without a named workspace, uses the current folder.
+    /// Opens the workspace for a tool that needs no project: without a named workspace, uses the project that one of the
+    /// variables names, else the current folder.
     ///
     /// # Errors
     /// Fails as [`Self::open_workspace`] does.
-    pub fn open_any_folder(&self) -> Result<Workspace, Error> {
+    pub fn open_any_folder(&self, variables: &[&str]) -> Result<Workspace, Error> {
         if self.workspace.is_some() || self.sandbox.is_some() {
             return self.open_workspace();
         }
-        Ok(Workspace::open(&implied_root()?)?.keeping(&self.kept))
+        let root = project_root(variables).map_or_else(implied_root, Ok)?;
+        Ok(Workspace::open(&root)?.keeping(&self.kept))
     }
 
     /// Returns true if the environment asks for the payload only.
@@ -362,6 +364,19 @@ fn is_descriptor(file: &Path) -> bool {
 pub fn implied_root() -> Result<PathBuf, Error> {
     let current = current_folder()?;
     Ok(nearest_root(&current).map_or_else(|| current.clone(), Path::to_owned))
+}
+
+/// Returns the root of the project that one of the variables names, if the current folder is in it: a client may start lbx
+/// in the folder of its last command, which may be a nested repository. A linked worktree is a workspace of its own.
+#[expect(clippy::disallowed_methods, reason = "the root is found before it can be opened")]
+fn project_root(variables: &[&str]) -> Option<PathBuf> {
+    let named = variables.iter().find_map(|name| std::env::var_os(name).filter(|it| !it.is_empty()))?;
+    let (project, current) = (std::fs::canonicalize(named).ok()?, current_folder().ok()?);
+    let is_linked = |root: &Path| {
+        std::fs::read_to_string(root.join(".git")).is_ok_and(|link| link.contains("/worktrees/"))
+    };
+    let is_its = current.starts_with(&project) && !nearest_root(&current).is_some_and(is_linked);
+    is_its.then(|| nearest_root(&project).unwrap_or(&project).to_owned())
 }
 
 /// Returns the current folder.

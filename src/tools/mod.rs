@@ -129,6 +129,8 @@ pub trait Tool {
     const SERVED: bool = true;
     /// True if it needs a valid policy.
     const NEEDS_POLICY: bool = true;
+    /// Environment variables with the folder of the project, for a tool that a client starts in any folder.
+    const PROJECT_VARIABLES: &'static [&'static str] = &[];
     /// Exit status of an error as text or under `--exit-status`, if it is not the status of the error's kind.
     const REFUSED: Option<u8> = None;
     /// Request type: flags, JSON and schema derive from it.
@@ -454,6 +456,8 @@ pub struct ToolEntry {
     pub served: bool,
     /// True if it needs a valid policy.
     pub needs_policy: bool,
+    /// Environment variables with the folder of the project.
+    pub project_variables: &'static [&'static str],
     /// Exit status of an error as text or under `--exit-status`, if it is not the status of the error's kind.
     pub refused: Option<u8>,
     /// Command with the flags.
@@ -511,6 +515,7 @@ pub const fn entry<T: Tool + 'static>() -> ToolEntry {
         follows: T::FOLLOWS,
         served: T::SERVED,
         needs_policy: T::NEEDS_POLICY,
+        project_variables: T::PROJECT_VARIABLES,
         refused: T::REFUSED,
         command: || T::Request::augment_args(Command::new(T::NAME)),
         request_schema: request::schema_of::<T::Request>,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
-use crate::player::{Player, shell, write};
+use crate::player::{PATIENCE, Player, shell, write};
 
 /// Files of a small project, one of which git ignores.
 const FILES: [(&str, &str); 4] =
@@ -643,4 +643,25 @@ fn resumed_context_keeps_its_reads() {
         agent.event("SessionStart", &json!({ "source": source }));
         agent.edit("a.txt", "one", "ONE").unwrap_err();
     }
+}
+
+#[test]
+fn hook_in_a_nested_repository_serves_its_project() {
+    let ws = Workspace::with(&FILES);
+    ws.git(&["init", "-q", "sub"]);
+    ws.git(&["worktree", "add", "-q", "linked"]);
+    let event = json!({ "hook_event_name": "PreToolUse", "session_id": "c", "tool_name": "Edit",
+        "tool_use_id": "1", "tool_input": { "file_path": ws.path("a.txt") } });
+    let said = |folder: &str, variable: &str, more: &[&str]| {
+        let words = [&["hook", "claude-code"], more, &PATIENCE].concat();
+        let call = ws.call(&words).in_folder(&ws.path(folder)).env(variable, &ws.root);
+        call.stdin(event.to_string()).run().stdout_text()
+    };
+    for variable in ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "QWEN_PROJECT_DIR", "CURSOR_PROJECT_DIR"] {
+        assert!(said("sub", variable, &[]).contains("a.txt: Read it first"), "{variable}");
+    }
+    assert_eq!(said("sub", "OTHER", &[]), "");
+    let sub = ws.path("sub").display().to_string();
+    assert_eq!(said("sub", "CLAUDE_PROJECT_DIR", &["--workspace", &sub]), "");
+    assert_eq!(said("linked", "CLAUDE_PROJECT_DIR", &[]), "");
 }

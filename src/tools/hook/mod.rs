@@ -74,6 +74,8 @@ impl Tool for Hook {
     const TEXT_BY_DEFAULT: bool = true;
     const SERVED: bool = false;
     const NEEDS_POLICY: bool = false;
+    const PROJECT_VARIABLES: &'static [&'static str] =
+        &["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "QWEN_PROJECT_DIR", "CURSOR_PROJECT_DIR"];
     // 2 would forbid the client's call.
     const REFUSED: Option<u8> = Some(1);
     type Request = Request;
