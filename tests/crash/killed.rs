@@ -1,5 +1,7 @@
 //! A call that is killed as it enters any system call that changes or opens something.
 
+use serde_json::json;
+
 use crate::common::skip::can_trace;
 use crate::common::{Workspace, state};
 use crate::inject::{Point, each, kill_at, points, sample};
@@ -210,4 +212,54 @@ fn check(scenario: &Scenario, sides: &Sides, point: &Point) -> Result<(), String
         }
     }
     Ok(())
+}
+
+#[test]
+fn killed_hook_leaves_the_change_to_the_next_event() {
+    if !can_trace() {
+        return;
+    }
+    for (tool, input) in [
+        ("Bash", json!({ "command": "echo two > a.txt" })),
+        // Nobody knows what it makes of the file.
+        ("NotebookEdit", json!({ "file_path": "a.txt" })),
+    ] {
+        let event = |name: &str| {
+            json!({ "hook_event_name": name, "session_id": "c", "tool_name": tool, "tool_use_id": "1",
+                "tool_input": input })
+            .to_string()
+        };
+        let call =
+            |event: &str| ["hook", "claude-code", "--session", "s", "--event", event].map(str::to_owned);
+        let before = Workspace::with(&[("a.txt", "one\n")]);
+        before.lbx(&["read", "a.txt", "--session", "s"]).ok();
+        let begin = call(&event("PreToolUse"));
+        assert_eq!(before.lbx(&begin.each_ref().map(String::as_str)).status(), 0);
+        before.write("a.txt", "two\n");
+        let end = call(&event("PostToolUse"));
+        let end = end.each_ref().map(String::as_str);
+        // Until it has read the note, the hook has not begun.
+        let is_marked = |ws: &Workspace| {
+            let folder = ws.path(&state("client-calls"));
+            let notes = std::fs::read_dir(folder).unwrap().map(|note| note.unwrap().path());
+            notes
+                .filter(|note| note.extension().is_some_and(|it| it == "json"))
+                .all(|note| std::fs::read_to_string(note).unwrap().contains("\"has_ended\":true"))
+        };
+        let all = points(&before.copy(), CHANGING, &end);
+        let wrong = each(&all, |point| {
+            let ws = before.copy();
+            kill_at(&ws, point, &end);
+            if !is_marked(&ws) {
+                return Ok(());
+            }
+            let prompt = json!({ "hook_event_name": "UserPromptSubmit", "session_id": "c" }).to_string();
+            let prompt = call(&prompt);
+            assert_eq!(ws.lbx(&prompt.each_ref().map(String::as_str)).status(), 0);
+            ws.lbx(&["undo", "--session", "s"]).success();
+            let text = std::fs::read_to_string(ws.path("a.txt")).unwrap();
+            if text == "one\n" { Ok(()) } else { Err(format!("{tool} {point:?}: {text}")) }
+        });
+        assert!(all.len() > 5 && wrong.is_empty(), "{wrong:#?}");
+    }
 }

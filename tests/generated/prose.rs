@@ -102,13 +102,19 @@ A command of the client's own shell may change any file. lbx looks at the worksp
 files included (up to bash.ignored_bytes), so that an undo brings back .env as well; such files never enter git. A look
 takes about as long as git status; with more than guard.files files lbx looks before the first command of a turn and at
 its end only, unless another session has a turn at the same time. Commands at once, and those in the background, are recorded when the last has ended, or with the turn.
-What the user does between two turns stays the user's.
+What the user does between two turns stays the user's. A call whose end no event reported before the next prompt was
+rejected, or broken off: only a file that holds exactly what the call would have made of it is a change of the session then.
 
 If commands of two sessions overlap, nobody knows who wrote a file that both could have written. Such a file is
 recorded as external and stays out of both undos; guard.bash = \"wrap\" runs each command by lbx bash, which keeps them
 apart. What another program writes while a command runs counts as the command's.
 
-A client that is killed leaves its last change for its next event, or that of the next client with its session.
+A client that is killed leaves its last change for its next start (SessionStart), or that of the next client with its
+session; a hook that is killed leaves it for the next event.
+
+A hook serves the project that CLAUDE_PROJECT_DIR, GEMINI_PROJECT_DIR, QWEN_PROJECT_DIR or CURSOR_PROJECT_DIR names, if it
+runs in a folder of it, as after a cd into a nested repository; --workspace comes first, and a linked worktree is a
+workspace of its own.
 ",
     ),
     (

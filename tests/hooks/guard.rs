@@ -191,6 +191,7 @@ fn change_of_a_killed_client_is_recorded_with_its_next_event() {
     write(&ws.path("a.txt"), "half\n");
     drop(agent.before("Bash", &json!({ "command": "x" })).unwrap());
     shell(&ws.root, "rm .env");
+    agent.event("SessionStart", &json!({ "source": "resume" }));
     agent.prompt("next");
     assert_eq!(log(&ws)[0], ("Edit".to_owned(), "s".to_owned()));
     ws.lbx(&["undo", "--session", "s", "--steps", "2"]).ok();
@@ -631,6 +632,84 @@ fn snapshot_during_a_clients_command_says_so() {
 }
 
 #[test]
+fn work_of_the_user_after_a_rejected_call_stays_the_users() {
+    let cell = json!({ "new_source": "agent" });
+    let edit = json!({ "old_string": "two", "new_string": "agent" });
+    let whole = json!({ "content": "agent\n" });
+    for (tool, file, input) in [
+        ("Bash", None, json!({ "command": "make" })),
+        ("NotebookEdit", Some("a.txt"), cell),
+        ("Edit", Some("a.txt"), edit),
+        ("Write", Some("new.txt"), whole),
+    ] {
+        let ws = Workspace::with(&FILES);
+        let mut agent = Player::new(&ws, "s");
+        agent.prompt("one");
+        agent.read("a.txt");
+        let mut input = input;
+        if let Some(file) = file {
+            input["file_path"] = json!(ws.path(file));
+        }
+        drop(agent.before(tool, &input).unwrap());
+        write(&ws.path("a.txt"), "one\nmine\n");
+        write(&ws.path("new.txt"), "mine\n");
+        agent.prompt("two");
+        agent.bash("echo agent > made.txt");
+        agent.stop();
+        let mut changes = log(&ws);
+        changes.retain(|(tool, _)| tool != "baseline" && tool != "external");
+        assert_eq!(changes, [("bash".to_owned(), "s".to_owned())], "{tool}");
+        ws.lbx(&["undo", "--session", "s", "--steps", "9"]).ok();
+        ws.holds("a.txt", "one\nmine\n");
+        ws.holds("new.txt", "mine\n");
+    }
+}
+
+#[test]
+fn call_that_made_what_it_said_is_of_the_session_without_its_end() {
+    let edits = json!([{ "old_string": "one", "new_string": "1" }, { "old_string": "2", "new_string": "3" }]);
+    for (tool, file, input, text) in [
+        ("Edit", "a.txt", json!({ "old_string": "two", "new_string": "2" }), "one\r\n2\r\n2\r\n"),
+        (
+            "Edit",
+            "a.txt",
+            json!({ "old_string": "2", "new_string": "x", "replace_all": true }),
+            "one\r\ntwo\r\nx\r\n",
+        ),
+        ("MultiEdit", "a.txt", json!({ "edits": edits }), "1\r\ntwo\r\n3\r\n"),
+        ("Write", "d/new.txt", json!({ "content": "new\n" }), "new\n"),
+    ] {
+        let ws = Workspace::with(&[("a.txt", "one\r\ntwo\r\n2\r\n")]);
+        let mut agent = Player::new(&ws, "s");
+        agent.prompt("one");
+        agent.read("a.txt");
+        let mut input = input;
+        input["file_path"] = json!(ws.path(file));
+        drop(agent.before(tool, &input).unwrap());
+        write(&ws.path(file), text);
+        agent.prompt("two");
+        assert_eq!(log(&ws)[0], (tool.to_owned(), "s".to_owned()), "{tool}");
+        ws.lbx(&["undo", "--session", "s"]).ok();
+        ws.holds("a.txt", "one\r\ntwo\r\n2\r\n");
+        assert!(!ws.path("d").exists());
+    }
+}
+
+#[test]
+fn command_that_ended_is_of_the_session_after_a_rejected_one() {
+    let ws = Workspace::with(&FILES);
+    ws.write(".lbx/config.toml", "[guard]\nfiles = 3\n");
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("one");
+    agent.bash("echo agent > made.txt");
+    drop(agent.before("Bash", &json!({ "command": "make" })).unwrap());
+    agent.prompt("two");
+    assert_eq!(log(&ws)[0], ("bash".to_owned(), "s".to_owned()));
+    ws.lbx(&["undo", "--session", "s"]).ok();
+    assert!(!ws.path("made.txt").exists());
+}
+
+#[test]
 fn resumed_context_keeps_its_reads() {
     let ws = Workspace::with(&FILES);
     let mut agent = Player::new(&ws, "s");
@@ -664,4 +743,23 @@ fn hook_in_a_nested_repository_serves_its_project() {
     let sub = ws.path("sub").display().to_string();
     assert_eq!(said("sub", "CLAUDE_PROJECT_DIR", &["--workspace", &sub]), "");
     assert_eq!(said("linked", "CLAUDE_PROJECT_DIR", &[]), "");
+}
+
+#[test]
+fn call_that_was_noted_while_the_clock_was_ahead_has_ended() {
+    let ws = Workspace::with(&FILES);
+    let (mut one, mut two) = (Player::new(&ws, "one"), Player::new(&ws, "two"));
+    for agent in [&mut one, &mut two] {
+        agent.prompt("go");
+        agent.read("a.txt");
+    }
+    drop(one.before("Edit", &json!({ "file_path": ws.path("a.txt") })).unwrap());
+    two.edit("a.txt", "two", "TWO").unwrap_err();
+    let folder = ws.path(&crate::common::state("client-calls"));
+    for entry in std::fs::read_dir(folder).unwrap() {
+        crate::common::change_state_file(&entry.unwrap().path(), |call| {
+            call["time"] = json!(call["time"].as_u64().unwrap() + 90_000);
+        });
+    }
+    two.edit("a.txt", "two", "TWO").unwrap();
 }

@@ -27,6 +27,7 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::limits::{CLIENT_CALLS_BYTES_MAX, TURNS_BYTES_MAX};
+use crate::sha256::Sha256;
 
 /// Age at which a call of a file tool counts as ended: these tools take milliseconds.
 const FILE_CALL_MAX: Duration = Duration::from_secs(60);
@@ -40,6 +41,34 @@ pub struct FileBefore {
     pub path: WorkspacePath,
     /// Version; `None` if there is no file.
     pub version: Option<Version>,
+    /// Hash of the text that the call makes of it, if its arguments say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Sha256>,
+}
+
+/// Event at which calls are recorded whose end was not reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// A command begins; the calls may still run.
+    Command,
+    /// The agent has answered.
+    Stop,
+    /// A prompt, perhaps after the user rejected a call, ended the answer, and worked by hand.
+    Prompt,
+    /// The client was started again: it was killed.
+    Restart,
+}
+
+impl Closing {
+    /// Returns true if a difference of a file counts as that of the call: it is known that the call ran, or nothing
+    /// speaks for the user. `now` is the hash of the file's text.
+    pub fn is_of_call(self, outcome: Option<Sha256>, now: Option<Sha256>) -> bool {
+        match self {
+            Self::Command | Self::Stop => outcome.is_none() || outcome == now,
+            Self::Prompt => outcome.is_some() && outcome == now,
+            Self::Restart => true,
+        }
+    }
 }
 
 /// A call that has begun.
@@ -58,6 +87,9 @@ pub struct ClientCall {
     /// Folders that do not exist, of the files that it may make, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<WorkspacePath>,
+    /// True if its end was reported; of commands, that of one of them.
+    #[serde(default)]
+    pub has_ended: bool,
     /// Commands of the client's own shell, which may change any file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<Commands>,
@@ -162,18 +194,27 @@ impl ClientCall {
         self.save(state, COMMANDS)
     }
 
-    /// Forgets the call for its session's commands; returns the survey before the first, if it can be read.
+    /// Returns the survey before the first of its session's commands, if it can be read.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn take_survey(&self, state: &State) -> Result<Option<Vec<u8>>, Error> {
-        Self::forget(state, &self.session, COMMANDS)?;
+    pub fn survey(&self, state: &State) -> Result<Option<Vec<u8>>, Error> {
         let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? else { return Ok(None) };
         let name = format!("{}{SURVEY}", self.session);
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), SURVEY_BYTES_MAX).ok().flatten();
-        // A survey that is left behind is replaced by the next.
-        let _ = fs::unlink_at(&*folder, &name, AtFlags::empty());
-        Ok(bytes)
+        Ok(fs::read_at(folder.as_fd(), OsStr::new(&name), SURVEY_BYTES_MAX).ok().flatten())
+    }
+
+    /// Forgets the call for a session's commands, once their changes are recorded.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn forget_commands(state: &State, session: &str) -> Result<(), Error> {
+        Self::forget(state, session, COMMANDS)?;
+        if let Some(folder) = state.find_folder(CLIENT_CALLS_FOLDER)? {
+            // A survey that is left behind is replaced by the next.
+            let _ = fs::unlink_at(&*folder, format!("{session}{SURVEY}"), AtFlags::empty());
+        }
+        Ok(())
     }
 
     /// Returns the calls of other sessions that still run.
@@ -209,7 +250,8 @@ impl ClientCall {
     /// Returns true if it is so old that its end was never reported.
     pub fn is_forsaken(&self) -> bool {
         let most = if self.commands.is_some() { COMMANDS_MAX } else { FILE_CALL_MAX };
-        seconds_now().saturating_sub(self.time) > most.as_secs()
+        // A time in the future was noted while the clock was ahead.
+        seconds_now().checked_sub(self.time).is_none_or(|age| age > most.as_secs())
     }
 
     /// Returns true if it may change a path.
@@ -437,10 +479,11 @@ impl Turns {
     /// Returns true if another session has begun a turn lately that is still open.
     pub fn is_other_open(state: &State, session: &str) -> bool {
         let entries = state.entries(TURNS_FOLDER).unwrap_or_default();
-        let oldest = seconds_now().saturating_sub(OPEN_MAX_SECONDS);
+        let now = seconds_now();
         let is_open = |name: &String| {
             let turns = Self::load(state, name).unwrap_or_default();
-            turns.open().is_some_and(|turn| turn.time >= oldest)
+            let age = turns.open().and_then(|turn| now.checked_sub(turn.time));
+            age.is_some_and(|age| age <= OPEN_MAX_SECONDS)
         };
         entries.iter().any(|(_, name)| name != session && is_open(name))
     }

@@ -16,7 +16,7 @@ use crate::engine::change::external_changes::Backups;
 use crate::engine::change::{Change, record};
 use crate::engine::history::client_calls::ConcurrentChanges;
 use crate::engine::history::client_calls::Turns;
-use crate::engine::history::client_calls::{ClientCall, Commands, FileBefore};
+use crate::engine::history::client_calls::{ClientCall, Closing, Commands, FileBefore};
 use crate::engine::journal::Version;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repositories::{self, Looking};
@@ -78,26 +78,52 @@ pub fn begin(engine: &mut Engine, command: &str, is_background: bool) -> Result<
     call.save_commands(state, Some(&survey.to_bytes()))
 }
 
-/// Records the changes of the session's commands after one of them has ended; `is_stop` means that the turn is over,
-/// `goes_on` that the command went on in the background. Returns the number of files whose writer is unknown, since commands of other sessions ran at the same time.
+/// Records the changes of the session's commands after one of them has ended, or all of them at a `closing`; `goes_on`
+/// means that the command went on in the background. Returns the number of files whose writer is unknown, since commands
+/// of other sessions ran at the same time.
 ///
 /// # Errors
 /// Fails as [`begin`] does.
-pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, Error> {
+pub fn end(engine: &mut Engine, closing: Option<Closing>, goes_on: bool) -> Result<usize, Error> {
     let session = engine.session().to_string();
-    let mut change = engine.begin(Bash::NAME, &[], false)?;
+    let change = engine.begin(Bash::NAME, &[], false)?;
     let Some(state) = change.state() else { return Ok(0) };
     let Some(mut call) = ClientCall::find_commands(state, &session)? else { return Ok(0) };
-    let Some(mut commands) = call.commands.take() else { return Ok(0) };
-    commands.running = commands.running.saturating_sub(1);
-    commands.until_stop |= goes_on;
-    if !is_stop && (commands.running > 0 || commands.until_stop) {
-        call.commands = Some(commands);
-        return call.save_commands(state, None).map(|()| 0);
+    let Some(mut commands) = call.commands.clone() else { return Ok(0) };
+    if closing.is_none() {
+        commands.running = commands.running.saturating_sub(1);
+        commands.until_stop |= goes_on;
+        let goes_on = commands.running > 0 || commands.until_stop;
+        call.has_ended = true;
+        call.commands = Some(commands.clone());
+        // A hook that is killed from here on leaves the change for the next one.
+        call.save_commands(state, None)?;
+        if goes_on {
+            return Ok(0);
+        }
     }
-    let before = call.take_survey(state)?.and_then(|bytes| Survey::from_bytes(&bytes));
+    // Of a command that the user rejected, the differences are the user's; the next look records them as external.
+    let is_rejected = closing == Some(Closing::Prompt) && !call.has_ended;
+    let files = if is_rejected {
+        drop(change);
+        0
+    } else {
+        look_again(change, &call, &commands)?
+    };
+    let locked = engine.lock()?;
+    // A command that has begun since goes on with the call.
+    if ClientCall::find_commands(&locked.state, &session)?.as_ref() == Some(&call) {
+        ClientCall::forget_commands(&locked.state, &session)?;
+    }
+    Ok(files)
+}
+
+/// Records what is different since commands began; returns the number of files whose writer is unknown.
+fn look_again(mut change: Change<'_>, call: &ClientCall, commands: &Commands) -> Result<usize, Error> {
+    let Some(state) = change.state() else { return Ok(0) };
+    let before = call.survey(state)?.and_then(|bytes| Survey::from_bytes(&bytes));
     // Another session's file tool may have written, and will say so.
-    let pending = ClientCall::others(state, &session)?;
+    let pending = ClientCall::others(state, &call.session)?;
     let Some((before, after)) = before.zip(survey_of(change.engine())?) else { return Ok(0) };
     let mut touched = before.touched(&after, None);
     touched.retain(|touched| {
@@ -116,7 +142,7 @@ pub fn end(engine: &mut Engine, is_stop: bool, goes_on: bool) -> Result<usize, E
         record::scan_as(change.engine(), (None, None), EXTERNAL, 0, looked)?;
         return Ok(touched.len());
     }
-    record_changes(change, &call, &commands, (&before, after), (&touched, &theirs))?;
+    record_changes(change, call, commands, (&before, after), (&touched, &theirs))?;
     Ok(0)
 }
 
@@ -183,7 +209,7 @@ fn saved(
         let (sha256, size, mode) = (Sha256::of(bytes), bytes.len() as u64, thing.recorded_mode());
         let version = Version { sha256, size, mode, identity: Identity::of_owner(thing.owner()) };
         backups.add(bytes, &version)?;
-        files.push(FileBefore { path: path.clone(), version: Some(version) });
+        files.push(FileBefore { path: path.clone(), version: Some(version), outcome: None });
     }
     Ok(files)
 }

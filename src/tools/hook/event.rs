@@ -44,10 +44,18 @@ const PATHS: &[&str] =
     &["file_path", "filePath", "absolute_path", "path", "notebook_path", "TargetFile", "AbsolutePath", "uri"];
 /// Names of an argument with a patch in the form of `apply_patch`.
 const PATCHES: &[&str] = &["patchText", "patch", "input", "command"];
-/// Names of an argument with a command.
-const COMMANDS: &[&str] = &["command", "CommandLine"];
 /// Names of an argument with several files or edits.
 const LISTS: &[&str] = &["edits", "files", "replacements"];
+/// Names of an argument with the whole text of a file.
+const CONTENTS: &[&str] = &["content", "file_text", "CodeContent"];
+/// Names of an argument with the text to replace.
+const OLD_TEXTS: &[&str] = &["old_string", "oldString", "old_str", "oldText", "TargetContent"];
+/// Names of an argument with the text in its place.
+const NEW_TEXTS: &[&str] = &["new_string", "newString", "new_str", "newText", "ReplacementContent"];
+/// Names of an argument that replaces each match.
+const ALL_MATCHES: &[&str] = &["replace_all", "replaceAll", "AllowMultiple"];
+/// Names of an argument with a command.
+const COMMANDS: &[&str] = &["command", "CommandLine"];
 /// Names of an argument that lets a command go on after its call, and of a result that says so.
 const BACKGROUND: &[&str] =
     &["run_in_background", "is_background", "isBackground", "background", "backgroundTaskId"];
@@ -163,6 +171,36 @@ impl Event {
         paths
     }
 
+    /// Returns the files or edits that the call lists.
+    fn items(&self) -> impl Iterator<Item = &Value> {
+        LISTS.iter().filter_map(|name| self.input.get(name)?.as_array()).flatten()
+    }
+
+    /// Returns the text that the call makes of its only file, without CR; `None` if its arguments do not say so.
+    pub fn outcome(&self, old: &str) -> Option<String> {
+        let text = |of: &Value, names: &[&str]| {
+            let found = names.iter().find_map(|name| of.get(name)?.as_str());
+            found.map(|text| text.replace('\r', ""))
+        };
+        match self.kind {
+            ToolKind::Write => return text(&self.input, CONTENTS),
+            ToolKind::Edit => {}
+            _ => return None,
+        }
+        let edits: Vec<&Value> = self.items().collect();
+        let edits = if edits.is_empty() { vec![&self.input] } else { edits };
+        edits.into_iter().try_fold(old.replace('\r', ""), |now, edit| {
+            let (old, new) = (text(edit, OLD_TEXTS)?, text(edit, NEW_TEXTS)?);
+            let is_all = ALL_MATCHES.iter().any(|name| edit.get(name).is_some_and(|all| *all == true));
+            match (old.is_empty(), is_all) {
+                (true, _) => now.is_empty().then_some(new),
+                _ if !now.contains(&old) => None,
+                (false, true) => Some(now.replace(&old, &new)),
+                (false, false) => Some(now.replacen(&old, &new, 1)),
+            }
+        })
+    }
+
     /// Returns the command of a shell.
     pub fn command(&self) -> Option<&str> {
         COMMANDS.iter().find_map(|name| self.input.get(name)?.as_str())
@@ -173,11 +211,6 @@ impl Event {
         let is_set = |value: &Value| *value == true || value.is_string();
         let sides = [&self.input, &self.output];
         sides.iter().any(|side| BACKGROUND.iter().any(|name| side.get(name).is_some_and(is_set)))
-    /// Returns the files or edits that the call lists.
-    fn items(&self) -> impl Iterator<Item = &Value> {
-        LISTS.iter().filter_map(|name| self.input.get(name)?.as_array()).flatten()
-    }
-
     }
 
     /// Returns the name of the argument with the command.
@@ -188,6 +221,16 @@ impl Event {
     /// Returns the time limit of the command, if the call names one in milliseconds.
     pub fn timeout_ms(&self) -> Option<u64> {
         self.input.get("timeout")?.as_u64().filter(|ms| *ms >= 1000)
+    }
+
+    /// Returns the text that the model sees as the result, if the event has it.
+    pub fn shown_text(&self) -> Option<String> {
+        text_of(&self.output).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the reason why a context is new, if the client says it.
+    pub fn source(&self) -> Option<&str> {
+        self.input.get("source")?.as_str()
     }
 
     /// Returns the name of the worktree that is wanted, if the event is about one.
@@ -223,11 +266,6 @@ pub fn short(id: &str) -> String {
 fn found<'v>(fields: &'v Value, names: &[&str]) -> Option<&'v Value> {
     names.iter().find_map(|name| fields.get(name).filter(|value| !value.is_null()))
 }
-    /// Returns the text that the model sees as the result, if the event has it.
-    pub fn shown_text(&self) -> Option<String> {
-        text_of(&self.output).filter(|text| !text.is_empty())
-    }
-
 
 /// Returns the first of some fields, as a word; a number becomes one.
 fn word(fields: &Value, names: &[&str]) -> Option<String> {
@@ -235,11 +273,6 @@ fn word(fields: &Value, names: &[&str]) -> Option<String> {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
-    /// Returns the reason why a context is new, if the client says it.
-    pub fn source(&self) -> Option<&str> {
-        self.input.get("source")?.as_str()
-    }
-
     }
 }
 
@@ -247,6 +280,15 @@ fn word(fields: &Value, names: &[&str]) -> Option<String> {
 fn decoded(value: &Value) -> Value {
     let inner = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     inner.filter(Value::is_object).unwrap_or_else(|| value.clone())
+}
+
+/// Returns the text of a result, which may be in parts.
+fn text_of(output: &Value) -> Option<String> {
+    match output {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => Some(parts.iter().filter_map(text_of).collect()),
+        _ => SHOWN.iter().find_map(|name| text_of(output.get(name)?)),
+    }
 }
 
 /// Answer of a hook to an event.
@@ -282,15 +324,6 @@ impl ReplyForm {
 /// Returns a response in a field with the event's name. A changed call is allowed only if it must be: else the client
 /// asks its user about it as about any other.
 fn nested(event: &Event, verdict: &Verdict, allows: bool) -> Option<Value> {
-/// Returns the text of a result, which may be in parts.
-fn text_of(output: &Value) -> Option<String> {
-    match output {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => Some(parts.iter().filter_map(text_of).collect()),
-        _ => SHOWN.iter().find_map(|name| text_of(output.get(name)?)),
-    }
-}
-
     let mut fields = match verdict {
         Verdict::Silent => return None,
         Verdict::Line(line) => return Some(json!({ "systemMessage": line })),

@@ -13,7 +13,7 @@ use crate::engine::change::gate::Needs;
 use crate::engine::change::record::{self, EarlierFiles};
 use crate::engine::change::{Change, Current};
 use crate::engine::history::client_calls::ConcurrentChanges;
-use crate::engine::history::client_calls::{ClientCall, FileBefore};
+use crate::engine::history::client_calls::{ClientCall, Closing, FileBefore};
 use crate::engine::history::replay::same;
 use crate::engine::journal::{FolderEntry, Version};
 use crate::engine::policy::settings::Key;
@@ -68,7 +68,10 @@ pub fn before(engine: &mut Engine, client: &HookClient, event: &Event) -> Result
             backups.add(bytes, version)?;
         }
         call.missing.extend(missing_above(&change, at));
-        call.files.push(FileBefore { path: at.clone(), version: version.map(|(version, _)| version) });
+        let old = version.as_ref().map_or(&[][..], |(_, bytes)| bytes);
+        let outcome = outcome_of(event, &paths, old);
+        let version = version.map(|(version, _)| version);
+        call.files.push(FileBefore { path: at.clone(), version, outcome });
     }
     if gate == "deny" && !doubts.is_empty() {
         return Ok(Verdict::Deny(doubts.join("\n")));
@@ -89,29 +92,57 @@ pub fn after(engine: &mut Engine, event: &Event) -> Result<(), Error> {
     let session = engine.session().to_string();
     let change = engine.begin(&event.tool, &[], false)?;
     let Some(state) = change.state() else { return Ok(()) };
-    let (call, lost) = match ClientCall::find(state, &session, &event.call())? {
-        Some(call) => (call, Vec::new()),
-        None => unannounced(&change, event)?,
+    let name = event.call();
+    let Some(mut call) = ClientCall::find(state, &session, &name)? else {
+        let (call, lost) = unannounced(&change, event)?;
+        return record(change, (&call, Some(&name)), lost, event.kind == ToolKind::Write);
     };
-    ClientCall::forget(state, &session, &event.call())?;
-    record(change, &call, lost, event.kind == ToolKind::Write)
+    // A hook that is killed from here on leaves the change for the next one.
+    call.has_ended = true;
+    call.save(state, &name)?;
+    record(change, (&call, Some(&name)), Vec::new(), event.kind == ToolKind::Write)?;
+    forget(engine, &name)
 }
 
-/// Records the changes of calls of the session whose end was not reported: the client was killed, or its hook, or they
-/// still run. They are over if `are_over`.
+/// Forgets a call of the session, once its changes are recorded.
+fn forget(engine: &Engine, name: &str) -> Result<(), Error> {
+    let Some(state) = State::find(&engine.workspace)? else { return Ok(()) };
+    ClientCall::forget(&state, engine.session().as_str(), name)
+}
+
+/// Returns the hash of the text that a call makes of a file, if it names no other and says so in its arguments.
+fn outcome_of(event: &Event, paths: &[(PathBuf, bool)], old: &[u8]) -> Option<Sha256> {
+    let old = std::str::from_utf8(old).ok().filter(|_| paths.len() == 1)?;
+    event.outcome(old).map(|text| text_hash(text.as_bytes()))
+}
+
+/// Returns the hash of a text, whatever its line endings: the client keeps those of the file.
+fn text_hash(bytes: &[u8]) -> Sha256 {
+    Sha256::of(&bytes.iter().copied().filter(|byte| *byte != b'\r').collect::<Vec<u8>>())
+}
+
+/// Records the changes of calls of the session whose end was not reported: the user rejected them, the client was killed,
+/// or its hook, or they still run. A file that the call is not known to have changed is the user's: what is different
+/// there becomes an external change.
 ///
 /// # Errors
 /// Fails if the state cannot be written.
-pub fn settle(engine: &mut Engine, are_over: bool) -> Result<(), Error> {
+pub fn settle(engine: &mut Engine, closing: Closing) -> Result<(), Error> {
     let session = engine.session().to_string();
     let Some(state) = State::find(&engine.workspace)? else { return Ok(()) };
-    for (name, call) in ClientCall::all(&state)? {
-        if call.session == session && call.commands.is_none() {
-            let change = engine.begin(&call.tool, &[], false)?;
-            if are_over {
-                ClientCall::forget(&state, &session, &name)?;
-            }
-            record(change, &call, Vec::new(), false)?;
+    for (name, mut call) in ClientCall::all(&state)? {
+        if call.session != session || call.commands.is_some() {
+            continue;
+        }
+        let change = engine.begin(&call.tool, &[], false)?;
+        let hash =
+            |path: &WorkspacePath| change.look_beneath(path).ok().map(|current| text_hash(current.bytes()));
+        let has_ended = call.has_ended;
+        call.files.retain(|file| has_ended || closing.is_of_call(file.outcome, hash(&file.path)));
+        let is_over = closing != Closing::Command;
+        record(change, (&call, is_over.then_some(name.as_str())), Vec::new(), false)?;
+        if is_over {
+            forget(engine, &name)?;
         }
     }
     Ok(())
@@ -203,24 +234,25 @@ fn unannounced(change: &Change<'_>, event: &Event) -> Result<(ClientCall, Vec<Wo
         let version = Version { sha256: Sha256::of(&bytes), size: bytes.len() as u64, ..now };
         // No object has these bytes if the line endings of the file are other ones.
         backups.add(&bytes, &version)?;
-        call.files.push(FileBefore { path: at.clone(), version: Some(version) });
+        call.files.push(FileBefore { path: at.clone(), version: Some(version), outcome: None });
     }
     Ok((call, lost))
 }
 
-/// Records the changes of a call, and those files that it changed without a known old version; `is_whole` is true if
-/// the client wrote all of the files.
+/// Records the changes of a call, and those files that it changed without a known old version; the call has a name if it
+/// is over. `is_whole` is true if the client wrote all of the files.
 fn record(
     change: Change<'_>,
-    call: &ClientCall,
+    (call, over): (&ClientCall, Option<&str>),
     mut lost: Vec<WorkspacePath>,
     is_whole: bool,
 ) -> Result<(), Error> {
     let Some(state) = change.state() else { return Ok(()) };
     let theirs = ConcurrentChanges::of(call.heads.since(state)?, None);
-    let running = ClientCall::all(state)?;
+    let mut running = ClientCall::all(state)?;
+    running.retain(|(name, it)| it.session != call.session || Some(name.as_str()) != over);
     let (mut files, mut backups) = (Vec::new(), Backups::new(state));
-    for FileBefore { path, version } in &call.files {
+    for FileBefore { path, version, .. } in &call.files {
         // What others recorded meanwhile is theirs.
         let before = theirs.files.get(path).map_or(version, |(_, last)| last);
         let Ok(current) = change.look_beneath(path) else {
@@ -268,6 +300,7 @@ fn lines_shown(client: &HookClient, event: &Event, bytes: &[u8]) -> Option<Vec<(
     let number =
         |of: &serde_json::Value, names: &[&str]| names.iter().find_map(|name| of.get(name)?.as_u64());
     let shown = event.output.get("file").unwrap_or(&event.output);
+    let range = |at: usize| event.input.get("view_range")?.get(at)?.as_u64();
     let first = number(shown, &["startLine", "start_line"])
         .or_else(|| number(&event.input, &["offset", "start_line", "startLine", "StartLine"]))
         .or_else(|| range(0))
@@ -283,6 +316,7 @@ fn lines_shown(client: &HookClient, event: &Event, bytes: &[u8]) -> Option<Vec<(
     if first > last {
         return None;
     }
+    let now: Vec<&[u8]> = lines::lines(bytes).skip(usize::try_from(first - 1).ok()?).collect();
     // The client may have read before another program wrote.
     if let Some(text) = shown.get("content").and_then(serde_json::Value::as_str) {
         let was = lines::lines(text.as_bytes());
@@ -334,5 +368,3 @@ fn ranges(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
     }
     ranges
 }
-    let range = |at: usize| event.input.get("view_range")?.get(at)?.as_u64();
-    let now: Vec<&[u8]> = lines::lines(bytes).skip(usize::try_from(first - 1).ok()?).collect();

@@ -23,7 +23,7 @@ use super::session::{self, Session, net_size};
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
 use crate::engine::change::gate::quoted;
-use crate::engine::history::client_calls::{Turn, Turns};
+use crate::engine::history::client_calls::{Closing, Turn, Turns};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks, parent_of};
 use crate::engine::store::calls::{self, HookRecord};
@@ -172,7 +172,7 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
     let Some(moment) = event.moment else { return Ok(Verdict::Silent) };
     match (moment, event.kind) {
         (Moment::Prompt, _) => {
-            settle(engine)?;
+            settle(engine, Closing::Prompt)?;
             begin_turn(engine, event)?;
         }
         (Moment::Before, ToolKind::Edit | ToolKind::Patch | ToolKind::Write) => {
@@ -188,10 +188,10 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
             files::after(engine, event)?;
         }
         (Moment::After | Moment::Failed, ToolKind::Command) => {
-            return client_command::end(engine, false, event.is_background()).map(of_unknown_writers);
+            return client_command::end(engine, None, event.is_background()).map(of_unknown_writers);
         }
         (Moment::Stop | Moment::AgentStop, _) => {
-            let unknown = settle(engine)?;
+            let unknown = settle(engine, Closing::Stop)?;
             let lines = [end_turn(engine)?, unknown];
             let line: Vec<String> = lines.into_iter().flatten().collect();
             return Ok(if line.is_empty() { Verdict::Silent } else { Verdict::Line(line.join("; ")) });
@@ -208,9 +208,9 @@ fn serve(engine: &mut Engine, client: &HookClient, event: &Event) -> Result<Verd
 }
 
 /// Records what is not recorded yet of the session's calls; returns a sentence about changes of unknown writers.
-fn settle(engine: &mut Engine) -> Result<Option<String>, Error> {
-    files::settle(engine, true)?;
-    Ok(match of_unknown_writers(client_command::end(engine, true, false)?) {
+fn settle(engine: &mut Engine, closing: Closing) -> Result<Option<String>, Error> {
+    files::settle(engine, closing)?;
+    Ok(match of_unknown_writers(client_command::end(engine, Some(closing), false)?) {
         Verdict::Context(text) => Some(text),
         _ => None,
     })
@@ -244,7 +244,7 @@ fn before_command(engine: &mut Engine, client: &HookClient, event: &Event) -> Re
     }
     if word != "off" {
         // An edit that is not recorded yet would be a part of what was there before the command.
-        files::settle(engine, false)?;
+        files::settle(engine, Closing::Command)?;
         client_command::begin(engine, command, event.is_background())?;
     }
     Ok(Verdict::Silent)
@@ -258,6 +258,9 @@ fn compact(engine: &mut Engine) -> Result<(), Error> {
 /// Marks everything as unread, unless a resumed context has it, and says what the session did.
 fn fresh(engine: &mut Engine, event: &Event) -> Result<Verdict, Error> {
     let source = event.source();
+    if matches!(source, Some("startup" | "new" | "resume")) {
+        settle(engine, Closing::Restart)?;
+    }
     if source != Some("resume") {
         compact(engine)?;
     }
