@@ -18,6 +18,7 @@ use crate::engine::store::session::ReadRecord;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform;
+use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::escaped;
 use crate::tools::{Image, Tool, ToolEntry, entry_of, log, ls, read};
@@ -189,12 +190,39 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Returns the error of `read`.
     pub fn base64_of(&mut self, path: &str) -> Result<String, Error> {
-        let data =
-            self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0, "limit": 0 }))?;
-        let text = |field| data.get(field).and_then(Value::as_str);
+        let (marks, warnings) = (self.seen.len(), self.outcome.warnings.len());
+        let asked = json!({ "path": path, "binary": "base64", "max_bytes": 0, "limit": 0 });
+        let data = match self.call::<read::Read>(asked) {
+            Err(error) if error.kind() != ErrorKind::UnsupportedEncoding => return Err(error),
+            // A file in an encoding that has no text is only bytes.
+            read => read.unwrap_or_default(),
+        };
         let image = std::mem::take(&mut self.images).pop().map(|image| image.base64);
-        let base64 = image.or_else(|| text("base64").map(str::to_owned));
-        Ok(base64.unwrap_or_else(|| STANDARD.encode(text("content").unwrap_or_default())))
+        if let Some(base64) = image.or_else(|| Some(data.get("base64")?.as_str()?.to_owned())) {
+            return Ok(base64);
+        }
+        // `read` answers with the decoded text, and warns of what that loses.
+        self.outcome.warnings.truncate(warnings);
+        let bytes = self.bytes_of(path)?;
+        if Sha256::of(&bytes).to_hex() != text(&data, "sha256") {
+            self.seen.truncate(marks);
+        }
+        Ok(STANDARD.encode(bytes))
+    }
+
+    /// Returns the bytes of a file for internal use, so that it does not count as read.
+    ///
+    /// # Errors
+    /// Fails if there is no such file, or it is too large.
+    pub fn bytes_of(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let workspace = (self.open)()?;
+        let place = workspace.resolve(Path::new(path))?;
+        if place.stat().is_some_and(fs::is_folder) {
+            return Err(Error::new(ErrorKind::IsADirectory, format!("{path} is a directory")).at(path));
+        }
+        let (file, stat) = workspace.open_file(&place)?;
+        fs::read_to_end(file, fs::size_of(&stat), PEEK_BYTES_MAX)
+            .map_err(|error| Error::io("read", path, error))
     }
 
     /// Returns the text of a file for internal use, as an edit sees it, so that the file does not count as read. Bytes that
@@ -203,14 +231,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if there is no such file, or it is too large.
     pub fn peek(&self, path: &str) -> Result<String, Error> {
-        let workspace = (self.open)()?;
-        let place = workspace.resolve(Path::new(path))?;
-        if place.stat().is_some_and(fs::is_folder) {
-            return Err(Error::new(ErrorKind::IsADirectory, format!("{path} is a directory")).at(path));
-        }
-        let (file, stat) = workspace.open_file(&place)?;
-        let bytes = fs::read_to_end(file, fs::size_of(&stat), PEEK_BYTES_MAX)
-            .map_err(|error| Error::io("read", path, error))?;
+        let bytes = self.bytes_of(path)?;
         let body = Content::of(&bytes, None).map_or(Cow::Borrowed(bytes.as_slice()), |content| content.body);
         Ok(String::from_utf8_lossy(&body).into_owned())
     }

@@ -121,6 +121,27 @@ fn dialect_tool_list_over_mcp_has_described_fields() {
 }
 
 #[test]
+fn media_file_is_returned_with_its_own_bytes() {
+    let ws = Workspace::with(&[]);
+    let mut client = Client::serve(&ws, "mcp-filesystem");
+    for (bytes, base64) in [
+        (&b"\x01\xfe\x80a"[..], "Af6AYQ=="),
+        (b"\xff\xfea\0b", "//5hAGI="),
+        (b"\xff\xfea\0\n\0", "//5hAAoA"),
+        (b"\xff\xfe\0\0a\0\0\0", "//4AAGEAAAA="),
+        (b"caf\xe9\n", "Y2Fm6Qo="),
+        (b"\xef\xbb\xbfhi\r\n", "77u/aGkNCg=="),
+        (b"", ""),
+    ] {
+        ws.write("media", bytes);
+        let params = json!({ "name": "read_media_file", "arguments": { "path": "media" } });
+        let content = client.ask("tools/call", &params)["content"].take();
+        assert_eq!(content[0]["resource"]["blob"], base64, "{content}");
+        assert_eq!(content.as_array().unwrap().len(), 1, "{content}");
+    }
+}
+
+#[test]
 fn image_is_returned_as_an_image_block() {
     let ws = Workspace::with(FILES);
     // Signature and header of a PNG with one pixel.
