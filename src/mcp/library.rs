@@ -2,6 +2,7 @@
 //!
 //! All of them use native calls, so that the gate, the policy and the session are those of the tools.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use crate::dialect::client::LbxClient;
 use crate::error::{Error, ErrorKind};
 use crate::limits::RESOURCE_BYTES_MAX;
 use crate::request::quoted;
+use crate::text::content::Encoding;
 use crate::tools::{diff, log, ls, read, session};
 
 /// Resource with the files that this session has read and changed.
@@ -84,20 +86,19 @@ pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<Value, RpcError> {
 fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<Value, Error> {
     let read = lbx.call::<read::Read>(json!({ "path": path, "limit": 0, "max_bytes": RESOURCE_BYTES_MAX }));
     match read {
-        Ok(data) if data.get("truncated") == Some(&Value::Bool(true)) => Err(too_large(name)),
-        Ok(data) => {
+        Ok(data) if data.get("truncated") == Some(&Value::Bool(true)) => return Err(too_large(name)),
+        Ok(data) if data.get("encoding") != Some(&json!(Encoding::Bytes)) => {
             let content = data.get("content").and_then(Value::as_str).unwrap_or_default();
-            Ok(text(name, content, TEXT))
+            return Ok(text(name, content, TEXT));
         }
-        Err(error) if error.kind() == ErrorKind::BinaryFile => {
-            let base64 = lbx.base64_of(path)?;
-            if base64.len() > RESULT_BYTES_MAX {
-                return Err(too_large(name));
-            }
-            Ok(blob(name, &base64))
+        Err(error) if !matches!(error.kind(), ErrorKind::BinaryFile | ErrorKind::UnsupportedEncoding) => {
+            return Err(error);
         }
-        Err(error) => Err(error),
+        // As text it would be shown with losses.
+        _ => {}
     }
+    let base64 = lbx.base64_of(path)?;
+    if base64.len() > RESULT_BYTES_MAX { Err(too_large(name)) } else { Ok(blob(name, &base64)) }
 }
 
 /// Reads a file in a snapshot: `rest` is its id and the path.
@@ -144,29 +145,53 @@ fn refused(name: &str, error: &Error) -> RpcError {
 /// Returns the text of a prompt.
 ///
 /// # Errors
-/// Fails if the prompt does not exist.
-pub fn prompt(lbx: &mut LbxClient<'_>, name: &str, from: Option<&str>) -> Result<Value, RpcError> {
-    let text = match name {
-        "review" => {
-            let asked = from.map_or_else(|| json!({}), |from| json!({ "from": from }));
-            let data = lbx.call::<diff::Diff>(asked).map_err(|error| refused(name, &error))?;
-            let diff = data.get("diff").and_then(Value::as_str).unwrap_or_default();
-            format!(
-                "Review these changes: look for errors, for what is missing, and for what was not asked for. Name file \
-                 and line of each finding.\n\n```diff\n{diff}```"
-            )
+/// Fails if the prompt does not exist, does not have one of the arguments, or cannot be made with their values.
+pub fn prompt(
+    lbx: &mut LbxClient<'_>,
+    name: &str,
+    arguments: &BTreeMap<String, String>,
+) -> Result<Value, RpcError> {
+    let prompt = Reference::Prompt { name: name.to_owned() };
+    let unknown = arguments.keys().find(|argument| !takes(&prompt, argument));
+    let text = match (name, unknown) {
+        ("review" | "resume", Some(argument)) => {
+            let message = format!("the prompt {name} has no argument {:?}", quoted(argument));
+            return Err(RpcError::new(INVALID_PARAMS, message));
         }
-        "resume" => {
-            let data = lbx
-                .call::<session::Session>(json!({ "action": "brief" }))
-                .map_err(|error| refused(name, &error))?;
+        ("review", None) => review(lbx, json!(arguments)),
+        ("resume", None) => lbx.call::<session::Session>(json!({ "action": "brief" })).map(|data| {
             let brief = data.get("brief").and_then(Value::as_str).unwrap_or_default();
             format!("Continue this work. This is what the session has done so far:\n\n{brief}")
-        }
+        }),
         _ => return Err(RpcError::new(INVALID_PARAMS, format!("there is no prompt {:?}", quoted(name)))),
     };
+    let text = text.map_err(|error| {
+        let code = if error.kind() == ErrorKind::Internal { INTERNAL_ERROR } else { INVALID_PARAMS };
+        RpcError::new(code, error.message()).with_data(json!({ "kind": error.kind().name() }))
+    })?;
     let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
     Ok(json!({ "messages": [message] }))
+}
+
+/// Returns the text of the prompt to review the changes that the tool `diff` shows for `asked`.
+fn review(lbx: &mut LbxClient<'_>, asked: Value) -> Result<String, Error> {
+    let data = lbx.call::<diff::Diff>(asked)?;
+    let diff = data.get("diff").and_then(Value::as_str).unwrap_or_default();
+    // A fence ends at the first line with as many backticks, which the diff may have.
+    let mut fence = "```".to_owned();
+    while diff.contains(&fence) {
+        fence.push('`');
+    }
+    let mut said = format!(
+        "Review these changes: look for errors, for what is missing, and for what was not asked for. Name file and line \
+         of each finding.\n\n{fence}diff\n{diff}{fence}"
+    );
+    let rest = data.get("next_offset").map(|next| {
+        format!("only the first {next} lines of the diff are here: the tool `diff` shows the rest, from `offset` {next} on")
+    });
+    let notes = std::mem::take(&mut lbx.outcome.warnings).into_iter().chain(rest);
+    said.extend(notes.map(|note| format!("\n\nNote: {note}.")));
+    Ok(said)
 }
 
 /// A prompt or a resource whose argument is completed.

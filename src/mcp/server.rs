@@ -1,5 +1,6 @@
 //! Handles the requests of a client: lists the tools, and calls them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -270,7 +271,7 @@ impl Server {
         #[derive(Deserialize)]
         struct Prompt {
             name: String,
-            arguments: Option<Map<String, Value>>,
+            arguments: Option<BTreeMap<String, String>>,
         }
         /// Parameters of a completion.
         #[derive(Deserialize)]
@@ -298,8 +299,8 @@ impl Server {
             }
             "prompts/get" => {
                 let Prompt { name, arguments } = parameters(method, params)?;
-                let from = arguments.as_ref().and_then(|given| given.get("from")?.as_str());
-                self.with_native(client, |lbx| library::prompt(lbx, &name, from))
+                let arguments = arguments.unwrap_or_default();
+                self.with_native(client, |lbx| library::prompt(lbx, &name, &arguments))
             }
             "completion/complete" => {
                 let Completion { reference, argument: Argument { name, value } } =
@@ -475,7 +476,7 @@ const PARAMETERS: [(&str, &str); 10] = [
     ("resources/templates/list", PAGE),
     ("prompts/list", PAGE),
     ("resources/read", "`uri`, a text"),
-    ("prompts/get", "`name`, a text, and `arguments`, a JSON object"),
+    ("prompts/get", "`name`, a text, and `arguments`, a JSON object of texts"),
     ("completion/complete", "`ref` with its `type`, and `argument` with `name` and `value`"),
     ("logging/setLevel", "`level`: debug, info, notice, warning, error, critical, alert or emergency"),
 ];

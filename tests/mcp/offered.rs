@@ -67,6 +67,26 @@ fn resources_are_listed_and_read() {
 }
 
 #[test]
+fn resource_that_is_not_text_is_a_blob_of_its_bytes() {
+    let workspace = Workspace::with(&[("bom.txt", "\u{feff}one\n")]);
+    let mut client = workspace.serve(&[]);
+    for (path, bytes, base64) in [
+        ("latin-1.txt", &b"caf\xe9\n"[..], Some("Y2Fm6Qo=")),
+        ("odd.txt", b"\xff\xfea\0b", Some("//5hAGI=")),
+        ("utf-32.txt", b"\xff\xfe\0\0a\0\0\0", Some("//4AAGEAAAA=")),
+        ("utf-16.txt", b"\xff\xfea\0\n\0", None),
+    ] {
+        std::fs::write(workspace.path(path), bytes).unwrap();
+        let uri = format!("lbx://file/{path}");
+        let read = client.ask("resources/read", &json!({ "uri": uri }))["result"]["contents"][0].clone();
+        assert_eq!(read["blob"].as_str(), base64, "{read}");
+        assert_eq!(read["text"].as_str(), if base64.is_none() { Some("a\n") } else { None }, "{read}");
+    }
+    let bom = client.ask("resources/read", &json!({ "uri": "lbx://file/bom.txt" }));
+    assert_eq!(bom["result"]["contents"][0]["text"], "one\n");
+}
+
+#[test]
 fn completion_offers_paths_and_snapshots() {
     let (_workspace, mut client) = edited();
     let mut complete = |template: &str, name: &str, value: &str| {
@@ -93,6 +113,47 @@ fn prompts_contain_the_changes_and_the_session_state() {
     assert!(text("review").contains("-one\n+two\n"));
     assert!(text("resume").contains("a.txt"));
     assert_eq!(client.ask("prompts/get", &json!({ "name": "none" }))["error"]["code"], -32602);
+}
+
+#[test]
+fn review_prompt_names_the_lines_that_it_leaves_out() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    let long: String = (0..3000).map(|line| format!("line {line} of many\n")).collect();
+    client.ok("write", &json!({ "path": "fence.md", "content": "````rust\n````\n" }));
+    client.ok("write", &json!({ "path": "long.txt", "content": long }));
+    let prompt = client.ask("prompts/get", &json!({ "name": "review" }));
+    let text = prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap();
+    let (_, fenced) = text.split_once("\n`````diff\n").unwrap();
+    let (diff, note) = fenced.split_once("\n`````\n").unwrap();
+    let shown = diff.lines().count();
+    let said = format!("only the first {shown} lines of the diff are here: the tool `diff` shows the rest");
+    assert!(note.contains(&said), "{note}");
+    let rest = client.ok("diff", &json!({ "offset": shown }));
+    let (_, last) = diff.rsplit_once("+line ").unwrap();
+    let next: usize = last.split(' ').next().unwrap().parse::<usize>().unwrap() + 1;
+    assert!(rest["diff"].as_str().unwrap().starts_with(&format!("+line {next} ")), "{rest}");
+}
+
+#[test]
+fn prompt_argument_that_does_not_fit_is_an_error() {
+    let (_workspace, mut client) = edited();
+    for (name, arguments, says) in [
+        ("review", json!({ "from": 7 }), "`arguments`, a JSON object of texts"),
+        ("review", json!({ "form": "x" }), "the prompt review has no argument \"form\""),
+        ("resume", json!({ "from": "x" }), "the prompt resume has no argument \"from\""),
+        ("review", json!({ "from": "none" }), "none"),
+    ] {
+        let error =
+            client.ask("prompts/get", &json!({ "name": name, "arguments": arguments }))["error"].clone();
+        assert_eq!(error["code"], -32602, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(says), "{error}");
+        assert!(error["data"].get("uri").is_none(), "{error}");
+    }
+    let log = client.ok("log", &json!({}));
+    let from = json!({ "from": log["snapshots"][0]["id"] });
+    let whole = client.ask("prompts/get", &json!({ "name": "review", "arguments": from }));
+    assert!(whole.get("result").is_some(), "{whole}");
 }
 
 #[test]
