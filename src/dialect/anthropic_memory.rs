@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::client::{LbxClient, cat_n, first_replacement, list, number, shown_path, text};
+use super::client::{LbxClient, cat_n, first_replacement, list, number, shown, text};
 use super::tool::{Dialect, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{delete, edit, insert, r#move, read, write};
@@ -121,6 +121,7 @@ fn wanted<'v>(value: Option<&'v String>, name: &str) -> Result<&'v str, Error> {
 
 /// Runs `memory`.
 fn memory(lbx: &mut LbxClient<'_>, request: MemoryRequest) -> Result<ToolOutput, Error> {
+    lbx.root_name = Some(ROOT);
     let path = || wanted(request.path.as_ref(), "path");
     match request.command {
         Command::View => view(lbx, path()?, request.view_range.as_deref()),
@@ -141,12 +142,10 @@ fn memory(lbx: &mut LbxClient<'_>, request: MemoryRequest) -> Result<ToolOutput,
     }
 }
 
-/// Returns the absolute path of a memory.
-fn below_root(lbx: &LbxClient<'_>, path: &str) -> Result<String, Error> {
+/// Fails unless a path is absolute and begins with the name of the root.
+fn must_be_below_root(path: &str) -> Result<(), Error> {
     let rest = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let rest = rest.ok_or_else(|| invalid(path, format!("Path must start with {ROOT}, got: {path}")))?;
-    // The path is absolute, so that the folder of the call does not matter.
-    Ok(lbx.root()?.join(rest.trim_start_matches('/')).display().to_string())
+    rest.map(drop).ok_or_else(|| invalid(path, format!("Path must start with {ROOT}, got: {path}")))
 }
 
 /// Returns an error with this tool's own text.
@@ -156,27 +155,27 @@ fn invalid(path: &str, words: impl Into<String>) -> Error {
 
 /// Shows a file or a directory.
 fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<ToolOutput, Error> {
-    let real = below_root(lbx, path)?;
-    if lbx.is_folder(&real)? {
-        return directory(lbx, path, &real);
+    must_be_below_root(path)?;
+    if lbx.is_folder(path)? {
+        return directory(lbx, path);
     }
     let (first, last) = match range {
         Some(&[first, last]) => (first.max(1).unsigned_abs(), u64::try_from(last).ok()),
         _ => (1, None),
     };
-    let lines = lines(lbx, &real, first, last)?;
+    let lines = lines(lbx, path, first, last)?;
     Ok(format!("Here's the content of {path} with line numbers:\n{lines}").into())
 }
 
 /// Returns lines of a file with their numbers. The text after the last newline counts as a line, as in the original
 /// tool; so each file has at least one line.
-fn lines(lbx: &mut LbxClient<'_>, real: &str, first: u64, last: Option<u64>) -> Result<String, Error> {
+fn lines(lbx: &mut LbxClient<'_>, path: &str, first: u64, last: Option<u64>) -> Result<String, Error> {
     let count = last.map(|last| (last + 1).saturating_sub(first));
     if count == Some(0) {
         // No lines are requested, but the file must exist.
-        return lbx.facts(real).map(|_| String::new());
+        return lbx.facts(path).map(|_| String::new());
     }
-    let asked = json!({ "path": real, "offset": first - 1, "limit": count.unwrap_or(0), "max_bytes": 0 });
+    let asked = json!({ "path": path, "offset": first - 1, "limit": count.unwrap_or(0), "max_bytes": 0 });
     let data = lbx.call::<read::Read>(asked)?;
     let (content, total) = (text(&data, "content"), number(&data, "total_lines"));
     let mut shown: Vec<&str> = content.split('\n').collect();
@@ -189,22 +188,20 @@ fn lines(lbx: &mut LbxClient<'_>, real: &str, first: u64, last: Option<u64>) -> 
 }
 
 /// Lists a directory two levels deep, with sizes.
-fn directory(lbx: &mut LbxClient<'_>, path: &str, real: &str) -> Result<ToolOutput, Error> {
-    let asked = json!({ "path": real, "depth": VIEW_DEPTH, "no_ignore": true, "limit": 0, "max_bytes": 0 });
+fn directory(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
+    let asked = json!({ "path": path, "depth": VIEW_DEPTH, "no_ignore": true, "limit": 0, "max_bytes": 0 });
     let data = lbx.list_folder(asked)?;
     let path = path.trim_end_matches('/');
-    let (root, base) = (std::path::PathBuf::from(real), lbx.base()?);
     let mut lines = vec![
         format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
-        format!("{}\t{path}", size_text(lbx.size_of(real)?)),
+        format!("{}\t{path}", size_text(lbx.size_of(path)?)),
     ];
     for entry in list(&data, "entries") {
-        let full = base.join(text(entry, "path"));
-        let below = shown_path(full.strip_prefix(&root).unwrap_or(&full));
+        let full = text(entry, "path");
         let slash = if text(entry, "type") == "dir" { "/" } else { "" };
         // A link may lead outside, or nowhere.
-        let size = size_text(lbx.size_of(&full.display().to_string()).unwrap_or_default());
-        lines.push(format!("{size}\t{path}/{below}{slash}"));
+        let size = size_text(lbx.size_of(full).unwrap_or_default());
+        lines.push(format!("{size}\t{}{slash}", shown(entry)));
     }
     Ok(lines.join("\n").into())
 }
@@ -225,34 +222,34 @@ fn size_text(bytes: u64) -> String {
 
 /// Writes a new file.
 fn create(lbx: &mut LbxClient<'_>, path: &str, content: &str) -> Result<ToolOutput, Error> {
-    let real = below_root(lbx, path)?;
+    must_be_below_root(path)?;
     // `write` accepts a file with equal bytes; this tool rejects any existing path.
-    if lbx.exists(&real)? {
+    if lbx.exists(path)? {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("File {path} already exists")).at(path));
     }
-    lbx.call::<write::Write>(json!({ "path": real, "content": content, "create_only": true }))?;
+    lbx.call::<write::Write>(json!({ "path": path, "content": content, "create_only": true }))?;
     Ok(format!("File created successfully at: {path}").into())
 }
 
 /// Replaces a text, and shows the change.
 fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<ToolOutput, Error> {
-    let real = below_root(lbx, path)?;
-    let data = lbx.call::<edit::Edit>(json!({ "path": real, "old_string": old, "new_string": new }))?;
+    must_be_below_root(path)?;
+    let data = lbx.call::<edit::Edit>(json!({ "path": path, "old_string": old, "new_string": new }))?;
     if text(&data, "match") == "already_applied" {
         // In this family, a missing text is an error, whoever replaced it.
         return Err(Error::new(ErrorKind::NoMatch, format!("{old:?} was replaced already")).at(path));
     }
     let (line, _) = first_replacement(&data);
     let start = line.saturating_sub(SNIPPET_CONTEXT).max(1);
-    let lines = lines(lbx, &real, start, Some(line + SNIPPET_CONTEXT))?;
+    let lines = lines(lbx, path, start, Some(line + SNIPPET_CONTEXT))?;
     Ok(format!("The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{lines}")
         .into())
 }
 
 /// Inserts text after a line, as whole lines.
 fn insert(lbx: &mut LbxClient<'_>, path: &str, line: i64, content: &str) -> Result<ToolOutput, Error> {
-    let real = below_root(lbx, path)?;
-    let shown = lbx.call_unshown::<read::Read>(json!({ "path": real, "limit": 1 }))?;
+    must_be_below_root(path)?;
+    let shown = lbx.call_unshown::<read::Read>(json!({ "path": path, "limit": 1 }))?;
     let total = number(&shown, "total_lines");
     let Some(line) = u64::try_from(line).ok().filter(|line| *line <= total) else {
         return Err(invalid(
@@ -261,17 +258,17 @@ fn insert(lbx: &mut LbxClient<'_>, path: &str, line: i64, content: &str) -> Resu
         ));
     };
     let content = format!("{}\n", content.trim_end_matches('\n'));
-    lbx.call::<insert::Insert>(json!({ "path": real, "line": line, "content": content }))?;
+    lbx.call::<insert::Insert>(json!({ "path": path, "line": line, "content": content }))?;
     Ok(format!("The file {path} has been edited.").into())
 }
 
 /// Moves a file or directory to the trash.
 fn delete(lbx: &mut LbxClient<'_>, path: &str) -> Result<ToolOutput, Error> {
-    let real = below_root(lbx, path)?;
+    must_be_below_root(path)?;
     if path.trim_end_matches('/') == ROOT {
         return Err(invalid(path, format!("Cannot delete the {ROOT} directory itself")));
     }
-    let deleted = lbx.call::<delete::Delete>(json!({ "path": real, "recursive": true }))?;
+    let deleted = lbx.call::<delete::Delete>(json!({ "path": path, "recursive": true }))?;
     if deleted.get("already_applied").is_some() {
         // In this family, a missing path is an error, whoever deleted it.
         return Err(refused(ErrorKind::NotFound, path, format!("The path {path} does not exist")));
@@ -284,10 +281,11 @@ fn rename(lbx: &mut LbxClient<'_>, old: &str, new: &str) -> Result<ToolOutput, E
     if old.trim_end_matches('/') == ROOT {
         return Err(invalid(old, format!("Cannot rename the {ROOT} directory itself")));
     }
-    let (from, to) = (below_root(lbx, old)?, below_root(lbx, new)?);
-    lbx.call::<r#move::Move>(json!({ "from": from, "to": to })).map_err(|error| match error.kind() {
+    must_be_below_root(old)?;
+    must_be_below_root(new)?;
+    lbx.call::<r#move::Move>(json!({ "from": old, "to": new })).map_err(|error| match error.kind() {
         ErrorKind::OutsideWorkspace => {
-            let path = if lbx.exists(&from).is_err() { old } else { new };
+            let path = if lbx.exists(old).is_err() { old } else { new };
             refused(ErrorKind::OutsideWorkspace, path, format!("Path {path} would escape {ROOT} directory"))
         }
         ErrorKind::NotFound => refused(error.kind(), old, format!("The path {old} does not exist")),

@@ -52,6 +52,8 @@ pub struct Facts {
 pub struct LbxClient<'a> {
     /// Function that opens the workspace, once for each native call.
     open: Opener<'a>,
+    /// Absolute path that means the root of the workspace, if the family has one.
+    pub(super) root_name: Option<&'static str>,
     /// Session and other options of the call.
     pub(super) options: &'a Options,
     /// Cancellation and progress of the foreign call.
@@ -72,7 +74,13 @@ impl<'a> LbxClient<'a> {
     /// Returns a client for the session of the options.
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
         let (outcome, tallies, images) = (CallNotes::default(), Vec::new(), Vec::new());
-        Self { open, options, control, outcome, tallies, images, seen: Vec::new(), ask: None }
+        let (root_name, seen, ask) = (None, Vec::new(), None);
+        Self { open, root_name, options, control, outcome, tallies, images, seen, ask }
+    }
+
+    /// Opens the workspace.
+    fn workspace(&self) -> Result<Workspace, Error> {
+        Ok((self.open)()?.with_root_name(self.root_name))
     }
 
     /// Asks a person before each change.
@@ -109,8 +117,8 @@ impl<'a> LbxClient<'a> {
         request: Value,
     ) -> Result<Value, Error> {
         let open = || match folder {
-            Some(folder) => (self.open)()?.counting_from(folder),
-            None => (self.open)(),
+            Some(folder) => self.workspace()?.counting_from(folder),
+            None => self.workspace(),
         };
         let (options, control) = (self.options, &self.control);
         let change = Proposal { open: &open, tool: entry, request: &request, options, control };
@@ -133,7 +141,8 @@ impl<'a> LbxClient<'a> {
         if seen.is_empty() {
             return None;
         }
-        let call = (self.open)().and_then(|open| Call::within(open, entry_of::<read::Read>(), self.options));
+        let call =
+            self.workspace().and_then(|open| Call::within(open, entry_of::<read::Read>(), self.options));
         let saved = call.and_then(|call| call.save_marks(seen));
         saved.unwrap_or_else(|error| {
             Some(format!("cannot record the read for this session: {}", error.message()))
@@ -215,7 +224,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if there is no such file, or it is too large.
     pub fn bytes_of(&self, path: &str) -> Result<Vec<u8>, Error> {
-        let workspace = (self.open)()?;
+        let workspace = self.workspace()?;
         let place = workspace.resolve(Path::new(path))?;
         if place.stat().is_some_and(fs::is_folder) {
             return Err(Error::new(ErrorKind::IsADirectory, format!("{path} is a directory")).at(path));
@@ -241,7 +250,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the path cannot be resolved.
     pub fn real(&self, path: &str) -> Result<PathBuf, Error> {
-        let workspace = (self.open)()?;
+        let workspace = self.workspace()?;
         let place = workspace.resolve(Path::new(path))?;
         Ok(workspace.root().join(place.path().as_path()).components().collect())
     }
@@ -263,7 +272,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Returns `not_found`, or fails if the path cannot be resolved.
     pub fn facts(&self, path: &str) -> Result<Facts, Error> {
-        let workspace = (self.open)()?;
+        let workspace = self.workspace()?;
         let place = workspace.resolve(Path::new(path))?;
         let stat = place.stat().ok_or_else(|| workspace.not_found(&place))?;
         Ok(Facts {
@@ -285,7 +294,7 @@ impl<'a> LbxClient<'a> {
     pub fn file_in_snapshot(&self, id: &str, path: &Path) -> Result<Vec<u8>, Error> {
         let mut found = None;
         let entry = entry_of::<log::Log>();
-        let call = Call::within((self.open)()?, entry, self.options)?.controlled_by(self.control.clone());
+        let call = Call::within(self.workspace()?, entry, self.options)?.controlled_by(self.control.clone());
         let called = call.run_with(|engine| {
             found = record::file_at(engine, id, path)?;
             (entry.run_json)(engine, json!({ "limit": 1 }))
@@ -309,7 +318,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the workspace cannot be opened.
     pub fn base(&self) -> Result<PathBuf, Error> {
-        let workspace = (self.open)()?;
+        let workspace = self.workspace()?;
         let base =
             workspace.base().components().fold(workspace.root().to_owned(), |path, name| path.join(name));
         Ok(base)
@@ -320,7 +329,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the workspace cannot be opened.
     pub fn root(&self) -> Result<PathBuf, Error> {
-        Ok((self.open)()?.root().to_owned())
+        Ok(self.workspace()?.root().to_owned())
     }
 
     /// Returns the default size of a response, in bytes.
@@ -328,7 +337,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the workspace cannot be opened, or its policy is invalid.
     pub fn max_bytes(&self) -> Result<usize, Error> {
-        Ok(Policy::load(&(self.open)()?, &self.options.policy)?.max_bytes())
+        Ok(Policy::load(&self.workspace()?, &self.options.policy)?.max_bytes())
     }
 
     /// Returns the size of the entry at `path` in bytes, or 0 without an entry.
@@ -336,7 +345,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the path cannot be resolved.
     pub fn size_of(&self, path: &str) -> Result<u64, Error> {
-        let place = (self.open)()?.resolve(Path::new(path))?;
+        let place = self.workspace()?.resolve(Path::new(path))?;
         Ok(place.stat().map_or(0, fs::size_of))
     }
 
@@ -345,7 +354,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the path cannot be resolved.
     pub fn exists(&self, path: &str) -> Result<bool, Error> {
-        Ok((self.open)()?.resolve(Path::new(path))?.stat().is_some())
+        Ok(self.workspace()?.resolve(Path::new(path))?.stat().is_some())
     }
 
     /// Returns true if `path` is a folder.
@@ -353,7 +362,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the path cannot be resolved.
     pub fn is_folder(&self, path: &str) -> Result<bool, Error> {
-        let place = (self.open)()?.resolve(Path::new(path))?;
+        let place = self.workspace()?.resolve(Path::new(path))?;
         Ok(place.stat().is_some_and(fs::is_folder))
     }
 }

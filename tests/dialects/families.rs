@@ -584,17 +584,24 @@ fn dialect_errors_name_the_path_that_failed() {
     let ws = Workspace::with(FILES);
     let rename =
         |old: &str, new: &str| json!({ "command": "rename", "old_path": old, "new_path": new }).to_string();
+    let create = |path: &str| json!({ "command": "create", "path": path, "file_text": "x" }).to_string();
     let undo = json!({ "command": "undo_edit", "path": "a.txt" }).to_string();
     let gone = json!({ "command": "undo_edit", "path": "none.txt" }).to_string();
     let (memory, editor) = (["anthropic-memory", "memory"], ["anthropic-editor", "str_replace_editor"]);
     for ([dialect, tool], request, says) in [
         (memory, rename("/memories/a.txt", "/memories/../x"), "Path /memories/../x would escape"),
         (memory, rename("/memories/../x", "/memories/b.txt"), "Path /memories/../x would escape"),
+        (memory, rename("/memories/a.txt", "/memories/a.txt/b"), "a parent of /memories/a.txt/b is not"),
+        (memory, rename("/memories/src", "/memories/src/x"), "/memories/src/x is inside /memories/src:"),
+        (memory, rename("/memories/a.txt", "/memories/.git/b"), "/memories/.git/b is protected"),
+        (memory, create("/memories/a.txt/b"), "a parent of /memories/a.txt/b is not a directory"),
+        (memory, create("/memories/none/"), "The path /memories/none/ does not exist."),
         (editor, undo, "No edit history found for a.txt."),
         (editor, gone, "The path none.txt does not exist."),
     ] {
         let said = ws.lbx(&["--dialect", dialect, tool, "--json", &request]).stderr();
         assert!(said.contains(says), "{request}: {said}");
+        assert!(!said.contains(ws.path("").to_str().unwrap()), "{request}: {said}");
     }
 }
 
@@ -604,7 +611,6 @@ fn lines_past_the_end_are_reported_once() {
     let fs_read =
         json!({ "operations": [{ "mode": "Line", "path": "a.txt", "start_line": 9, "end_line": 12 }] });
     let view = json!({ "command": "view", "path": "a.txt", "view_range": [9, 12] });
-    let memory = json!({ "command": "view", "path": "/memories/a.txt", "view_range": [9, 12] });
     let native = "line 9 is past the end: a.txt has 3 lines";
     let cases = [
         ("claude", "Read", json!({ "file_path": "a.txt", "offset": 9 }), "The file has 3 lines."),
@@ -617,7 +623,6 @@ fn lines_past_the_end_are_reported_once() {
         ),
         ("opencode", "read", json!({ "filePath": "a.txt", "offset": 9 }), "(End of file - total 3 lines)"),
         ("anthropic-editor", "str_replace_based_edit_tool", view, native),
-        ("anthropic-memory", "memory", memory, native),
         ("q", "fs_read", fs_read, native),
     ];
     for (dialect, tool, request, says) in cases {
@@ -626,6 +631,9 @@ fn lines_past_the_end_are_reported_once() {
         assert!(said.contains(says), "{dialect}: {said}");
         assert_eq!(said.contains(native), says == native, "{dialect}: {said}");
     }
+    let memory = json!({ "command": "view", "path": "/memories/a.txt", "view_range": [9, 12] }).to_string();
+    let said = ws.lbx(&["--dialect", "anthropic-memory", "memory", "--json", &memory]).stderr();
+    assert!(said.contains("line 9 is past the end: /memories/a.txt has 3 lines"), "{said}");
 }
 
 #[test]

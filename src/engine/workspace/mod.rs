@@ -58,6 +58,8 @@ pub struct Workspace {
     kept: Arc<StatCache>,
     /// Note on other workspaces in the error for a path outside.
     outside: Option<String>,
+    /// Absolute path that means the root, and with which paths are shown.
+    root_name: Option<&'static str>,
 }
 
 impl Workspace {
@@ -122,7 +124,7 @@ impl Workspace {
         must_be_outside_git(&root, root_fd.as_fd())?;
         let (root_fd, kept) = (Arc::new(root_fd), Arc::default());
         let base = WorkspacePath::root();
-        Ok(Self { root, root_fd, base, lock_wait: LOCK_WAIT, kept, outside: None })
+        Ok(Self { root, root_fd, base, lock_wait: LOCK_WAIT, kept, outside: None, root_name: None })
     }
 
     /// Returns the workspace with the cache of earlier calls.
@@ -178,12 +180,20 @@ impl Workspace {
 
     /// Returns `path` for responses: relative to the base, lossy if it is not UTF-8.
     pub fn shown(&self, path: &WorkspacePath) -> String {
-        path.relative_to(&self.base).to_string_lossy().into_owned()
+        self.told(path).to_string_lossy().into_owned()
+    }
+
+    /// Returns a path as the caller writes it.
+    fn told(&self, path: &WorkspacePath) -> PathBuf {
+        match self.root_name {
+            Some(name) => Path::new(name).join(path.as_path()).components().collect(),
+            None => path.relative_to(&self.base),
+        }
     }
 
     /// Returns `path` for lists, as [`Self::shown`], with its bytes.
     pub fn listed(&self, path: &WorkspacePath) -> ShownPath {
-        ShownPath::of(&path.relative_to(&self.base))
+        ShownPath::of(&self.told(path))
     }
 
     /// Opens a place for reading, if it is a regular file; never blocks.

@@ -150,6 +150,17 @@ impl Workspace {
         Ok(Self { base, ..self })
     }
 
+    /// Returns the workspace with an absolute path that means its root, and with which all paths are shown.
+    #[must_use]
+    pub fn with_root_name(self, root_name: Option<&'static str>) -> Self {
+        Self { root_name, ..self }
+    }
+
+    /// Returns the part of an absolute path after the name of the root, if it begins with that.
+    fn below_root_name<'p>(&self, path: &'p Path) -> Option<&'p Path> {
+        path.strip_prefix(self.root_name?).ok()
+    }
+
     /// Resolves a file that is read next: a regular file that no symlink leads to is opened at once,
     /// and what is opened tells what it is.
     ///
@@ -265,7 +276,8 @@ impl Workspace {
     /// `path` from the root, if it can be told from its text alone.
     fn as_written(&self, path: &Path) -> Option<WorkspacePath> {
         if path.is_absolute() {
-            WorkspacePath::new(path.strip_prefix(self.root()).ok()?)
+            let below = self.below_root_name(path).or_else(|| path.strip_prefix(self.root()).ok());
+            WorkspacePath::new(below?)
         } else {
             WorkspacePath::new(&PathBuf::from(self.base().as_path()).join(path))
         }
@@ -388,7 +400,9 @@ impl<'w> Walk<'w> {
 
     /// Follows `path` to its end.
     fn run(&mut self, path: &Path) -> Result<Located, Errno> {
-        if path.is_absolute() {
+        if let Some(below) = self.workspace.below_root_name(path) {
+            self.rest = names(below).collect();
+        } else if path.is_absolute() {
             self.rest = self.enter(path)?;
         } else {
             self.rest = names(self.workspace.base().as_path()).chain(names(path)).collect();
