@@ -36,7 +36,7 @@ pub const GEMINI: Dialect = Dialect {
         tool!(
             "grep_search", Reads, grep_search,
             fields: &[
-                ("path", "dir_path"), ("include", "include_pattern"), ("exclude", "exclude_pattern"),
+                ("path", "dir_path"), ("include", "include_pattern"), ("exclude_lines", "exclude_pattern"),
                 ("literal", "fixed_strings"), ("max_count", "max_matches_per_file"),
                 ("limit", "total_max_matches"),
             ]
@@ -311,7 +311,7 @@ struct GrepSearchRequest {
     /// Glob of the files to search
     #[schemars(extend("x-aliases" = ["include"]))]
     include_pattern: Option<String>,
-    /// Glob of the files to skip
+    /// Regular expression: lines that match it too are left out
     exclude_pattern: Option<String>,
     /// Return only file paths
     names_only: Option<bool>,
@@ -338,7 +338,7 @@ fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<To
     let names_only = request.names_only == Some(true);
     let asked = json!({
         "pattern": request.pattern, "path": request.dir_path, "include": request.include_pattern.as_deref().map(globs::split),
-        "exclude": request.exclude_pattern, "ignore_case": request.case_sensitive != Some(true),
+        "exclude_lines": request.exclude_pattern, "ignore_case": request.case_sensitive != Some(true),
         "literal": request.fixed_strings, "context": request.context, "after": request.after,
         "before": request.before, "no_ignore": request.no_ignore, "max_count": request.max_matches_per_file,
         "limit": request.total_max_matches.unwrap_or(MATCHES_MAX),

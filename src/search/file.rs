@@ -5,7 +5,7 @@ use std::io;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 
-use grep_matcher::LineTerminator;
+use grep_matcher::{LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use rustix::fs::Stat;
@@ -26,6 +26,8 @@ const WHOLE_BYTES_MAX: usize = 64 * 1024;
 pub struct Manner {
     /// The pattern.
     pub matcher: RegexMatcher,
+    /// Pattern of lines that do not count, although they match.
+    pub excluded: Option<RegexMatcher>,
     /// Line terminator.
     pub line_ending: LineTerminator,
     /// Output style of matches.
@@ -63,6 +65,36 @@ pub struct Searched {
     pub binary_at: Option<u64>,
     /// SHA-256 and stat of the searched file.
     pub seen: Option<(Sha256, Stat)>,
+}
+
+/// Matcher of the lines that match one pattern and not another. It states no line terminator, so that the searcher asks
+/// it about each line by itself.
+struct LineMatcher<'m> {
+    /// Pattern that a line has to match.
+    matcher: &'m RegexMatcher,
+    /// Pattern that it may not match.
+    excluded: &'m RegexMatcher,
+}
+
+impl<'m> LineMatcher<'m> {
+    /// Returns the matcher; `None` if no lines are excluded.
+    fn of(manner: &'m Manner) -> Option<Self> {
+        let excluded = manner.excluded.as_ref()?;
+        Some(Self { matcher: &manner.matcher, excluded })
+    }
+}
+
+impl Matcher for LineMatcher<'_> {
+    type Captures = NoCaptures;
+    type Error = NoError;
+
+    fn find_at(&self, line: &[u8], at: usize) -> Result<Option<Match>, NoError> {
+        if self.excluded.is_match(line)? { Ok(None) } else { self.matcher.find_at(line, at) }
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, NoError> {
+        Ok(NoCaptures::new())
+    }
 }
 
 /// State of one thread for searching files.
@@ -122,10 +154,16 @@ impl<'m> FileSearcher<'m> {
             Collector::new(matcher, style, self.manner.counted_by_us(), only_count, hand_over);
         let searcher = if named { &mut self.named } else { &mut self.found };
         if whole && !named && !has_bom(bytes) && !has_early_line(bytes) {
-            searcher.search_slice(&self.manner.matcher, bytes, &mut collector)?;
+            match LineMatcher::of(self.manner) {
+                Some(by_line) => searcher.search_slice(by_line, bytes, &mut collector)?,
+                None => searcher.search_slice(matcher, bytes, &mut collector)?,
+            }
         } else {
-            let rest = Watched { file: &mut file, should_stop };
-            searcher.search_reader(&self.manner.matcher, bytes.chain(rest), &mut collector)?;
+            let all = bytes.chain(Watched { file: &mut file, should_stop });
+            match LineMatcher::of(self.manner) {
+                Some(by_line) => searcher.search_reader(by_line, all, &mut collector)?,
+                None => searcher.search_reader(matcher, all, &mut collector)?,
+            }
         }
         let (count, binary_at) = (collector.count, collector.binary_at);
         let mut result = Searched { gathered: collector.gathered(), count, binary_at, seen: None };

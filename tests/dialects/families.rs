@@ -637,6 +637,32 @@ fn lines_past_the_end_are_reported_once() {
 }
 
 #[test]
+fn exclude_pattern_of_gemini_leaves_out_lines() {
+    let ws = Workspace::with(&[("g.txt", "foo one\nfoo two\nFOO TWO\nfoo three\n"), ("two.txt", "foo\n")]);
+    for (fields, says) in [
+        (json!({ "exclude_pattern": "two" }), "Found 3 matches"),
+        (json!({ "exclude_pattern": "Two$", "case_sensitive": true }), "Found 4 matches"),
+        (
+            json!({ "exclude_pattern": "^foo$|t[wh]", "context": 1 }),
+            "File: g.txt\nL1: foo one\nL2- foo two\n---",
+        ),
+        (
+            json!({ "exclude_pattern": "one", "total_max_matches": 1 }),
+            "(results limited):\n---\nFile: g.txt\nL2:",
+        ),
+        (json!({ "exclude_pattern": " ", "names_only": true }), "Found 1 file with matches"),
+        (json!({ "exclude_pattern": "foo" }), "No matches found"),
+        (json!({ "exclude_pattern": "t[" }), "bad pattern t[ at column 2"),
+    ] {
+        let mut request = fields;
+        request["pattern"] = json!("foo");
+        let answer = ws.lbx(&["--dialect", "gemini", "grep_search", "--json", &request.to_string()]);
+        let said = answer.stdout_text() + &answer.stderr();
+        assert!(said.contains(says), "{request}: {said}");
+    }
+}
+
+#[test]
 fn complete_dialect_responses_have_no_truncation_notice() {
     let ws = large_workspace();
     let editor = "str_replace_based_edit_tool";

@@ -56,6 +56,10 @@ pub struct Request {
     #[serde(default)]
     #[schemars(schema_with = "one_or_many")]
     pub type_not: Vec<String>,
+    /// Leave out lines that match this regular expression too, as the tool of Gemini does
+    #[arg(skip)]
+    #[schemars(extend("x-hidden" = true))]
+    pub exclude_lines: Option<String>,
     /// Options for reading the pattern.
     #[command(flatten)]
     #[serde(flatten)]
@@ -248,8 +252,13 @@ impl Request {
             let lines = lines.or(self.context).unwrap_or(0).min(CONTEXT_LINES_MAX);
             if wanted == MatchDetail::Lines && !self.only_matching { lines } else { 0 }
         };
+        let reading = Reading { ignore_case: self.reading.ignore_case, ..Reading::default() };
+        let excluded = self.exclude_lines.as_ref().filter(|excluded| !excluded.is_empty());
+        let excluded =
+            excluded.map(|excluded| compile(std::slice::from_ref(excluded), &reading)).transpose()?;
         Ok(Manner {
             matcher,
+            excluded: excluded.map(|excluded| excluded.matcher),
             line_ending,
             style: Style {
                 wanted,
