@@ -107,20 +107,23 @@ fn fs_read(lbx: &mut LbxClient<'_>, request: FsReadRequest) -> Result<ToolOutput
 /// Runs one operation.
 fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>) -> Result<String, Error> {
     if operation.mode == Mode::Image {
-        for path in operation.image_paths.iter().flatten() {
-            images.extend(lbx.image(path)?);
+        let paths = operation.image_paths.as_ref().filter(|paths| !paths.is_empty());
+        for path in required(paths, "image_paths", "image_paths")? {
+            images.extend(images_in(lbx, path)?);
         }
         return Ok(String::new());
     }
     let path = required(operation.path.as_deref(), "path", "path")?;
     match operation.mode {
         Mode::Line => {
-            let (start, end) = (operation.start_line.unwrap_or(1), operation.end_line.unwrap_or(-1));
+            // Without a last line, a first one past the end gets a warning.
+            let (start, end) =
+                (operation.start_line.unwrap_or(1), operation.end_line.filter(|end| *end != -1));
             let data =
                 lbx.call::<read::Read>(json!({ "path": path, "start_line": start, "end_line": end }))?;
             let lines = LinesShown::of(&data);
             let mut content = text(&data, "content").to_owned();
-            if lines.stop_early(Some(lines.line(end))) {
+            if lines.stop_early(end.map(|end| lines.line(end))) {
                 let (last, total, next) = (lines.last, lines.total, lines.last + 1);
                 content.extend([format!(
                     "\n[Lines up to {last} of {total} are shown; go on with start_line {next}]"
@@ -161,6 +164,15 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
             Ok(said)
         }
     }
+}
+
+/// Returns the image in a file.
+fn images_in(lbx: &mut LbxClient<'_>, path: &str) -> Result<Vec<Image>, Error> {
+    let found = lbx.image(path)?;
+    if found.is_empty() {
+        return Err(Error::invalid(format!("{path} is not an image")).at(path));
+    }
+    Ok(found)
 }
 
 /// Returns one entry of a directory.
@@ -236,7 +248,8 @@ fn fs_write(lbx: &mut LbxClient<'_>, request: FsWriteRequest) -> Result<ToolOutp
         }
         Command::Append => {
             let content = required(new_str, "new_str", "new_str")?;
-            lbx.call::<append::Append>(json!({ "path": path, "content": content, "why": summary }))?;
+            let asked = json!({ "path": path, "content": content, "on_new_line": true, "why": summary });
+            lbx.call::<append::Append>(asked)?;
         }
     }
     Ok(format!("The file {path} was written.").into())

@@ -35,6 +35,11 @@ pub struct Request {
     /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
+    /// End an unfinished last line first, as the tool of Amazon Q does
+    #[arg(skip)]
+    #[serde(default)]
+    #[schemars(extend("x-hidden" = true))]
+    pub on_new_line: bool,
     /// Options of the change.
     #[command(flatten)]
     #[serde(flatten)]
@@ -112,15 +117,17 @@ type Joined = (Vec<u8>, Option<Vec<ReplacedLines>>);
 
 /// Returns the bytes of the file with the text added, and the lines that this replaces.
 fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: End) -> Result<Joined, Error> {
-    let (shown, text) = (current.place().shown(), request.content.as_bytes());
+    let shown = current.place().shown();
     let mut content = common::view(current, request.options.encoding)?;
-    common::must_be_encodable(content.encoding, text, (shown, current.bytes()))?;
-    let text = in_style_of(&content, text);
+    let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
+    let newline = if is_cut_off && request.on_new_line && end == End::Last { "\n" } else { "" };
+    let text = [newline, &request.content].concat();
+    common::must_be_encodable(content.encoding, text.as_bytes(), (shown, current.bytes()))?;
+    let text = in_style_of(&content, text.as_bytes());
     common::must_fit(change.policy(), shown, content.bytes_with(&text))?;
     let replaced = match end {
         End::Last => {
-            let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
-            if is_cut_off && !text.is_empty() {
+            if is_cut_off && newline.is_empty() && !text.is_empty() {
                 change
                     .engine()
                     .warn(format!("the last line of {shown} had no newline: the text continues that line"));

@@ -610,6 +610,7 @@ fn lines_past_the_end_are_reported_once() {
     let ws = Workspace::with(FILES);
     let fs_read =
         json!({ "operations": [{ "mode": "Line", "path": "a.txt", "start_line": 9, "end_line": 12 }] });
+    let fs_read_on = json!({ "operations": [{ "mode": "Line", "path": "a.txt", "start_line": 9 }] });
     let view = json!({ "command": "view", "path": "a.txt", "view_range": [9, 12] });
     let native = "line 9 is past the end: a.txt has 3 lines";
     let cases = [
@@ -624,6 +625,7 @@ fn lines_past_the_end_are_reported_once() {
         ("opencode", "read", json!({ "filePath": "a.txt", "offset": 9 }), "(End of file - total 3 lines)"),
         ("anthropic-editor", "str_replace_based_edit_tool", view, native),
         ("q", "fs_read", fs_read, native),
+        ("q", "fs_read", fs_read_on, native),
     ];
     for (dialect, tool, request, says) in cases {
         let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
@@ -634,6 +636,33 @@ fn lines_past_the_end_are_reported_once() {
     let memory = json!({ "command": "view", "path": "/memories/a.txt", "view_range": [9, 12] }).to_string();
     let said = ws.lbx(&["--dialect", "anthropic-memory", "memory", "--json", &memory]).stderr();
     assert!(said.contains("line 9 is past the end: /memories/a.txt has 3 lines"), "{said}");
+}
+
+#[test]
+fn append_of_amazon_q_begins_a_new_line() {
+    for (before, after) in
+        [("a\nb", "a\nb\nc\n"), ("a\r\nb", "a\r\nb\r\nc\r\n"), ("a\n", "a\nc\n"), ("", "c\n")]
+    {
+        let ws = Workspace::with(&[("q.txt", before)]);
+        let append = json!({ "command": "append", "path": "q.txt", "new_str": "c\n" }).to_string();
+        let answer = ws.lbx(&["--dialect", "q", "fs_write", "--json", &append]);
+        assert_eq!((answer.status(), answer.stderr().as_str()), (0, ""));
+        ws.holds("q.txt", after);
+    }
+}
+
+#[test]
+fn image_operation_of_amazon_q_needs_an_image() {
+    let ws = Workspace::with(FILES);
+    for (operation, says) in [
+        (json!({ "mode": "Image", "path": "a.txt" }), "image_paths is required for this command"),
+        (json!({ "mode": "Image", "image_paths": [] }), "image_paths is required for this command"),
+        (json!({ "mode": "Image", "image_paths": ["a.txt"] }), "a.txt is not an image"),
+    ] {
+        let request = json!({ "operations": [operation] }).to_string();
+        let answer = ws.lbx(&["--dialect", "q", "fs_read", "--json", &request]);
+        assert!(answer.status() == 2 && answer.stderr().contains(says), "{request}: {}", answer.stderr());
+    }
 }
 
 #[test]
