@@ -13,6 +13,7 @@ use super::client::{LbxClient, list, text};
 use super::tool::{DialectTool, ToolOutput, refused, tool};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::content::{Content, Encoding, on_disk};
 use crate::text::jsonc::{self, Fault};
 use crate::tools::{edit, read};
 
@@ -86,7 +87,11 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
             "File must be a Jupyter notebook (.ipynb file). For editing other file types, use the Edit tool.",
         );
     }
-    let before = lbx.peek(path)?;
+    let bytes = lbx.bytes_of(path)?;
+    let Ok(Content { encoding, bom, body }) = Content::of(&bytes, None) else {
+        return refuse("Notebook is not valid JSON.");
+    };
+    let before = String::from_utf8_lossy(&body);
     let notebook: Value = match serde_json::from_str(&before) {
         Ok(notebook) => notebook,
         Err(_) => return refuse("Notebook is not valid JSON."),
@@ -95,7 +100,7 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
         Ok(edited) => edited,
         Err(Fault(words)) => return refuse(&words),
     };
-    replace_lines(lbx, path, &before, &after)?;
+    replace_lines(lbx, path, (&before, &after), (encoding, bom))?;
     let source = request.new_source.unwrap_or_default();
     Ok(match request.edit_mode.unwrap_or_default() {
         EditMode::Replace => format!("Updated cell {id} with {source}"),
@@ -268,8 +273,14 @@ fn spliced(text: &str, span: Range<usize>, new: &str) -> String {
     format!("{before}{new}{after}")
 }
 
-/// Replaces the lines in which two texts differ by a native edit, which includes the old bytes.
-fn replace_lines(lbx: &mut LbxClient<'_>, path: &str, before: &str, after: &str) -> Result<(), Error> {
+/// Replaces the lines in which two texts differ by a native edit, which includes the old bytes: the file is in this
+/// encoding, with or without a byte-order mark.
+fn replace_lines(
+    lbx: &mut LbxClient<'_>,
+    path: &str,
+    (before, after): (&str, &str),
+    form: (Encoding, bool),
+) -> Result<(), Error> {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let new: Vec<&str> = after.split_inclusive('\n').collect();
     let same_start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -285,7 +296,7 @@ fn replace_lines(lbx: &mut LbxClient<'_>, path: &str, before: &str, after: &str)
     let coming = new.get(start..new.len() - same_end).unwrap_or_default().concat();
     let asked = json!({
         "path": path, "start_line": start + 1, "end_line": old.len() - same_end,
-        "range_sha256": Sha256::of(going.as_bytes()).to_hex(), "new_string": coming
+        "range_sha256": Sha256::of(&on_disk(going.as_bytes(), form, start == 0)).to_hex(), "new_string": coming
     });
     lbx.call::<edit::Edit>(asked).map(drop)
 }

@@ -692,6 +692,33 @@ fn exclude_pattern_of_gemini_leaves_out_lines() {
 }
 
 #[test]
+fn notebook_edit_works_in_every_encoding() {
+    let notebook = |source: &str| {
+        format!(
+            "{{\"cells\": [{{\"cell_type\": \"code\", \"execution_count\": null, \"outputs\": [], \"source\": \"{source}\"}}], \"nbformat\": 4}}\n"
+        )
+    };
+    let utf8 = |text: String| text.into_bytes();
+    let utf16 = |text: String| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let encodings: [&dyn Fn(String) -> Vec<u8>; 2] = [&utf8, &utf16];
+    for encode in encodings {
+        let ws = Workspace::with(&[]);
+        let file = |source| encode(format!("\u{feff}{}", notebook(source)));
+        std::fs::write(ws.path("n.ipynb"), file("é = 1")).unwrap();
+        for (tool, request) in [
+            ("Read", json!({ "file_path": "n.ipynb" })),
+            (
+                "NotebookEdit",
+                json!({ "notebook_path": "n.ipynb", "cell_id": "cell-0", "new_source": "é = 2" }),
+            ),
+        ] {
+            ws.lbx(&["--dialect", "claude", tool, "--json", &request.to_string()]).stdout();
+        }
+        assert_eq!(ws.read_bytes("n.ipynb"), file("é = 2"));
+    }
+}
+
+#[test]
 fn complete_dialect_responses_have_no_truncation_notice() {
     let ws = large_workspace();
     let editor = "str_replace_based_edit_tool";
