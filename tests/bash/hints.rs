@@ -84,6 +84,60 @@ fn write_to_a_protected_file_gets_a_hint_about_protect() {
 }
 
 #[test]
+fn each_denied_change_of_a_protected_path_gets_a_hint() {
+    for backend in backends() {
+        let files = [("a.txt", "hello\n"), ("b", "b\n"), ("src/x", "x\n"), ("in/deep/y", "y\n")];
+        let ws = Workspace::with(&files);
+        ws.write(".lbx/config.toml", "protect = ['a.txt', 'src/']\n");
+        for (command, hints) in [
+            ("rm a.txt", &["a.txt is protected by the setting `protect`"][..]),
+            ("mv a.txt b", &["a.txt is protected by the setting `protect`"]),
+            ("sed -i s/h/j/ a.txt", &["the setting `protect` lets no command replace or remove a.txt"]),
+            ("echo x > src/new", &["src/new is protected by the setting `protect`"]),
+            ("rm -rf src", &["src/x is protected by the setting `protect`"]),
+            ("cd in/deep; touch ../../src/new", &["../../src/new is protected by the setting `protect`"]),
+            ("touch .lbx/q", &[".lbx/q is read-only for commands: lbx keeps its own state there"]),
+            (
+                "touch .git/q; rm a.txt",
+                &["`.git` is read-only for commands", "a.txt is protected by the setting `protect`"],
+            ),
+        ] {
+            for is_direct in [false, true] {
+                let request = json!({ "command": command, "direct": is_direct });
+                let answer = with(&ws, backend, &request).success();
+                let said = answer["warnings"].as_array().unwrap();
+                let is_said =
+                    |(said, hint): (&serde_json::Value, &&str)| said.as_str().unwrap().starts_with(hint);
+                let is_all = said.len() == hints.len() && said.iter().zip(hints).all(is_said);
+                assert!(is_all, "{backend} {request}: {answer:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_of_files_and_memory_are_named() {
+    for backend in backends() {
+        let ws = Workspace::with(&[]);
+        ws.user_policy("[bash]\nfile_bytes = 1_000_000\nmemory_bytes = 200_000_000\n");
+        let file = "a command may write files of at most 1000000 bytes: the setting `bash.file_bytes`";
+        let memory = "a command may fill at most 200000000 bytes of memory: the setting `bash.memory_bytes`";
+        for (command, hint) in [
+            ("head -c 2m /dev/zero > big", file),
+            ("exec head -c 2m /dev/zero > big", file),
+            ("trap '' XFSZ; head -c 2m /dev/zero > big", file),
+            ("echo MemoryError; exit 1", memory),
+            ("echo 'fork: Cannot allocate memory' >&2; exit 254", memory),
+        ] {
+            let answer = bash(&ws, backend, command).success();
+            assert!(warnings(&answer).contains(hint), "{backend} {command}: {answer:#}");
+        }
+        let answer = bash(&ws, backend, "echo MemoryError; echo File too large").success();
+        assert!(answer.get("warnings").is_none(), "{answer:#}");
+    }
+}
+
+#[test]
 fn other_failures_and_success_have_no_hint() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for command in ["echo 'Read-only file system: .git'", "ls nothing", "cat /no/such/file", "false"] {

@@ -329,9 +329,15 @@ fn answer(
         let bytes = plan.limits.memory_bytes;
         format!("the system ended a process of the command: together they filled {} MiB of memory (bash.memory_bytes)", bytes >> 20)
     });
-    let has_hint = exit_code != 0 && sandbox != sandbox::NONE;
-    let hint = has_hint.then(|| output::hint(tail, &plan.reach)).flatten();
-    let warnings = output.warnings.into_iter().chain(too_many).chain(is_full).chain(hint).collect();
+    let mut hints = Vec::new();
+    if exit_code != 0 {
+        let [file, memory] = output::limits_reached(tail, &plan.limits, exit_code);
+        hints.extend(file.into_iter().chain(memory.filter(|_| is_full.is_none())));
+    }
+    if exit_code != 0 && sandbox != sandbox::NONE {
+        hints.extend(output::hints(tail, &plan.reach, Path::new(&plan.workdir)));
+    }
+    let warnings = output.warnings.into_iter().chain(too_many).chain(is_full).chain(hints).collect();
     let answer = Ran {
         stdout: output.stdout,
         stderr: output.stderr,

@@ -3,7 +3,7 @@
 //! Saves the whole output in a file in lbx's own folder. From the end of the output come hints: which rule of lbx made
 //! the command fail.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD};
 
 use crate::engine::Engine;
 use crate::engine::sandbox::outside::Network;
-use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
@@ -60,7 +60,11 @@ const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 /// Message for a write that kernel rules forbid, as under Landlock.
 const DENIED: &str = "permission denied";
 /// Message for a path that cannot be removed, since something is mounted on it.
-const BUSY: &str = "resource busy";
+const BUSY: [&str; 1] = ["resource busy"];
+/// Messages for a path of the workspace that commands may not write.
+const GUARDED: [&str; 3] = [READ_ONLY[0], READ_ONLY[1], BUSY[0]];
+/// Number of protected paths that a hint names.
+const NAMED_MAX: usize = 3;
 /// Message for a file that a layer cannot copy: the sandbox has no number for its owner or group, see `user_namespaces(7)`.
 const UNMAPPED: [&str; 2] = ["value too large for d", "eoverflow"];
 /// Messages for a missing path.
@@ -90,33 +94,76 @@ const NO_NETWORK: [&str; 21] = [
     "cache mode is 'only-if-cached'",
 ];
 
-/// Returns a hint if the output of a failed command shows that lbx denied it something.
-pub fn hint(output: &[u8], reach: &Reach) -> Option<String> {
+/// Exit status of a command that `SIGXFSZ` ended.
+const FILE_TOO_LARGE_EXIT: i32 = 128 + 25;
+/// Messages for a file that grew beyond its limit (`SIGXFSZ`, `EFBIG`).
+const FILE_TOO_LARGE: [&str; 3] = ["file size limit exceeded", "file too large", "efbig"];
+/// Messages of programs that got no memory, without those of an engine about its own heap.
+const NO_MEMORY: [&str; 8] = [
+    "cannot allocate memory",
+    "memoryerror",
+    "enomem",
+    "bad_alloc",
+    "memory exhausted",
+    "memory allocation of",
+    "out of memory!",
+    "runtime: out of memory",
+];
+
+/// Returns true if a line contains one of the messages.
+fn is_about(line: &str, messages: &[&str]) -> bool {
+    let line = line.to_lowercase();
+    messages.iter().any(|message| line.contains(message))
+}
+
+/// Returns hints if the output of a failed command shows that it reached a limit of lbx: about files, and about memory.
+pub fn limits_reached(output: &[u8], limits: &Limits, exit_code: i32) -> [Option<String>; 2] {
+    let output = String::from_utf8_lossy(output);
+    let says = |messages: &[&str]| output.lines().any(|line| is_about(line, messages));
+    let Limits { file_bytes, memory_bytes, .. } = *limits;
+    let is_large = file_bytes > 0 && (exit_code == FILE_TOO_LARGE_EXIT || says(&FILE_TOO_LARGE));
+    let is_full = memory_bytes > 0 && says(&NO_MEMORY);
+    [
+        is_large.then(|| {
+            format!("a command may write files of at most {file_bytes} bytes: the setting `bash.file_bytes` allows more")
+        }),
+        is_full.then(|| {
+            format!("a command may fill at most {memory_bytes} bytes of memory: the setting `bash.memory_bytes` allows more")
+        }),
+    ]
+}
+
+/// Returns hints if the output of a failed command shows that lbx denied it something.
+pub fn hints(output: &[u8], reach: &Reach, workdir: &Path) -> Vec<String> {
     let output = String::from_utf8_lossy(output);
     let lines = || output.lines().rev();
-    let is_about = |line: &str, words: &[&str]| {
-        let line = line.to_lowercase();
-        words.iter().any(|word| line.contains(word))
-    };
+    let about = |messages: &'static [&str]| lines().filter(move |line| is_about(line, messages));
     let is_git = |line: &&str| {
-        is_of_git(line) && is_about(line, &[READ_ONLY[0], READ_ONLY[1], DENIED])
+        is_of_git(line) && (is_about(line, &GUARDED) || is_about(line, &[DENIED]))
             || is_about(line, &[GIT_INDEX])
     };
-    let git = lines().find(is_git);
-    let git = git.map(|_| {
+    let git = lines().find(is_git).map(|_| {
         "`.git` is read-only for commands: the developer commits the changes with `lbx squash`".to_owned()
     });
-    git.or_else(|| lines().filter(|line| is_about(line, &READ_ONLY)).find_map(|line| read_only(line, reach)))
+    let from = [Path::new(&reach.root), workdir];
+    let guarded = about(&GUARDED).find_map(|line| guarded(line, reach, from));
+    let busy = |line| channel(line, reach).or_else(|| replaced(line, reach, from));
+    let guarded = guarded.or_else(|| about(&BUSY).find_map(busy));
+    if git.is_some() || guarded.is_some() {
+        return git.into_iter().chain(guarded).collect();
+    }
+    let other = about(&READ_ONLY).find_map(|line| outside(line, reach));
+    let other = other
         .or_else(|| {
-            let has_none = reach.network == Network::None && lines().any(|line| is_about(line, &NO_NETWORK));
+            let has_none = reach.network == Network::None && about(&NO_NETWORK).next().is_some();
             has_none.then(|| "commands have no network here: the setting `bash.network` allows it".to_owned())
         })
-        .or_else(|| lines().filter(|line| is_about(line, &[BUSY])).find_map(|line| channel(line, reach)))
         .or_else(|| {
-            let is_unmapped = reach.layer.is_some() && lines().any(|line| is_about(line, &UNMAPPED));
+            let is_unmapped = reach.layer.is_some() && about(&UNMAPPED).next().is_some();
             is_unmapped.then(|| UNMAPPED_HINT.to_owned())
         })
-        .or_else(|| lines().find_map(|line| hidden(line, is_about(line, &MISSING), reach)))
+        .or_else(|| lines().find_map(|line| hidden(line, is_about(line, &MISSING), reach)));
+    other.into_iter().collect()
 }
 
 /// Hint about such a file.
@@ -127,14 +174,46 @@ fn is_of_git(line: &str) -> bool {
     line.split(['/', '\'', '"', ' ', ':']).any(|part| part == ".git")
 }
 
-/// Returns a hint for a line about a write that was denied.
-fn read_only(line: &str, reach: &Reach) -> Option<String> {
+/// Returns a hint for a line about a path of the workspace that commands may not write; relative ones count from a
+/// folder of `from`.
+fn guarded(line: &str, reach: &Reach, from: [&Path; 2]) -> Option<String> {
+    let is_in = |path: &str, guarded: &OsString| {
+        let is_below =
+            |from: &&Path| lexical(&from.join(path)).starts_with(Path::new(&reach.root).join(guarded));
+        // A command may have gone to another folder.
+        let down = Path::new(path.trim_start_matches("../"));
+        from.iter().any(is_below)
+            || down.is_relative() && (down.starts_with(guarded) || down.ends_with(guarded))
+    };
+    let is_in_any = |path: &str, list: &[OsString]| list.iter().any(|guarded| is_in(path, guarded));
+    words(line).filter(|path| !is_of_git(path)).find_map(|path| {
+        if is_in_any(path, &reach.states) {
+            return Some(format!("{path} is read-only for commands: lbx keeps its own state there"));
+        }
+        let is_protected = is_in_any(path, &reach.protected);
+        is_protected.then(|| format!("{path} is protected by the setting `protect`"))
+    })
+}
+
+/// Returns a hint for a line about a file that a command could not put in the place of another, as of
+/// `sed: cannot rename ./sedXyZ1: Device or resource busy`, which does not name the other.
+fn replaced(line: &str, reach: &Reach, from: [&Path; 2]) -> Option<String> {
+    let folder_of = |path: &Path| lexical(path).parent().map(Path::to_owned);
+    let is_near = |path: &&Path| {
+        let folder = folder_of(&Path::new(&reach.root).join(path));
+        let mut named = words(line).filter(|word| word.contains('/'));
+        path.file_name() != Some(OsStr::new(".git"))
+            && named.any(|word| from.iter().any(|from| folder_of(&from.join(word)) == folder))
+    };
+    let near = reach.protected.iter().map(Path::new).filter(is_near).take(NAMED_MAX);
+    let near = near.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" or ");
+    let is_replaced = line.contains("rename") && !near.is_empty();
+    is_replaced.then(|| format!("the setting `protect` lets no command replace or remove {near}"))
+}
+
+/// Returns a hint for a line about a write elsewhere that was denied.
+fn outside(line: &str, reach: &Reach) -> Option<String> {
     let root = Path::new(&reach.root);
-    let relative =
-        |path: &OsStr| reach.protected.iter().any(|protected| Path::new(path).ends_with(protected));
-    if let Some(path) = words(line).find(|path| relative(OsStr::new(path))) {
-        return Some(format!("{path} is protected by the setting `protect`"));
-    }
     let is_outside = |path: &&str| path.contains('/') && !lexical(&root.join(path)).starts_with(root);
     words(line)
         .filter(is_outside)
@@ -189,15 +268,17 @@ mod tests {
     use super::*;
     use crate::engine::sandbox::plan::Hidden;
 
-    /// Returns the hint for an output without network, in a workspace.
-    fn of(output: &str) -> Option<String> {
+    /// Returns the hints for an output without network, in a folder of a workspace.
+    fn of(output: &str) -> Vec<String> {
         let reach = Reach {
             root: "/work/project".into(),
+            protected: vec![".git".into(), "a.txt".into(), "in/src".into(), "run/b.txt".into()],
+            states: vec![".lbx".into()],
             channels: vec!["run/app.sock".into()],
             hidden: vec![Hidden { path: "/home/me/.npmrc".into(), is_folder: false }],
             ..Reach::default()
         };
-        hint(output.as_bytes(), &reach)
+        hints(output.as_bytes(), &reach, Path::new("/work/project/in"))
     }
 
     #[test]
@@ -210,13 +291,31 @@ mod tests {
                 "run/app.sock may lead to another program, so commands do not reach it",
             ),
             (
+                "OSError: [Errno 30] Read-only file system: 'src/deep/x'\n",
+                "src/deep/x is protected by the setting `protect`",
+            ),
+            ("touch: cannot touch '../.lbx/q': Read-only file system\n", "lbx keeps its own state there"),
+            (
+                "sed: cannot rename ../sedAb1: Device or resource busy\n",
+                "the setting `protect` lets no command replace or remove a.txt",
+            ),
+            ("rm: cannot remove '.git': Device or resource busy\n", "lbx squash"),
+            (
                 "cat: /usr: No such file or directory\n",
                 "commands do not see /usr: the setting `bash.readable`",
             ),
         ] {
-            let found = of(output).unwrap_or_default();
-            assert!(found.contains(expected), "{output}: {found}");
+            let found = of(output);
+            assert!(found.len() == 1 && found[0].contains(expected), "{output}: {found:?}");
         }
+    }
+
+    #[test]
+    fn git_and_a_protected_path_get_a_hint_each() {
+        let found = of(
+            "touch: cannot touch '.git/x': Read-only file system\nrm: cannot remove 'a.txt': Device or resource busy\n",
+        );
+        assert!(found.len() == 2 && found[1].starts_with("a.txt is protected"), "{found:?}");
     }
 
     #[test]
@@ -228,10 +327,13 @@ mod tests {
             "cat: /no/such/place: No such file or directory\n",
             "cat: /work/project/x: No such file or directory\n",
             "/bin/bash: line 1: out: Read-only file system\n",
+            "bash: src-new: Read-only file system\n",
+            "touch: cannot touch '/work/project/out/a.txt': Read-only file system\n",
+            "mount: ./x: Device or resource busy\n",
             "dial tcp 127.0.0.1:5432: connect: connection refused\n",
             "cat: /etc/shadow: Permission denied\n",
         ] {
-            assert_eq!(of(output), None, "{output}");
+            assert_eq!(of(output), [""; 0], "{output}");
         }
     }
 }
