@@ -18,6 +18,7 @@ mod generated_history;
 mod hostile;
 mod log;
 mod mixed;
+mod moves;
 mod recording;
 mod squash_again;
 mod terminal;

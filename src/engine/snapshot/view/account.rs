@@ -35,7 +35,7 @@ const BRANCH: &str = "branch";
 /// End of the name of a session's account.
 const OF_SESSION: &str = ".session";
 /// Version of an account that this code reads and writes.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// Number of snapshots after which an account is written again.
 const SAVED_EVERY: usize = 64;
 /// Fields of a line of the story.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gix::ObjectId;
 use gix::objs::Kind;
+use gix::objs::tree::EntryKind;
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
@@ -322,6 +323,27 @@ impl Steps for PathChanges<TreeItem> {
 /// Tree of a commit, and the time at which that was first made, in seconds since 1970.
 type DatedTree = (ObjectId, i64);
 
+/// Trees of a branch.
+#[derive(Debug, Default)]
+struct BranchTrees {
+    /// Tree of its newest commit; `None` if there is no commit.
+    now: Option<ObjectId>,
+    /// Trees of the commits since the session began, newest first.
+    since: Vec<DatedTree>,
+    /// Trees of the last commits before these.
+    older: Vec<ObjectId>,
+}
+
+/// A file of a session on a branch.
+struct FileOnBranch<'p> {
+    /// Its version there; `None` if it is missing.
+    entry: Option<TreeItem>,
+    /// Its path there.
+    at: &'p Vec<u8>,
+    /// True if the branch has its deletion since.
+    is_past: bool,
+}
+
 /// Each change of a path, of which no two are joined.
 #[derive(Debug, Clone, Default)]
 struct PathSteps {
@@ -363,7 +385,9 @@ impl Steps for PathSteps {
 
     fn come(&mut self, moved: Self) {
         let dropped = self.dropped + self.steps.len() - self.carried;
-        *self = Self { carried: moved.steps.len(), dropped, steps: moved.steps, is_passed: self.is_passed };
+        // The last of them is the move to this path.
+        let carried = moved.steps.len().saturating_sub(1);
+        *self = Self { carried, dropped, steps: moved.steps, is_passed: self.is_passed };
     }
 
     fn leave(&mut self, before: Option<TreeItem>) {
@@ -412,15 +436,19 @@ impl<S: Steps> ChangedPaths<S> {
             let from = self.from.remove(path);
             let own = self.steps.entry(path.clone()).or_default();
             match (moved.remove(path), after) {
-                (Some((from, mut changes)), _) => {
-                    changes.push(*after, *after);
+                (Some((from, changes)), _) => {
                     own.come(changes);
                     self.from.extend((!from.is_empty()).then(|| (path.clone(), from)));
                 }
                 (None, None) if from.is_some() => {
                     let (last, from, changes) = (*before, from.unwrap_or_default(), own.clone());
+                    // A file that is back at its first path is missing there.
+                    if from.first() == Some(path) {
+                        own.push(*before, None);
+                    } else {
+                        own.leave(*before);
+                    }
                     self.gone.insert(path.clone(), MovedAway { last, from, changes });
-                    own.leave(*before);
                 }
                 (None, Some(_))
                     if before.is_none() && self.gone.get(path).is_some_and(|it| it.last == *after) =>
@@ -443,9 +471,9 @@ impl<S: Steps> ChangedPaths<S> {
     /// so far.
     fn moved(&self, step: &[PathChange]) -> BTreeMap<Vec<u8>, (Vec<Vec<u8>>, S)> {
         let mut moved = BTreeMap::new();
-        for (old, PathChange { path, .. }) in moves(step) {
+        for (old, PathChange { path, after, .. }) in moves(step) {
             let mut changes = self.steps.get(&old.path).cloned().unwrap_or_default();
-            changes.push(old.before, old.before);
+            changes.push(old.before, *after);
             let mut from = Vec::new();
             if changes.first_and_last().0.is_some() {
                 from = self.from.get(&old.path).cloned().unwrap_or_default();
@@ -526,60 +554,110 @@ impl Store {
         let Some(began) = steps.first().map(|first| first.snapshot.seconds) else {
             return Ok(Missing::default());
         };
-        let base = self.onto(branch)?.at;
-        let trees = base.map_or(Ok(Vec::new()), |tip| self.trees_since(tip, began))?;
-        let now = base.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
+        let branch = self.trees_of(branch, began)?;
         let mut paths = ChangedPaths::<PathSteps>::default();
         steps.iter().for_each(|step| paths.take(&step.paths));
         let (mut net, mut had) = (Vec::new(), BTreeMap::new());
         for (path, own) in &paths.steps {
-            let apart = self.results_of(path, &own.steps)?;
-            let made = apart.clone().unwrap_or_else(|| own.steps.iter().map(|(_, after)| *after).collect());
-            let entry = |path: &[u8]| now.map_or(Ok(None), |now| self.entry_at(now, path));
-            let (mut ours, mut at, mut from) = (entry(path)?, path, None);
-            if let (None, Some(earlier), Some(_)) = (ours, paths.from.get(path), own.first_and_last().1) {
-                // The last of its paths that the branch has.
-                for earlier in earlier.iter().rev().filter(|earlier| *earlier != path) {
-                    if ours.is_none() {
-                        (ours, at, from) = (entry(earlier)?, earlier, Some(earlier.clone()));
-                    }
-                }
-            }
-            let count = self.count_had(
-                at,
-                (&own.steps, &made),
-                ours,
-                (&trees, &|count| own.next(&steps, path, count)),
-            )?;
-            let rest = own.steps.get(count..).unwrap_or_default();
-            if !rest.is_empty() || from.is_some() {
-                // The results hold lines of others, unless they were made without these.
-                let has_last = count > 0 && made.get(count - 1) == Some(&ours);
-                let last = own.first_and_last().1;
-                let change = match (apart.as_ref().and_then(|apart| apart.last()), rest) {
-                    (Some(after), _) if has_last => {
-                        PathChange { path: path.clone(), from: None, before: ours, after: *after }
-                    }
-                    (_, []) => PathChange { path: path.clone(), from: None, before: last, after: last },
-                    (_, rest) => self.change_of(path.clone(), rest, Until::Now)?,
-                };
-                net.push(PathChange { from, ..change });
-            }
-            // All steps on the way of a moved file are needed, or none.
-            let is_on_the_way = own.is_passed && ours.is_none();
-            had.insert(path.clone(), if is_on_the_way { 0 } else { own.made_here(count) });
+            let there = self.find_on(&branch, path, &paths)?;
+            let (change, count) = self.missing_of((path, own), &there, &branch, &steps)?;
+            net.extend(change);
+            had.insert(path.clone(), count);
         }
         let known: BTreeSet<Vec<u8>> =
             net.iter().filter(|change| change.before.is_some()).map(|change| change.path.clone()).collect();
         for from in net.iter().filter_map(|change| change.from.clone()).collect::<Vec<_>>() {
             let is_left = paths.steps.get(&from).is_some_and(|own| own.first_and_last().1.is_none());
             if is_left && !known.contains(&from) {
-                let before = now.map_or(Ok(None), |now| self.entry_at(now, &from))?;
+                let before = branch.now.map_or(Ok(None), |now| self.entry_at(now, &from))?;
                 net.push(PathChange { path: from, from: None, before, after: None });
             }
         }
         drop_had(&mut steps, had);
         Ok(Missing { net: in_order(net), steps })
+    }
+
+    /// Returns the net change of a path that a branch lacks, if there is one, and how many of the session's changes there,
+    /// from the first on, the branch has; `there` is the file on the branch.
+    fn missing_of(
+        &self,
+        (path, own): (&Vec<u8>, &PathSteps),
+        there: &FileOnBranch<'_>,
+        branch: &BranchTrees,
+        steps: &[SessionStep],
+    ) -> Result<(Option<PathChange>, usize), SnapshotError> {
+        let apart = self.results_of(path, &own.steps)?;
+        let made = apart.clone().unwrap_or_else(|| own.steps.iter().map(|(_, after)| *after).collect());
+        let ours = there.entry;
+        let next = |count| own.next(steps, path, count);
+        let count = self.count_had(there.at, (&own.steps, &made), ours, (&branch.since, &next))?;
+        let rest = own.steps.get(count..).unwrap_or_default();
+        let is_elsewhere = there.at != path || there.is_past;
+        let had = match count {
+            // The branch has what was here before the file came, and not yet the file.
+            _ if is_elsewhere && ours.is_some() => own.dropped,
+            // A file on its way to another path needs all steps, or none.
+            _ if ours.is_none() && (is_elsewhere || own.is_passed) => 0,
+            count => own.made_here(count),
+        };
+        if rest.is_empty() && !is_elsewhere {
+            return Ok((None, had));
+        }
+        // The results hold lines of others, unless they were made without these.
+        let has_last = count > 0 && made.get(count - 1) == Some(&ours);
+        let last = own.first_and_last().1;
+        let change = match (apart.as_ref().and_then(|apart| apart.last()), rest) {
+            (Some(after), _) if has_last => {
+                PathChange { path: path.clone(), from: None, before: ours, after: *after }
+            }
+            (_, []) => PathChange { path: path.clone(), from: None, before: last, after: last },
+            (_, rest) => self.change_of(path.clone(), rest, Until::Now)?,
+        };
+        let change = if there.is_past && change.before == ours {
+            PathChange { before: None, ..change }
+        } else {
+            PathChange { from: (there.at != path).then(|| there.at.clone()), ..change }
+        };
+        Ok((Some(change), had))
+    }
+
+    /// Finds the file of the session at `path` on a branch: there, or at the last of its earlier paths that the branch
+    /// has.
+    ///
+    /// For example, the session moves `f` to `g`, and the developer runs `git commit --all`: the branch has neither, but
+    /// it has the deletion, and lacks `g` as it was at `f`.
+    fn find_on<'p>(
+        &self,
+        branch: &BranchTrees,
+        path: &'p Vec<u8>,
+        paths: &'p ChangedPaths<PathSteps>,
+    ) -> Result<FileOnBranch<'p>, SnapshotError> {
+        let earlier = paths.from.get(path).map_or(&[][..], Vec::as_slice);
+        let has_left = earlier.contains(path);
+        let mut earlier = earlier.iter().filter(|earlier| *earlier != path);
+        let all = std::iter::once(path).chain(earlier.clone().rev());
+        // The session may have put another file at an earlier path since.
+        let has = |at: &Vec<u8>, entry: &TreeItem| {
+            let mut sides = paths.steps.get(at).into_iter().flat_map(|own| &own.steps);
+            sides.any(|(before, after)| [before, after].contains(&&Some(*entry)))
+        };
+        let is_another = |at: &Vec<u8>, entry: &TreeItem| has(at, entry) && !has(path, entry);
+        let missing = FileOnBranch { entry: None, at: earlier.next().unwrap_or(path), is_past: false };
+        let past = branch.since.iter().map(|(tree, _)| tree).chain(&branch.older);
+        let past = past.filter(|_| missing.at != path);
+        for (tree, is_past) in branch.now.iter().map(|now| (now, false)).chain(past.map(|tree| (tree, true)))
+        {
+            for at in all.clone() {
+                let entry = self.entry_at(*tree, at)?;
+                if let Some(entry) = entry.filter(|entry| !is_another(at, entry)) {
+                    // Only the developer deletes it at a path that the session has not left.
+                    let is_deleted = is_past && at == path && !has_left;
+                    let there = FileOnBranch { entry: Some(entry), at, is_past };
+                    return Ok(if is_deleted { missing } else { there });
+                }
+            }
+        }
+        Ok(missing)
     }
 
     /// Returns the net changes of a session that `branch` lacks, as [`Self::missing_on`] does, without each single change.
@@ -610,9 +688,10 @@ impl Store {
         Ok(in_order(net))
     }
 
-    /// Returns the entry that a tree has at a path.
+    /// Returns the entry that a tree has at a path; `None` also for a folder, which is no version of a file.
     fn entry_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
-        Ok(tree::look_up(&self.repo, tree, path)?.entry())
+        let entry = tree::look_up(&self.repo, tree, path)?.entry();
+        Ok(entry.filter(|entry| entry.kind != EntryKind::Tree))
     }
 
     /// Returns how many of the session's changes of a path, from the first on, the branch has; `made` is the version
@@ -716,18 +795,22 @@ impl Store {
         Ok(0)
     }
 
-    /// Returns the trees of a branch's commits that are not older than `began`, in seconds since 1970, newest first: older
-    /// ones cannot contain changes of the session.
-    fn trees_since(&self, tip: ObjectId, began: i64) -> Result<Vec<DatedTree>, SnapshotError> {
-        let (mut trees, mut seen) = (Vec::new(), BTreeSet::from([tip]));
-        let mut waiting = VecDeque::from([tip]);
-        while let Some(id) = waiting.pop_front().filter(|_| trees.len() < COMMITS_MAX) {
+    /// Returns the trees of a branch, or of HEAD if it does not exist. Commits older than `began`, in seconds since 1970,
+    /// cannot contain changes of the session.
+    fn trees_of(&self, branch: &str, began: i64) -> Result<BranchTrees, SnapshotError> {
+        let tip = self.onto(branch)?.at;
+        let now = tip.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
+        let mut trees = BranchTrees { now, ..BranchTrees::default() };
+        let (mut seen, mut waiting) = (BTreeSet::from_iter(tip), VecDeque::from_iter(tip));
+        while let Some(id) = waiting.pop_front().filter(|_| trees.since.len() < COMMITS_MAX) {
             let doing = || format!("the commit {id} cannot be read");
             let commit = self.repo.find_commit(id).context(doing)?;
+            let tree = commit.tree_id().context(doing)?;
             if commit.seconds().context(doing)? < began {
+                trees.older.push(tree);
                 continue;
             }
-            trees.push((commit.tree_id().context(doing)?, commit.authored_seconds().context(doing)?));
+            trees.since.push((tree, commit.authored_seconds().context(doing)?));
             waiting.extend(commit.parent_ids().filter(|parent| seen.insert(*parent)));
         }
         Ok(trees)
