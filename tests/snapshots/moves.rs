@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::common::{Answer, Workspace};
 use crate::developer::workspace;
 
@@ -143,4 +145,37 @@ fn squash_goes_on_after_a_file_became_a_folder() {
     take(&ws, &["append k x"]);
     squash(&ws, &[]).ok();
     assert_eq!(on_feature(&ws), "D f\nA f/in\nM k");
+}
+
+#[test]
+fn deletion_by_the_developer_in_a_folder_is_not_the_sessions() {
+    let cases: &[(Step, &str)] = &[
+        ("move d e", "R100 d/b e/b"),
+        ("delete d --recursive", "D d/b"),
+        ("bash rm -r d", "D d/b"),
+        ("bash mv d e", "R100 d/b e/b"),
+    ];
+    for (step, wanted) in cases {
+        let ws = after(&["append k x", "rm d/a", step]);
+        let status =
+            |rev: &str| ws.git(&["diff", "-M", "--name-status", &format!("{rev}^"), rev]).replace('\t', " ");
+        assert_eq!(status("lbx-snapshots"), *wanted, "{step}");
+        if !step.contains("mv") {
+            assert_eq!(ws.snapshots()[..2], [ws.snapshots()[0].clone(), "external: d/a".to_owned()]);
+        }
+        let diff = ws.lbx(&["diff", "--session", "s"]).ok();
+        assert_eq!(diff["files"], json!(2), "{step}: {diff}");
+        squash(&ws, &[]).ok();
+        assert_eq!(on_feature(&ws), format!("{wanted}\nM k"), "{step}");
+    }
+}
+
+#[test]
+fn deletion_by_the_session_in_a_folder_that_it_moves_is_its_own() {
+    for step in ["bash rm d/a; mv d e", "bash rm d/a; rm -r d", "bash mv d/a x; mv d e; rm x"] {
+        let ws = after(&["append k x", step]);
+        assert!(!ws.snapshots().iter().any(|subject| subject.starts_with("external")), "{step}");
+        squash(&ws, &[]).ok();
+        assert!(on_feature(&ws).contains("D d/a"), "{step}: {}", on_feature(&ws));
+    }
 }

@@ -150,7 +150,8 @@ fn prepared<'a>(
     chain: &CommitBuilder<'_>,
     change: &CommitInfo<'a>,
 ) -> Result<Prepared<'a>, SnapshotError> {
-    let paths = change.files.iter().map(|file| file.path);
+    let folders = change.folders.iter().filter_map(|folder| folder.before);
+    let paths = change.files.iter().map(|file| file.path).chain(folders);
     let mut preparer = Preparer::new(store, chain);
     preparer.paths = paths.collect();
     preparer.blobs = change.blobs;

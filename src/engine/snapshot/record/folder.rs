@@ -1,16 +1,18 @@
 //! Records folders that a change moved as a whole: one file at a time, with none kept in memory.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice as _};
+use gix::objs::tree::EntryKind;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::disk::{Listed, Root, ScannedFolder};
 use super::prepare::Preparer;
 use super::{FileState, FolderChange, LeftOut, Reason};
-use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
+use crate::engine::snapshot::store::tree::{self, Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::tree::{RULE_FILES, is_name, is_too_deep, may_enter};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::workspace::listing::Listing;
@@ -116,7 +118,10 @@ impl Taker<'_, '_, '_, '_> {
         let names = self.names;
         let context = || names.cannot_read(below);
         let (folder, listing) = match self.root.list(below).context(context)? {
-            Listed::Missing => return Ok(None),
+            Listed::Missing => {
+                self.deleted(below, &Listing::default())?;
+                return Ok(None);
+            }
             Listed::Closed => return Ok(Some(Reason::Unreadable)),
             Listed::Folder { is_repository: true, .. } => {
                 let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
@@ -128,6 +133,7 @@ impl Taker<'_, '_, '_, '_> {
             return Ok(Some(reason));
         }
         let first = self.waiting.len();
+        self.deleted(below, &listing)?;
         for entry in listing.iter() {
             let path = BString::from([below, entry.name].concat());
             match entry.kind {
@@ -142,6 +148,31 @@ impl Taker<'_, '_, '_, '_> {
         }
         self.waiting.get_mut(first..).unwrap_or_default().reverse(); // the first is taken first
         Ok(None)
+    }
+
+    /// Records the deletions that others made in a folder before it was moved: snapshots have these files, and its
+    /// `listing` does not.
+    fn deleted(&mut self, below: &BString, listing: &Listing) -> Result<(), SnapshotError> {
+        let Some(before) = self.names.before else { return Ok(()) };
+        let folder = joined(before, below.trim_end_with(|c| c == '/'));
+        let found = self.preparer.look_up(&folder)?.entry();
+        let Some(tree) = found.filter(|found| found.kind == EntryKind::Tree) else { return Ok(()) };
+        let there: BTreeSet<_> = listing.iter().map(|entry| (entry.name, entry.is_folder())).collect();
+        for (name, entry) in tree::by_name(self.preparer.repo, tree.id)? {
+            let found = TreeItem::of(&entry);
+            let is_folder = matches!(found.kind, EntryKind::Tree | EntryKind::Commit);
+            let path = joined(&folder, &name);
+            // The change itself may have moved it elsewhere.
+            if there.contains(&(name.as_slice(), is_folder)) || self.preparer.paths.contains(&*path) {
+                continue;
+            }
+            if found.kind == EntryKind::Tree {
+                self.waiting.push([below, &name[..], b"/"].concat().into());
+            } else {
+                self.preparer.note_external(path, Lookup::Entry(found), None)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns true if a folder may have files to add or to remove: git does not ignore it under one of its paths, or
