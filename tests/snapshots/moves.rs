@@ -179,3 +179,11 @@ fn deletion_by_the_session_in_a_folder_that_it_moves_is_its_own() {
         assert!(on_feature(&ws).contains("D d/a"), "{step}: {}", on_feature(&ws));
     }
 }
+
+#[test]
+fn review_counts_no_file_that_others_reverted_before_its_undo() {
+    let ws = after(&["append f x", "git checkout -q f", "undo"]);
+    assert_eq!(counts(&ws), [0; 3]);
+    let totals = ws.lbx(&["review", "--session", "s"]).ok()["totals"].clone();
+    assert_eq!((&totals["insertions"], &totals["deletions"]), (&json!(0), &json!(0)), "{totals}");
+}

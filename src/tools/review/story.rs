@@ -224,6 +224,7 @@ impl<'a> Story<'a> {
         let is_alone = |path: &WorkspacePath| !self.account.has_touched(path.as_bytes());
         for entry in &mut entries {
             entry.files.retain(|file| is_alone(&file.path));
+            entry.found_done.retain(|file| is_alone(&file.path));
             entry.moves.retain(|moved| is_alone(&moved.from) && is_alone(&moved.to));
         }
         entries
