@@ -68,7 +68,7 @@ pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
     Err(Fault("no name is given".to_owned()))
 }
 
-/// Returns the text with `item` added to the list at `path`, unless an item of it contains `sign`.
+/// Returns the text with `item` added to the list at `path`, unless an item of it contains `sign` outside its comments.
 ///
 /// # Errors
 /// Fails as [`set`] does, and if the value there is not a list.
@@ -77,9 +77,7 @@ pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<S
         None => set(text, path, &Value::Array(vec![item.clone()])),
         Some(member) => {
             let list = container_at(text, member.value, b'[')?;
-            let holds =
-                |item: &Member| text.get(item.value..item.end).is_some_and(|item| item.contains(sign));
-            if list.members.iter().any(holds) {
+            if list.members.iter().any(|item| has_sign(text, item, sign)) {
                 return Ok(text.to_owned());
             }
             with_member(text, &list, None, item)
@@ -87,35 +85,49 @@ pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<S
     }
 }
 
-/// Returns the text without the value at `path`, and without objects on the path that become empty.
+/// Returns the text without the value at `path`, and without objects on the path that become empty; one with comments is
+/// not empty.
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
 pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
     let Some((last, parents)) = path.split_last() else { return Ok(text.to_owned()) };
     let Some(parent) = object(text, parents)? else { return Ok(text.to_owned()) };
-    match parent.members.iter().position(|member| member.name == *last) {
-        None => Ok(text.to_owned()),
-        Some(_) if parent.members.len() == 1 && !parents.is_empty() => remove(text, parents),
-        Some(at) => without_member(text, &parent, at),
+    let Some(at) = parent.members.iter().rposition(|member| member.name == *last) else {
+        return Ok(text.to_owned());
+    };
+    let cuts = cuts(text, &parent, |index, _| index == at);
+    if parent.is_emptied(text, &cuts) && !parents.is_empty() {
+        return remove(text, parents);
     }
+    Ok(without(text, 0..text.len(), cuts))
 }
 
-/// Returns the text without the items of the list at `path` that contain `sign`; an empty list is removed, too.
+/// Returns the text without the items of the list at `path` that contain `sign` outside their comments; an empty list
+/// is removed, too. Of a group, an object with a list `hooks`, only the items of that list are removed, and the group
+/// if nothing is left in the list. Groups and lists with other comments stay.
 ///
 /// # Errors
 /// Fails if the text is not JSON with comments.
 pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fault> {
-    let mut text = text.to_owned();
-    loop {
-        let Some(list) = list(&text, path)? else { return Ok(text) };
-        let holds = |item: &Member| text.get(item.value..item.end).is_some_and(|item| item.contains(sign));
-        match list.members.iter().position(holds) {
-            None => return Ok(text),
-            Some(_) if list.members.len() == 1 => return remove(&text, path),
-            Some(at) => text = without_member(&text, &list, at)?,
-        }
+    let Some(list) = list(text, path)? else { return Ok(text.to_owned()) };
+    let mut inner = Vec::new();
+    let mut outer = cuts(text, &list, |_, item| {
+        let group = container_at(text, item.value, b'{').ok();
+        let hooks = group.and_then(|group| group.members.into_iter().rfind(|member| member.name == "hooks"));
+        let hooks = hooks.and_then(|hooks| container_at(text, hooks.value, b'[').ok());
+        let Some(hooks) = hooks else { return has_sign(text, item, sign) };
+        let cuts = cuts(text, &hooks, |_, hook| has_sign(text, hook, sign));
+        let is_emptied =
+            hooks.is_emptied(text, &cuts) && !has_comment(&without(text, item.value..item.end, cuts.clone()));
+        inner.extend(cuts.into_iter().filter(|_| !is_emptied));
+        is_emptied
+    });
+    if list.is_emptied(text, &outer) {
+        return remove(text, path);
     }
+    outer.append(&mut inner);
+    Ok(without(text, 0..text.len(), outer))
 }
 
 /// Returns the value at `path`. An object with comments becomes an empty list: only its presence is known.
@@ -178,7 +190,8 @@ pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<S
 /// # Errors
 /// Fails if the text is not JSON with comments.
 pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault> {
-    list(text, path)?.map_or_else(|| Ok(text.to_owned()), |list| without_member(text, &list, at))
+    let cuts = list(text, path)?.map(|list| cuts(text, &list, |index, _| index == at));
+    Ok(without(text, 0..text.len(), cuts.unwrap_or_default()))
 }
 
 /// Returns true if the text is an object without members and comments.
@@ -295,20 +308,90 @@ fn with_member(
     }
 }
 
-/// Returns the text without a member, its comma and its line.
-fn without_member(text: &str, container: &Container, at: usize) -> Result<String, Fault> {
-    let Some(member) = container.members.get(at) else { return Ok(text.to_owned()) };
-    let previous = at.checked_sub(1).and_then(|before| container.members.get(before));
-    let is_last = at + 1 == container.members.len();
-    let end = member.comma.unwrap_or(member.end);
-    // Also remove the blanks before it.
-    let before = str_or_empty(text, ..member.start).trim_end_matches(BLANKS).len();
-    let without = spliced(text, before, end, "")?;
-    match previous.and_then(|previous| previous.comma) {
-        // The last member had no comma, so the new last member must have none.
-        Some(comma) if is_last && member.comma.is_none() => spliced(&without, comma - 1, comma, ""),
-        _ => Ok(without),
+impl Container {
+    /// Returns true if cuts leave nothing of what was in it; a comment is something.
+    fn is_emptied(&self, text: &str, cuts: &[Range<usize>]) -> bool {
+        let left = without(text, self.start + 1..self.close, cuts.to_vec());
+        !cuts.is_empty() && is_blank(&left)
     }
+}
+
+/// Returns the parts of a text to cut for some members of a container, the last one first: each with its comma and the
+/// blanks before it. Comments between members stay.
+fn cuts(
+    text: &str,
+    container: &Container,
+    mut is_cut: impl FnMut(usize, &Member) -> bool,
+) -> Vec<Range<usize>> {
+    let mut cuts: Vec<Range<usize>> = Vec::new();
+    // The last member may have no comma, so a new last one must have none.
+    let mut is_without_comma = false;
+    for (at, member) in container.members.iter().enumerate().rev() {
+        let is_last = at + 1 == container.members.len();
+        if !is_cut(at, member) {
+            let comma = member.comma.filter(|_| std::mem::take(&mut is_without_comma));
+            cuts.extend(comma.map(|comma| comma - 1..comma));
+            continue;
+        }
+        is_without_comma |= is_last && member.comma.is_none();
+        let mut end = member.comma.unwrap_or(member.end);
+        if let Some(comma) = member.comma.filter(|comma| !is_blank(str_or_empty(text, member.end..comma - 1)))
+        {
+            cuts.push(comma - 1..comma);
+            end = member.end;
+        }
+        let end = cuts.pop_if(|next| next.start == end).map_or(end, |next| next.end);
+        let previous = at.checked_sub(1).and_then(|before| container.members.get(before));
+        let follows = previous.map_or(container.start + 1, |before| before.comma.unwrap_or(before.end));
+        let before = str_or_empty(text, ..member.start).trim_end_matches(BLANKS).len();
+        // The line break at the end of a comment may be the only thing between it and what follows.
+        let line = str_or_empty(text, end..).trim_start_matches([' ', '\t', '\r']);
+        let ends_comment = before > follows && !line.starts_with('\n');
+        cuts.push(if ends_comment { member.start } else { before }..end);
+    }
+    cuts
+}
+
+/// Returns a part of a text without what is cut from it.
+fn without(text: &str, part: Range<usize>, mut cuts: Vec<Range<usize>>) -> String {
+    cuts.sort_by_key(|cut| cut.start);
+    let mut left = String::new();
+    let mut start = part.start;
+    for cut in cuts {
+        left.push_str(str_or_empty(text, start..cut.start));
+        start = cut.end;
+    }
+    left + str_or_empty(text, start..part.end)
+}
+
+/// Returns true if a member contains `sign`, outside its comments.
+fn has_sign(text: &str, member: &Member, sign: &str) -> bool {
+    let value = str_or_empty(text, member.value..member.end);
+    value.contains(sign) && bare(value).contains(sign)
+}
+
+/// Returns true if there is a comment in or between some values.
+fn has_comment(values: &str) -> bool {
+    let slashes = |text: &str| text.matches('/').count();
+    slashes(values) > slashes(&bare(values))
+}
+
+/// Returns values without the blanks and comments outside their strings.
+fn bare(values: &str) -> String {
+    let mut scanner = Scanner { bytes: values.as_bytes(), at: 0 };
+    let mut bare = String::new();
+    while scanner.skip().is_ok()
+        && let Some(byte) = scanner.peek()
+    {
+        let start = scanner.at;
+        if byte != b'"' {
+            scanner.at += 1;
+        } else if scanner.text().is_err() {
+            break;
+        }
+        bare.push_str(str_or_empty(values, start..scanner.at));
+    }
+    bare
 }
 
 /// Reads JSON with comments.
@@ -492,6 +575,44 @@ mod tests {
         let without: Value =
             serde_json::from_str(&remove_items(&with, &path, "lbx session").unwrap()).unwrap();
         assert_eq!(without, serde_json::from_str::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn removed_items_leave_all_other_bytes() {
+        let path = ["on"];
+        for (text, left) in [
+            // Hooks of the user in a group of lbx's, and a group without any.
+            (r#"{"on":[{"hooks":["a","lbx 1"]}]}"#, r#"{"on":[{"hooks":["a"]}]}"#),
+            (
+                r#"{"on":[{"hooks":["lbx 1", "a", "lbx 2"]}, {"hooks":[]}]}"#,
+                r#"{"on":[{"hooks":[ "a"]}, {"hooks":[]}]}"#,
+            ),
+            (r#"{"on":[{"hooks":["lbx 1","lbx 2"]}, {"hooks":["lbx 3"]}, "a"]}"#, r#"{"on":[ "a"]}"#),
+            (r#"{"on":[{"hooks":["lbx 1"]}, "lbx 2"], "b": 1}"#, r#"{ "b": 1}"#),
+            (r#"{"on":["a", "lbx 1", "lbx 2"]}"#, r#"{"on":["a"]}"#),
+            (r#"{"on":["a", "lbx 1", "lbx 2", ]}"#, r#"{"on":["a", ]}"#),
+            // Comments of the user.
+            ("{\"on\":[ // lbx 1\n\"a\"]}", "{\"on\":[ // lbx 1\n\"a\"]}"),
+            ("{\"on\":[ // c\n\"lbx 1\", \"a\"]}", "{\"on\":[ // c\n \"a\"]}"),
+            ("{\"on\":[ // c\n\"lbx 1\"]}", "{\"on\":[ // c\n]}"),
+            ("{\"on\":[ // c\n  \"lbx 1\",\n  \"lbx 2\"\n]}", "{\"on\":[ // c\n]}"),
+            ("{\"on\":[\"lbx 1\" /* c */, \"a\"]}", "{\"on\":[ /* c */ \"a\"]}"),
+            ("{\"on\":[\"a\", // c\n\"lbx 1\"]}", "{\"on\":[\"a\" // c\n]}"),
+            (
+                "{\"on\":[{\"m\": 1, /* c */ \"hooks\":[\"lbx 1\"]}]}",
+                "{\"on\":[{\"m\": 1, /* c */ \"hooks\":[]}]}",
+            ),
+            ("{\"on\":[{\"hooks\":[\"lbx 1\", // c\n]}]}", "{\"on\":[{\"hooks\":[ // c\n]}]}"),
+        ] {
+            assert_eq!(remove_items(text, &path, "lbx ").unwrap(), left, "{text}");
+            get(left, &path).unwrap();
+        }
+        // A pass for each item would take hours.
+        let many = vec![r#"{"hooks":["lbx 1"]}"#; 200_000].join(",\n");
+        assert_eq!(
+            remove_items(&format!("{{\"on\":[\"a\",\n{many}]}}"), &path, "lbx ").unwrap(),
+            r#"{"on":["a"]}"#
+        );
     }
 
     #[test]

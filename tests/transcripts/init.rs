@@ -510,3 +510,35 @@ fn skill_holds_the_agents_page_in_1500_tokens() {
     // A token of such a text has three bytes or more.
     assert!(skill.len() <= 4500, "{}", skill.len());
 }
+
+#[test]
+fn init_keeps_the_users_hooks_in_a_group_of_its_own() {
+    let mine = r#"{"type":"command","command":"./mine.sh"}"#;
+    let old = format!(
+        r#"{{"hooks":{{"SessionStart":[{{"hooks":[{mine},{{"type":"command","command":"lbx session compact --session x"}}]}}]}}}}"#
+    );
+    let (guard, remove) =
+        (["init", "claude-code", "--guard", "--no-server"], ["init", "claude-code", "--remove"]);
+    let file = ".claude/settings.json";
+    let ws = Workspace::with(&[(file, &old)]);
+    ws.lbx(&guard).ok();
+    let with = String::from_utf8(ws.read_bytes(file)).unwrap();
+    assert!(with.contains(&format!("[{{\"hooks\":[{mine}]}}, ")) && !with.contains("lbx session"), "{with}");
+    // Hooks that the user adds to each group of lbx's stay alone in it.
+    let ws = Workspace::with(&[]);
+    ws.lbx(&guard).ok();
+    let with = String::from_utf8(ws.read_bytes(file)).unwrap();
+    let groups = with.matches("\"hooks\": [\n").count();
+    assert!(groups > 5, "{with}");
+    ws.write(file, with.replace("\"hooks\": [\n", &format!("\"hooks\": [ {mine},\n")));
+    ws.lbx(&remove).ok();
+    let left = String::from_utf8(ws.read_bytes(file)).unwrap();
+    assert_eq!((left.matches(mine).count(), left.matches("lbx").count()), (groups, 0), "{left}");
+    serde_json::from_str::<Value>(&left).unwrap();
+    // A comment of the user's keeps its list and its file.
+    let ws = Workspace::with(&[]);
+    ws.lbx(&guard).ok();
+    ws.write(file, with.replacen("\"hooks\": {\n", "\"hooks\": { // mine\n", 1));
+    ws.lbx(&remove).ok();
+    ws.holds(file, "{\n  \"hooks\": { // mine\n  }\n}\n");
+}
