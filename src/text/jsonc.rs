@@ -130,6 +130,19 @@ pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fau
     Ok(without(text, 0..text.len(), outer))
 }
 
+/// Returns the text with the value at `path` as `earlier` has it, or without it if `earlier` has none. A text without
+/// the value stays.
+///
+/// # Errors
+/// Fails if a text is not JSON with comments.
+pub fn restore(text: &str, path: &[&str], earlier: &str) -> Result<String, Fault> {
+    match (span(text, path)?, span(earlier, path)?) {
+        (Some(now), Some(then)) => spliced(text, now.start, now.end, str_or_empty(earlier, then)),
+        (Some(_), None) => remove(text, path),
+        (None, _) => Ok(text.to_owned()),
+    }
+}
+
 /// Returns the value at `path`. An object with comments becomes an empty list: only its presence is known.
 ///
 /// # Errors

@@ -542,3 +542,65 @@ fn init_keeps_the_users_hooks_in_a_group_of_its_own() {
     ws.lbx(&remove).ok();
     ws.holds(file, "{\n  \"hooks\": { // mine\n  }\n}\n");
 }
+
+/// Entries of users for a server of lbx, each with a part that `init` keeps.
+const OWN_SERVERS: [(&str, &str, &str, &str); 4] = [
+    (
+        "claude-code",
+        ".mcp.json",
+        "{\"mcpServers\":{\"lbx\":{\"command\":\"lbx\",\"args\":[\"mcp\"],\"env\":{\"A\":\"1\"}}}}\n",
+        "{\"A\":\"1\"}",
+    ),
+    (
+        "cursor",
+        ".cursor/mcp.json",
+        "{\n  \"mcpServers\": {\n    \"lbx\": { \"env\": {}, \"command\": \"lbx\", \"args\": [ \"mcp\" ] }, // mine\n  }\n}\n",
+        "\"env\": {}",
+    ),
+    (
+        "opencode",
+        "opencode.json",
+        "{\"mcp\":{\"lbx\":{\"enabled\":false,\"command\":[\"lbx\",\"mcp\"]}}}\n",
+        "false",
+    ),
+    (
+        "codex",
+        ".codex/config.toml",
+        "[mcp_servers.lbx]\ncommand = 'lbx' # mine\nargs = ['mcp']\n\n[mcp_servers.lbx.env]\nA = '1'\n",
+        "[mcp_servers.lbx.env]\nA = '1'\n",
+    ),
+];
+
+#[test]
+fn init_keeps_the_other_members_of_an_existing_server() {
+    for (client, file, text, kept) in OWN_SERVERS {
+        let ws = Workspace::with(&[(file, text)]);
+        let remove = ["init", "--client", client, "--remove"];
+        for _ in 0..2 {
+            ws.lbx(&["init", "--client", client]).ok();
+            let with = String::from_utf8(ws.read_bytes(file)).unwrap();
+            assert!(with.contains("--session") && with.contains(kept), "{client}: {with}");
+            assert_eq!(ws.lbx(&["init", "--client", client]).ok()["files"], json!([]), "{client}");
+            let told = ws.lbx(&remove).ok()["text"].to_string();
+            assert!(told.contains("was there before init"), "{client}: {told}");
+            ws.holds(file, text);
+            assert_eq!(ws.lbx(&remove).ok()["files"], json!([]), "{client}");
+            ws.holds(file, text);
+        }
+        // Another change of the file since then stays.
+        ws.lbx(&["init", "--client", client]).ok();
+        let with = String::from_utf8(ws.read_bytes(file)).unwrap();
+        ws.write(file, format!("{with}\n"));
+        ws.lbx(&remove).ok();
+        ws.holds(file, format!("{text}\n"));
+    }
+    // An entry of lbx's own goes, with what the user added to it.
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["init", "claude-code"]).ok();
+    let with = String::from_utf8(ws.read_bytes(".mcp.json")).unwrap();
+    ws.write(".mcp.json", with.replace("\"command\"", "\"env\": {}, \"command\""));
+    ws.lbx(&["init", "claude-code", "--tools", "core"]).ok();
+    assert!(String::from_utf8(ws.read_bytes(".mcp.json")).unwrap().contains("\"env\": {}"));
+    ws.lbx(&["init", "claude-code", "--remove"]).ok();
+    assert!(!ws.path(".mcp.json").exists());
+}

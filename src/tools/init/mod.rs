@@ -475,6 +475,13 @@ impl ClientFile<'_> {
                 format!("{}: {what} was left: nobody knows whether lbx put it there.\n", self.shown())
             }));
         }
+        let is_server_left = |part: &Part| part.piece.is_server() && part.piece.server_in(&after).is_some();
+        if self.pieces().any(is_server_left) {
+            left.push(format!("{}: the server `lbx` was there before init, so it was left.\n", self.shown()));
+        }
+        if after == before {
+            return Ok(None);
+        }
         if jsonc::is_empty(&after) && !earlier.was_there() {
             return Ok(Some(Original::Missing));
         }

@@ -104,6 +104,8 @@ pub enum HookForm {
 /// Hook of Claude Code and Codex at the start of a context.
 pub const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
 
+/// Members of an entry that start a server: `init` sets no other ones that are there.
+const STARTS: [&str; 2] = ["command", "args"];
 /// Command of lbx that starts a server.
 const COMMAND: &str = "mcp";
 /// Text that marks a file as lbx's own.
@@ -184,9 +186,25 @@ impl Piece {
                 command.extend(entry.get("args").and_then(words).unwrap_or_default());
                 Some(command)
             }
-            Self::Table { name } => toml_table::strings(text, name, &["command", "args"]),
+            Self::Table { name } => toml_table::strings(text, name, &STARTS),
             _ => None,
         }
+    }
+
+    /// Returns the text of the file before `init` changed a server in it that was already there, with lbx's name and
+    /// arguments.
+    fn before<'e>(&self, earlier: &'e Earlier) -> Option<&'e str> {
+        let mut server = None;
+        let mut text = None;
+        for put in &earlier.puts {
+            let before = self.server_in(&put.before);
+            // Without a change of the server since the last call, it is still the one of that call.
+            if before.is_none() || before != server {
+                text = before.map(|_| put.before.as_str());
+            }
+            server = self.server_in(&put.after);
+        }
+        text
     }
 
     /// Returns true if a text has another server under lbx's name.
@@ -210,11 +228,23 @@ impl Piece {
                 Err(Fault("it has another server with the name `lbx`: give that one another name".to_owned()))
             }
             Self::Server { path, entry } => {
-                jsonc::set(text, path, &started_by(whom.program, entry(whom.arguments)))
+                let entry = started_by(whom.program, entry(whom.arguments));
+                if self.server_in(text).is_none() {
+                    return jsonc::set(text, path, &entry);
+                }
+                // Other members are the user's, such as an environment. New ones come first, before a value of several
+                // lines moves them to lines of their own.
+                let mut members: Vec<_> = entry.as_object().into_iter().flatten().collect();
+                members.sort_by_key(|(key, _)| STARTS.contains(&key.as_str()));
+                members.into_iter().try_fold(text.to_owned(), |text, (key, value)| {
+                    let path = [path, &[key.as_str()][..]].concat();
+                    let is_set = STARTS.contains(&key.as_str()) || jsonc::get(&text, &path)?.is_none();
+                    if is_set { jsonc::set(&text, &path, value) } else { Ok(text) }
+                })
             }
             Self::Table { name } => {
-                let (program, arguments) = (Value::from(whom.program), Value::from(whom.arguments.to_vec()));
-                toml_table::set(text, name, &format!("command = {program}\nargs = {arguments}\n"))
+                let values = [("command", whom.program.into()), ("args", whom.arguments.to_vec().into())];
+                toml_table::set(text, name, &values)
             }
             Self::Line(line) => line.set(text, OWN_SIGN),
             // The hooks of a guard do this as well.
@@ -255,8 +285,21 @@ impl Piece {
     pub fn take_out(&self, text: &str, whom: For<'_>, earlier: &Earlier) -> Result<String, Fault> {
         match self {
             Self::Server { .. } | Self::Table { .. } if self.is_of_another(text) => Ok(text.to_owned()),
-            Self::Server { path, .. } => jsonc::remove(text, path),
-            Self::Table { name } => toml_table::remove(text, name),
+            Self::Server { path, entry } => {
+                let Some(before) = self.before(earlier) else { return jsonc::remove(text, path) };
+                let entry = entry(whom.arguments);
+                entry.as_object().into_iter().flatten().try_fold(text.to_owned(), |text, (key, value)| {
+                    let path = [path, &[key.as_str()][..]].concat();
+                    let is_ours = STARTS.contains(&key.as_str())
+                        || (jsonc::get(before, &path)?.is_none()
+                            && jsonc::get(&text, &path)?.as_ref() == Some(value));
+                    if is_ours { jsonc::restore(&text, &path, before) } else { Ok(text) }
+                })
+            }
+            Self::Table { name } => match self.before(earlier) {
+                Some(before) => toml_table::restore(text, name, &STARTS, before),
+                None => toml_table::remove(text, name),
+            },
             Self::Line(line) => line.remove(text, OWN_SIGN),
             Self::Hook(hook) => jsonc::remove_items(text, hook.path, HOOK_SIGN),
             Self::Guard(guard) => guard.take_out(text, whom),

@@ -2,44 +2,71 @@
 
 use std::ops::Range;
 
+use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use crate::text::checked::{slice_or_empty, str_or_empty};
 use crate::text::jsonc::Fault;
 
-/// Returns the text with the table, whose lines are `body`, in place of the old table and the tables below it.
+/// Returns the text with these keys in the table; a table that exists keeps its other keys.
 ///
 /// # Errors
 /// Fails if the text is not TOML, or names the table in another way.
-pub fn set(text: &str, table: &str, body: &str) -> Result<String, Fault> {
+pub fn set(text: &str, table: &str, values: &[(&str, Value)]) -> Result<String, Fault> {
     must_parse(text)?;
     let newline = newline_of(text);
-    let new = format!("[{table}]\n{body}").replace('\n', newline);
-    let spans = spans_of(text, table);
-    let with = match spans.split_first() {
-        Some((first, others)) => {
-            let old = str_or_empty(text, first.clone());
-            if others.is_empty() && old.trim_end() == new.trim_end() {
-                return Ok(text.to_owned());
-            }
-            let rest = without(text, others);
-            format!("{}{new}{}", str_or_empty(&rest, ..first.start), str_or_empty(&rest, first.end..))
+    let line = |(key, value): &(&str, Value)| format!("{key} = {value}{newline}");
+    let header = lines_of(text).into_iter().find(|line| is_header(str_or_empty(text, line.clone()), table));
+    let with = match header {
+        None => appended(text, &format!("[{table}]{newline}{}", values.iter().map(line).collect::<String>())),
+        // The last one first: a new line follows the header.
+        Some(header) => {
+            values.iter().rev().fold(text.to_owned(), |text, (key, value)| match span_of(&text, table, key) {
+                Some(span) => with_part(&text, span, &value.to_string()),
+                None => with_line(&text, header.end, &line(&(*key, value.clone()))),
+            })
         }
-        None => appended(text, &new),
     };
     must_be_set_once(&with, table)?;
     Ok(with)
+}
+
+/// Returns the text with these keys of a table as `earlier` has them; one that `earlier` does not have loses its line.
+///
+/// # Errors
+/// Fails if the text is not TOML.
+pub fn restore(text: &str, table: &str, keys: &[&str], earlier: &str) -> Result<String, Fault> {
+    must_parse(text)?;
+    let restored = keys.iter().fold(text.to_owned(), |text, key| {
+        let Some(now) = span_of(&text, table, key) else { return text };
+        match span_of(earlier, table, key) {
+            Some(then) => with_part(&text, now, str_or_empty(earlier, then)),
+            None => {
+                let line = lines_of(&text).into_iter().find(|line| line.contains(&now.start));
+                with_part(&text, line.unwrap_or(now), "")
+            }
+        }
+    });
+    must_parse(&restored)?;
+    Ok(restored)
+}
+
+/// Returns the text with another part in place of one.
+fn with_part(text: &str, part: Range<usize>, new: &str) -> String {
+    format!("{}{new}{}", str_or_empty(text, ..part.start), str_or_empty(text, part.end..))
+}
+
+/// Returns the text with a line at `at`, the end of another one.
+fn with_line(text: &str, at: usize, line: &str) -> String {
+    let end = if str_or_empty(text, ..at).ends_with('\n') { "" } else { newline_of(text) };
+    with_part(text, at..at, &format!("{end}{line}"))
 }
 
 /// Returns the strings that a text gives these keys of a table, alone or in a list, in order; `None` without the table
 /// or its first key.
 pub fn strings(text: &str, table: &str, keys: &[&str]) -> Option<Vec<String>> {
     let parsed = DeTable::parse(text).ok()?;
-    let mut found = parsed.get_ref();
-    for name in table.split('.') {
-        let DeValue::Table(inner) = found.get(name)?.get_ref() else { return None };
-        found = inner;
-    }
+    let found = table_in(parsed.get_ref(), table)?;
     found.get(*keys.first()?)?;
     let values = keys.iter().filter_map(|key| found.get(*key)).map(toml::Spanned::get_ref);
     let lists = values.map(|value| match value {
@@ -47,6 +74,20 @@ pub fn strings(text: &str, table: &str, keys: &[&str]) -> Option<Vec<String>> {
         value => Some(vec![string(value)?]),
     });
     lists.collect::<Option<Vec<_>>>().map(|lists| lists.concat())
+}
+
+/// Returns the table with a name.
+fn table_in<'t, 'i>(top: &'t DeTable<'i>, table: &str) -> Option<&'t DeTable<'i>> {
+    table.split('.').try_fold(top, |found, name| match found.get(name)?.get_ref() {
+        DeValue::Table(inner) => Some(inner),
+        _ => None,
+    })
+}
+
+/// Returns the range of the value of a key of a table.
+fn span_of(text: &str, table: &str, key: &str) -> Option<Range<usize>> {
+    let parsed = DeTable::parse(text).ok()?;
+    Some(table_in(parsed.get_ref(), table)?.get(key)?.span())
 }
 
 /// Returns a string of TOML.
@@ -79,13 +120,10 @@ impl Line {
         }
         let newline = newline_of(text);
         let line = format!("{key} = {value} # {sign}{newline}");
-        let header = lines_of(text).into_iter().find(|line| self.is_header(str_or_empty(text, line.clone())));
+        let header =
+            lines_of(text).into_iter().find(|line| is_header(str_or_empty(text, line.clone()), table));
         let with = match header {
-            Some(header) => {
-                let (before, after) = (str_or_empty(text, ..header.end), str_or_empty(text, header.end..));
-                let end = if before.ends_with('\n') { "" } else { newline };
-                format!("{before}{end}{line}{after}")
-            }
+            Some(header) => with_line(text, header.end, &line),
             None => appended(text, &format!("[{table}]{newline}{line}")),
         };
         must_be_set_once(&with, table)?;
@@ -101,9 +139,10 @@ impl Line {
         let is_ours = |line: &str| line.starts_with(self.key) && line.trim_end().ends_with(sign);
         let line = lines_of(text).into_iter().find(|line| is_ours(str_or_empty(text, line.clone())));
         let Some(line) = line else { return Ok(text.to_owned()) };
-        let text = format!("{}{}", str_or_empty(text, ..line.start), str_or_empty(text, line.end..));
+        let text = with_part(text, line, "");
         let lines = lines_of(&text);
-        let mut rest = lines.iter().skip_while(|line| !self.is_header(str_or_empty(&text, (*line).clone())));
+        let is_header = |line: &Range<usize>| is_header(str_or_empty(&text, line.clone()), self.table);
+        let mut rest = lines.iter().skip_while(|line| !is_header(line));
         let Some(header) = rest.next() else { return Ok(text) };
         let next = rest.map(|line| str_or_empty(&text, line.clone())).find(|line| !line.trim().is_empty());
         let is_empty = next.is_none_or(|line| line.starts_with('['));
@@ -112,15 +151,14 @@ impl Line {
 
     /// Returns the value of the key in a text.
     fn found<'t>(&self, text: &'t str) -> Option<&'t str> {
-        let parsed = DeTable::parse(text).ok()?;
-        let DeValue::Table(table) = parsed.get_ref().get(self.table)?.get_ref() else { return None };
-        Some(str_or_empty(text, table.get(self.key)?.span()))
+        Some(str_or_empty(text, span_of(text, self.table, self.key)?))
     }
+}
 
-    /// Returns true for the line that begins the table.
-    fn is_header(&self, line: &str) -> bool {
-        line.starts_with('[') && !line.starts_with("[[") && names_in(line) == [self.table]
-    }
+/// Returns true for the line that begins a table.
+fn is_header(line: &str, table: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with('[') && !line.starts_with("[[") && names_in(line).iter().eq(table.split('.'))
 }
 
 /// Returns the text with a table added at its end.
@@ -268,27 +306,34 @@ mod tests {
 
     #[test]
     fn toml_table_is_set_once_and_removed_without_a_trace() {
-        let body = "command = \"lbx\"\nargs = [\"mcp\"]\n";
+        let values = [("command", Value::from("lbx")), ("args", vec!["mcp"].into())];
         for text in ["", "# mine\nmodel = \"x\"\n", "[a]\nb = 1\n\n[c]\nd = [\n  1,\n]\n"] {
-            let with = set(text, "mcp_servers.lbx", body).unwrap();
+            let with = set(text, "mcp_servers.lbx", &values).unwrap();
             assert!(with.contains("[mcp_servers.lbx]\ncommand"), "{with}");
             let words = strings(&with, "mcp_servers.lbx", &["command", "args"]);
             assert_eq!(words, Some(vec!["lbx".to_owned(), "mcp".to_owned()]));
             assert_eq!(strings(text, "mcp_servers.lbx", &["command", "args"]), None);
-            assert_eq!(set(&with, "mcp_servers.lbx", body).unwrap(), with);
+            assert_eq!(set(&with, "mcp_servers.lbx", &values).unwrap(), with);
             assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), text);
         }
-        let between =
-            "[mcp_servers.lbx]\ncommand = \"old\"\n\n[mcp_servers.lbx.env]\nA = \"1\"\n\n[z]\ny = 1\n";
-        let with = set(between, "mcp_servers.lbx", body).unwrap();
-        assert_eq!(with, format!("[mcp_servers.lbx]\n{body}\n[z]\ny = 1\n"));
-        assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), "[z]\ny = 1\n");
+        let env = "\n[mcp_servers.lbx.env]\nA = \"1\"\n\n[z]\ny = 1\n";
+        for old in
+            ["command = 'old' # mine\nx = 1\n", "args = [\n 'old'\n]\ncommand = 'lbx'\n", "", "x = 1\n"]
+        {
+            let old = format!("[mcp_servers.lbx]\n{old}{env}");
+            let with = set(&old, "mcp_servers.lbx", &values).unwrap();
+            assert!(with.ends_with(env) && with.contains("args = [\"mcp\"]"), "{with}");
+            assert_eq!(with.contains("# mine"), old.contains("# mine"), "{with}");
+            assert_eq!(restore(&with, "mcp_servers.lbx", &["command", "args"], &old).unwrap(), old);
+            assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), "[z]\ny = 1\n");
+        }
     }
 
     #[test]
     fn invalid_toml_and_inline_server_tables_are_errors() {
-        assert!(set("a = = 1", "t", "b = 1\n").is_err());
-        assert!(set("mcp_servers = { lbx = { command = \"x\" } }\n", "mcp_servers.lbx", "b = 1\n").is_err());
+        let values = [("b", Value::from(1))];
+        assert!(set("a = = 1", "t", &values).is_err());
+        assert!(set("mcp_servers = { lbx = { command = \"x\" } }\n", "mcp_servers.lbx", &values).is_err());
     }
 
     #[test]
@@ -303,7 +348,7 @@ mod tests {
             "a = 1\r\n[b]\r\nc = 2\r\n",
         ] {
             assert_eq!(remove(text, "mcp_servers.lbx").unwrap(), text);
-            let with = set(text, "mcp_servers.lbx", "command = \"lbx\"\n").unwrap();
+            let with = set(text, "mcp_servers.lbx", &[("command", "lbx".into())]).unwrap();
             assert!(with.starts_with(text), "{with}");
             assert!(!text.contains('\r') || !with.replace("\r\n", "").contains('\n'), "{with:?}");
             assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), text);
@@ -314,8 +359,8 @@ mod tests {
     fn table_removal_keeps_the_comments_of_the_next_table() {
         let text = "[\"mcp_servers\".lbx] # mine\na = 1\n\n# of z\n[z]\ny = 1\n\n[ mcp_servers . lbx . env ]\nB = \"2\"\n";
         assert_eq!(remove(text, "mcp_servers.lbx").unwrap(), "# of z\n[z]\ny = 1\n");
-        let with = set(text, "mcp_servers.lbx", "b = 1\n").unwrap();
-        assert_eq!(with, "[mcp_servers.lbx]\nb = 1\n\n# of z\n[z]\ny = 1\n");
+        let with = set(text, "mcp_servers.lbx", &[("a", 2.into())]).unwrap();
+        assert_eq!(with, text.replace("a = 1", "a = 2"));
     }
 
     #[test]
