@@ -763,3 +763,16 @@ fn call_that_was_noted_while_the_clock_was_ahead_has_ended() {
     }
     two.edit("a.txt", "two", "TWO").unwrap();
 }
+
+#[test]
+fn event_with_many_files_is_read_in_one_pass() {
+    let ws = Workspace::with(&FILES);
+    // A comparison of each path with all others would take minutes.
+    let files: String = (0..200_000).map(|at| format!("*** Update File: f{at}\n@@\n-a\n+b\n")).collect();
+    let event = json!({
+        "hook_event_name": "PreToolUse", "tool_name": "apply_patch", "tool_use_id": "1",
+        "tool_input": {"command": format!("*** Begin Patch\n{files}*** End Patch\n")},
+    });
+    let words = ["hook", "codex", "--session", "h", "--set", "guard.timeout_ms=600000"];
+    assert_eq!(ws.lbx_stdin(&words, event.to_string()).status(), 0);
+}

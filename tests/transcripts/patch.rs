@@ -867,3 +867,31 @@ fn binary_patch_of_git_applies_to_text_in_any_encoding() {
         ws.holds("a.txt", &before);
     }
 }
+
+#[test]
+fn patches_with_many_equal_parts_are_read_in_one_pass() {
+    let many = |part: &str| part.repeat(200_000);
+    // A pass for each part would take minutes, or all of the stack.
+    for (patch, kind) in [
+        (format!("{}[x]\nPUT >$:\n+a\n", many("*** Begin Patch\n")), "not_found"),
+        (format!("--- a{} x\n+++ b\n@@ -1 +1 @@\n-a\n+b\n", many(" 2020-01-01")), "not_found"),
+        (
+            format!(
+                "*** Begin Patch\n*** Update File: x\n@@\n{}-a\n+b\n*** End Patch\n",
+                many(" *** End Patch\n")
+            ),
+            "not_found",
+        ),
+        (format!("diff --git {}\n", many("x ")), "patch_invalid"),
+        (format!("diff --git a/{}{}\n", many(" "), many("/")), "patch_invalid"),
+        (
+            format!(
+                "x\n<<<<<<< SEARCH\n{}=======\nb\n>>>>>>> REPLACE\n",
+                many("<<<<<<< x\n=======\n>>>>>>> y\n")
+            ),
+            "not_found",
+        ),
+    ] {
+        Workspace::with(&[]).lbx_stdin(&["patch"], patch).error(kind);
+    }
+}

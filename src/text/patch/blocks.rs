@@ -1,6 +1,8 @@
 //! SEARCH/REPLACE blocks.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use similar::DiffTag;
 
@@ -55,7 +57,7 @@ type SpanOfFile = (Span, Option<Vec<u8>>);
 /// Fails if a block does not end or cannot be divided in exactly one way, or if there are no blocks.
 pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Block>, ParseError> {
     let source = Source::new(text);
-    let blocks: Vec<_> = spans(&source, text_of)?
+    let blocks: Vec<_> = spans(&source, &mut Texts::of(text_of))?
         .into_iter()
         .map(|(span, _)| {
             let search = source.between(span.head, span.divider);
@@ -76,10 +78,13 @@ pub fn search_replace_blocks(text: &[u8], text_of: TextOf<'_>) -> Result<Vec<Blo
 /// Fails as [`search_replace_blocks`] does, or if a hint names another place than that of the old text.
 pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<FilePatch<'a>>, ParseError> {
     let mut files = Vec::new();
-    for (span, path) in spans(source, text_of)? {
-        if let (Some(line), Some(text)) = (span.hint, text_of(path.as_deref())) {
+    let mut texts = Texts::of(text_of);
+    for (span, path) in spans(source, &mut texts)? {
+        if let Some(line) = span.hint
+            && let Some(text) = texts.get(path.as_ref())
+        {
             let search = source.between(span.head, span.divider);
-            if !stands_at(&text, &search, line) {
+            if !text.has_at(&search, line) {
                 return Err(ParseError::at(
                     span.start,
                     format!("the old text is not at line {line} of the file"),
@@ -92,7 +97,7 @@ pub(super) fn parse<'a>(source: &Source<'a>, text_of: TextOf<'_>) -> Result<Vec<
 }
 
 /// Finds the blocks, each with its path.
-fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<SpanOfFile>, ParseError> {
+fn spans(source: &Source<'_>, texts: &mut Texts<'_>) -> Result<Vec<SpanOfFile>, ParseError> {
     let (mut spans, mut path, mut after) = (Vec::new(), None, 0);
     let mut index = 0;
     while let Some(text) = source.text(index) {
@@ -101,7 +106,7 @@ fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<SpanOfFile>, Pa
         }
         if let Some(length) = search_marker(text) {
             path = path_before(source, after, index).or(path);
-            let span = span(source, (index, length), &|| text_of(path.as_deref()))?;
+            let span = span(source, (index, length), &mut || texts.get(path.as_ref()))?;
             (index, after) = (span.end, span.end + 1);
             spans.push((span, path.clone()));
         }
@@ -114,7 +119,7 @@ fn spans(source: &Source<'_>, text_of: TextOf<'_>) -> Result<Vec<SpanOfFile>, Pa
 fn span(
     source: &Source<'_>,
     (start, length): (usize, usize),
-    file: &dyn Fn() -> Option<Vec<u8>>,
+    file: &mut dyn FnMut() -> Option<Rc<FileText>>,
 ) -> Result<Span, ParseError> {
     let is = |index: usize, letters: &[u8], word: &[u8]| {
         let text = source.text(index).unwrap_or_default();
@@ -133,8 +138,9 @@ fn span(
         return Err(ParseError::at(again, "a block begins inside another; use longer markers for such text"));
     }
     let inner = conflicts(source, head + 1..end, length);
+    let conflict = |index: &usize| inner.get(inner.partition_point(|conflict| conflict.end <= *index));
     let divides =
-        |index: &usize| is(*index, b"=", b"") && !inner.iter().any(|conflict| conflict.contains(index));
+        |index: &usize| is(*index, b"=", b"") && !conflict(index).is_some_and(|inner| inner.contains(index));
     let dividers: Vec<usize> = (head + 1..end).filter(divides).collect();
     let divider = if let [only] = dividers.as_slice() {
         *only
@@ -146,11 +152,7 @@ fn span(
         let file = file().unwrap_or_default();
         let fits = |divider: &&usize| {
             let search = source.between(head, **divider);
-            !search.is_empty()
-                && match hint {
-                    Some(line) => stands_at(&file, &search, line),
-                    None => holds(&file, &search),
-                }
+            !search.is_empty() && hint.map_or_else(|| file.has(&search), |line| file.has_at(&search, line))
         };
         let mut fitting = dividers.iter().filter(fits);
         let why = match (fitting.next(), fitting.next()) {
@@ -208,18 +210,57 @@ fn hint(source: &Source<'_>, start: usize) -> (usize, Option<u64>) {
     (if is_rule { last + 1 } else { last }, Some(line))
 }
 
-/// Returns true if a text contains these lines, ignoring line endings.
-fn holds(text: &[u8], lines: &[u8]) -> bool {
-    memchr::memmem::find(&Flat::of(text).text, &Flat::of(lines).text).is_some()
+/// Texts of the files that blocks name, each read once.
+struct Texts<'t> {
+    /// Function that reads a file.
+    text_of: TextOf<'t>,
+    /// Files read so far.
+    known: HashMap<Option<Vec<u8>>, Option<Rc<FileText>>>,
 }
 
-/// Returns true if these lines begin at line `line` of a text, from 1, ignoring line endings.
-fn stands_at(text: &[u8], lines: &[u8], line: u64) -> bool {
-    let (text, lines) = (Flat::of(text).text, Flat::of(lines).text);
-    let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
-    let skipped = before.map(|before| at_line_feeds(&text).take(before).map(<[u8]>::len).sum::<usize>());
-    let rest = skipped.map_or(&[][..], |skipped| slice_or_empty(&text, skipped..));
-    rest.starts_with(&lines) || lines.strip_suffix(b"\n").is_some_and(|lines| rest == lines)
+impl<'t> Texts<'t> {
+    /// Creates the collection without a file.
+    fn of(text_of: TextOf<'t>) -> Self {
+        Self { text_of, known: HashMap::new() }
+    }
+
+    /// Returns the text of a file, if it exists.
+    fn get(&mut self, path: Option<&Vec<u8>>) -> Option<Rc<FileText>> {
+        let read = || (self.text_of)(path.map(Vec::as_slice)).map(|text| Rc::new(FileText::of(&text)));
+        self.known.entry(path.cloned()).or_insert_with(read).clone()
+    }
+}
+
+/// Text of a file, to search in without regard to line endings.
+#[derive(Default)]
+struct FileText {
+    /// Text with line feeds only.
+    text: Vec<u8>,
+    /// Offsets at which a line begins.
+    starts: Vec<usize>,
+}
+
+impl FileText {
+    /// Flattens the bytes of a file.
+    fn of(bytes: &[u8]) -> Self {
+        let text = Flat::of(bytes).text.into_owned();
+        let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', &text).map(|at| at + 1)).collect();
+        Self { text, starts }
+    }
+
+    /// Returns true if it contains these lines.
+    fn has(&self, lines: &[u8]) -> bool {
+        memchr::memmem::find(&self.text, &Flat::of(lines).text).is_some()
+    }
+
+    /// Returns true if these lines begin at line `line`, from 1.
+    fn has_at(&self, lines: &[u8], line: u64) -> bool {
+        let lines = Flat::of(lines).text;
+        let before = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
+        let start = before.and_then(|before| self.starts.get(before));
+        let rest = start.map_or(&[][..], |start| slice_or_empty(&self.text, *start..));
+        rest.starts_with(&lines) || lines.strip_suffix(b"\n").is_some_and(|lines| rest == lines)
+    }
 }
 
 /// Returns the path on the last line before `start` that is neither empty nor a fence.
@@ -341,6 +382,12 @@ mod tests {
             assert!(error.message.contains(why), "{error:?}");
         }
         assert_eq!(asked.get(), 1);
+        // The blocks of one file read it once.
+        let read = |_: Option<&[u8]>| read(None).or_else(|| Some(b"a\n".to_vec()));
+        let blocks = search_replace_blocks(block(2).repeat(9).as_bytes(), &read).unwrap();
+        assert_eq!((blocks.len(), asked.get()), (9, 2));
+        assert_eq!(parse(&Source::new(block(2).repeat(9).as_bytes()), &read).unwrap().len(), 9);
+        assert_eq!(asked.get(), 3);
     }
 
     #[test]

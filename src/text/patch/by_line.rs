@@ -10,7 +10,8 @@ use super::model::{
 };
 use super::plan::normal;
 use super::source::{
-    EnvelopeLine, ParseError, Source, begins_section, envelope_line, other_format, section_header,
+    EnvelopeLine, ParseError, Source, begins_section, envelope_line, is_envelope_begin, other_format,
+    section_header,
 };
 use crate::sha256::DigestStart;
 use crate::text::lines::LineSpan;
@@ -40,9 +41,13 @@ pub(super) fn parse<'a>(source: &Source<'a>) -> Result<Patch<'a>, ParseError> {
         section: None,
         takes_rows: false,
     };
+    let mut is_in_envelope = false;
     for index in 0..source.len() {
         let text = source.text(index).unwrap_or_default();
-        if begins_section(source, index) || (reader.section.is_some() && section_header(text).is_some()) {
+        // A section after several first lines of envelopes is searched for once.
+        let begins = is_in_envelope || begins_section(source, index);
+        is_in_envelope = begins && is_envelope_begin(text);
+        if begins || (reader.section.is_some() && section_header(text).is_some()) {
             reader.begin_section(index, text)?;
         } else if reader.section.is_some() {
             reader.line(index, text)?;

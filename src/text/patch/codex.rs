@@ -3,7 +3,7 @@
 use super::hunk;
 use super::model::{Body, Ending, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
 use super::source::{
-    ENVELOPE_BEGIN, EnvelopeLine, ParseError, Source, envelope_line, is_hunk_header, not_a_hunk_line,
+    EnvelopeLine, ParseError, Source, envelope_line, is_envelope_begin, is_hunk_header, not_a_hunk_line,
     other_format,
 };
 
@@ -12,6 +12,8 @@ use super::source::{
 /// # Errors
 /// Fails at the first line that cannot be read, and for an envelope that does not end.
 pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> {
+    let is_end = |index: &usize| source.text(*index).is_some_and(|text| text.starts_with(b"*** End Patch"));
+    let last_end = (0..source.len()).rfind(is_end);
     let mut files = Vec::new();
     let mut index = 0;
     while let Some(text) = source.text(index) {
@@ -19,12 +21,13 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
             return Err(ParseError::at(index, message));
         }
         index += 1;
-        if text.trim_ascii() == ENVELOPE_BEGIN {
+        if is_envelope_begin(text) {
             if begins_elsewhere(source, index) {
                 let message = "the patch is wrapped in a `cd`: write paths from where lbx runs instead";
                 return Err(ParseError::at(index.saturating_sub(2), message));
             }
-            let mut envelope = Envelope { source, at: index, crlf: source.ends_in_crlf(index - 1), files };
+            let crlf = source.ends_in_crlf(index - 1);
+            let mut envelope = Envelope { source, at: index, last_end, crlf, files };
             envelope.read()?;
             (index, files) = (envelope.at, envelope.files);
         }
@@ -44,6 +47,8 @@ struct Envelope<'s, 'a> {
     source: &'s Source<'a>,
     /// Index of the next line.
     at: usize,
+    /// Index of the last `*** End Patch` at the start of a line: before it, an indented one is context.
+    last_end: Option<usize>,
     /// True if the patch itself has CRLF line endings, which then mean nothing.
     crlf: bool,
     /// Files read so far.
@@ -199,7 +204,9 @@ impl<'a> Envelope<'_, 'a> {
                     ));
                 }
                 (Some(_), Some((b'*', _))) => break,
-                (Some(EnvelopeLine::EndPatch), _) if self.is_last_end() => break,
+                (Some(EnvelopeLine::EndPatch), _) if self.last_end.is_none_or(|last| last <= self.at) => {
+                    break;
+                }
                 (_, None) => {
                     blanks.push(self.at);
                     self.at += 1;
@@ -218,12 +225,6 @@ impl<'a> Envelope<'_, 'a> {
             self.at += 1;
         }
         Ok(())
-    }
-
-    /// Returns true if no later `*** End Patch` is at the start of a line: then an indented one is not context.
-    fn is_last_end(&self) -> bool {
-        !(self.at + 1..self.source.len())
-            .any(|index| self.source.text(index).is_some_and(|text| text.starts_with(b"*** End Patch")))
     }
 
     /// Skips empty lines.

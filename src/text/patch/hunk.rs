@@ -276,17 +276,19 @@ pub fn file_name(text: &[u8]) -> Option<Name> {
 
 /// Returns the start of a date that only a blank separates from the name; git puts a tab after names with blanks.
 fn time(text: &[u8]) -> Option<usize> {
-    let is_time = |rest: &[u8]| {
-        let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"-:.+ ".contains(byte);
+    let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"-:.+ ".contains(byte);
+    let is_date = |rest: &[u8]| {
         let date = slice_or_empty(rest, ..10);
         let has_form = date.iter().enumerate().all(|(at, byte)| match at {
             4 | 7 => *byte == b'-',
             _ => byte.is_ascii_digit(),
         });
-        date.len() == 10 && has_form && rest.iter().all(is_of_time)
+        date.len() == 10 && has_form
     };
-    let blanks = text.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
-    blanks.filter(|at| *at > 0).find(|at| text.get(at + 1..).is_some_and(is_time))
+    // Only a date and a time follow the name.
+    let name_end = text.iter().rposition(|byte| !is_of_time(byte)).map_or(1, |last| last + 1);
+    let is_start = |at: &usize| text.get(*at) == Some(&b' ') && text.get(at + 1..).is_some_and(is_date);
+    (name_end..text.len()).find(is_start)
 }
 
 /// Reads a whole path that may be quoted, as in extended headers of git.
@@ -310,10 +312,17 @@ pub fn git_names(text: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         (old == new || (after_slash(old).is_some() && after_slash(old) == after_slash(new)))
             .then(|| (old.to_vec(), new.to_vec()))
     };
+    // The parts after the first slash have the same length at one place at most: the further right the names are
+    // divided, the longer is the one and the shorter the other.
+    let slashes: Vec<usize> = memchr::memchr_iter(b'/', text).collect();
+    let has_equal_parts = |at: &usize| {
+        let next = slashes.get(slashes.partition_point(|slash| slash < at));
+        slashes.first().zip(next).is_some_and(|(first, next)| first + text.len() == at + next)
+    };
     // Names of equal length are by far the most common, so try the middle first.
-    let middle = text.len() / 2;
-    let spaces = || (0..text.len()).filter(|at| text.get(*at) == Some(&b' '));
-    spaces().filter(|at| *at == middle).chain(spaces()).find_map(|at| same(&at))
+    let is_space = |at: &usize| text.get(*at) == Some(&b' ');
+    let middle = std::iter::once(text.len() / 2);
+    middle.chain((0..text.len()).filter(has_equal_parts)).filter(is_space).find_map(|at| same(&at))
 }
 
 /// Returns the prefix that the names of one file have.

@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
 }
 
 /// First line of an envelope.
-pub const ENVELOPE_BEGIN: &[u8] = b"*** Begin Patch";
+const ENVELOPE_BEGIN: &[u8] = b"*** Begin Patch";
 /// Shortest run of letters of a marker.
 const MARKER_MIN: usize = 7;
 
@@ -130,13 +130,16 @@ pub fn is_hunk_header(text: &[u8]) -> bool {
         || matches!(text, [b'@', b'@', b'-', digit, ..] if digit.is_ascii_digit())
 }
 
+/// Returns true for the first line of an envelope.
+pub fn is_envelope_begin(text: &[u8]) -> bool {
+    text.trim_ascii() == ENVELOPE_BEGIN
+}
+
 /// Returns true if a section begins at the line with `index`, alone or in an envelope.
 pub fn begins_section(source: &Source<'_>, index: usize) -> bool {
-    let Some(text) = source.text(index) else { return false };
-    if text.trim_ascii() == ENVELOPE_BEGIN {
-        return begins_section(source, index + 1);
-    }
-    section_header(text).is_some() && source.text(index + 1).is_some_and(is_operator)
+    let is_begin = |index: &usize| source.text(*index).is_some_and(is_envelope_begin);
+    let index = (index..source.len()).find(|index| !is_begin(index)).unwrap_or(index);
+    source.text(index).and_then(section_header).is_some() && source.text(index + 1).is_some_and(is_operator)
 }
 
 /// Returns the path and the tag of a line `[PATH#TAG]`.
@@ -168,7 +171,7 @@ pub fn begins(source: &Source<'_>, index: usize) -> Option<Format> {
     let text = source.text(index)?;
     if begins_section(source, index) {
         Some(Format::ByLine)
-    } else if text.trim_ascii() == ENVELOPE_BEGIN {
+    } else if is_envelope_begin(text) {
         Some(Format::Codex)
     } else if search_marker(text).is_some() {
         Some(Format::SearchReplace)

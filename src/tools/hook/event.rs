@@ -1,5 +1,6 @@
 //! An event of a client in one form, whatever the client calls its fields, and the response in the form of the client.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -149,6 +150,7 @@ impl Event {
     /// Returns the paths that the call names, each once, with true if it replaces the whole file.
     pub fn paths(&self) -> Vec<(PathBuf, bool)> {
         let mut paths: Vec<(PathBuf, bool)> = Vec::new();
+        let mut known = HashSet::new();
         let is_whole = self.kind == ToolKind::Write;
         let named = PATHS.iter().filter_map(|name| self.input.get(name)?.as_str().map(str::to_owned));
         let several =
@@ -164,7 +166,7 @@ impl Event {
             let path = path.strip_prefix("file://").unwrap_or(&path);
             let is_named = !path.is_empty();
             let path = self.folder.join(path);
-            if is_named && !paths.iter().any(|(known, _)| *known == path) {
+            if is_named && known.insert(path.clone()) {
                 paths.push((path, is_whole));
             }
         }
