@@ -208,11 +208,7 @@ impl Before {
         // Older changes belong to the commands that still run, and a commit holds only changes of its session.
         let only = found.as_ref().filter(|_| after.is_overlapped || !theirs.is_empty());
         let only = only.map(|touched| own_paths(change.workspace(), &theirs, touched));
-        let old = found
-            .iter()
-            .flatten()
-            .filter_map(|touched| scanned.kept.bytes_of(&touched.path, touched.before.as_ref()?.size()));
-        record::withhold(change.engine(), old);
+        withhold_old(change.engine(), scanned, found.as_deref());
         let looked = record::Looked { survey: after.survey.clone(), only: only.as_ref() };
         let recorded = match record::scan_as(change.engine(), words, Bash::NAME, seq, looked) {
             Ok(recorded) => recorded,
@@ -299,6 +295,15 @@ impl Before {
         }
         After { survey: survey.map(Arc::new), held, is_overlapped: self.running.is_overlapped() }
     }
+}
+
+/// Notes the old bytes of the untracked files that a command touched: they stay out of its snapshot under any name.
+fn withhold_old(engine: &mut Engine, scanned: &Scanned, found: Option<&[Touched]>) {
+    let old = found
+        .into_iter()
+        .flatten()
+        .filter_map(|touched| scanned.kept.bytes_of(&touched.path, touched.before.as_ref()?.size()));
+    record::withhold(engine, old);
 }
 
 /// Settles the files that others moved and that the command has changed since: the newest snapshot has what they left.

@@ -39,13 +39,11 @@ pub fn restore(text: &str, table: &str, keys: &[&str], earlier: &str) -> Result<
     must_parse(text)?;
     let restored = keys.iter().fold(text.to_owned(), |text, key| {
         let Some(now) = span_of(&text, table, key) else { return text };
-        match span_of(earlier, table, key) {
-            Some(then) => with_part(&text, now, str_or_empty(earlier, then)),
-            None => {
-                let line = lines_of(&text).into_iter().find(|line| line.contains(&now.start));
-                with_part(&text, line.unwrap_or(now), "")
-            }
+        if let Some(then) = span_of(earlier, table, key) {
+            return with_part(&text, now, str_or_empty(earlier, then));
         }
+        let line = lines_of(&text).into_iter().find(|line| line.contains(&now.start));
+        with_part(&text, line.unwrap_or(now), "")
     });
     must_parse(&restored)?;
     Ok(restored)
