@@ -1,7 +1,8 @@
 //! The connection to a client: one JSON-RPC message per line, in and out.
 //!
 //! One thread reads, one writes, and each running call has one of its own. All of them share one state. A ping, a
-//! cancellation or a response overtakes the queued calls, however many there are.
+//! cancellation or a response overtakes the queued calls. When too many wait, the client waits at its end of the pipe, unless
+//! one of them waits for its answer.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
@@ -118,6 +119,17 @@ impl State {
     const fn is_read(&self) -> bool {
         self.unsent < UNSENT_BYTES_MAX
     }
+
+    /// Returns true if a call waits for the client's answer to a question.
+    fn is_asking(&self) -> bool {
+        self.asked.values().any(Option::is_none)
+    }
+
+    /// Returns true if another message may be read. A client that sends calls faster than they are made has to wait, but
+    /// not with the answer that one of them waits for.
+    fn may_be_read(&self) -> bool {
+        self.is_read() && (self.is_asking() || self.queue.has_room(0))
+    }
 }
 
 impl Connection {
@@ -164,6 +176,7 @@ impl Connection {
         state.next_id += 1;
         state.asked.insert(id, None);
         self.post(&mut state, message::request_line(Some(&Id::Number(id)), method, params));
+        self.changed.notify_all();
         id
     }
 
@@ -217,10 +230,10 @@ impl Connection {
         answer
     }
 
-    /// Waits until the client has read most of its messages. Returns false if it is gone and reads no more.
-    fn is_read(&self) -> bool {
+    /// Waits until another message may be read. Returns false if the client is gone and reads no more.
+    fn may_be_read(&self) -> bool {
         let mut state = self.state();
-        while !state.is_read() {
+        while !state.may_be_read() {
             let waited = self.changed.wait_timeout(state, STALL_TIME_MAX);
             let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
             state = next;
@@ -318,7 +331,7 @@ impl<S: Service> Serving<S> {
     /// Reads messages until the client sends no more, and lets the last calls end by themselves for a while.
     fn read(self: &Arc<Self>, mut lines: Lines<impl BufRead>) {
         let connection = &self.connection;
-        while connection.is_read() {
+        while connection.may_be_read() {
             let (parsed, bytes) = match lines.read() {
                 Line::Whole(line) if line.trim_ascii().is_empty() => continue,
                 Line::Whole(line) => (message::parse(&line), line.len()),
@@ -361,7 +374,7 @@ impl<S: Service> Serving<S> {
                 if let Some(answer) = self.service.answer_at_once(&request) {
                     return Ok(Some((request.id, answer)));
                 }
-                if !state.queue.has_room(bytes) {
+                if state.is_asking() && !state.queue.has_room(bytes) {
                     let full =
                         "too many calls wait for earlier ones; this one was not made: send it again later";
                     return Ok(Some((request.id, Err(RpcError::new(INTERNAL_ERROR, full)))));

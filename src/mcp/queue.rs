@@ -1,7 +1,7 @@
 //! Requests that are not answered yet: calls, in an order that keeps their effects, and batches.
 //!
-//! A client may send faster than lbx handles requests. lbx reads on, since the next message may be a cancellation or a
-//! response that a call waits for; beyond the limit, it refuses calls.
+//! A client may send faster than lbx handles requests. Beyond the limit, lbx reads nothing more, and the client waits at
+//! its end of the pipe. While a call waits for an answer of the client, lbx reads on, and refuses calls.
 //!
 //! A client may send a read of a file and an edit of it, or two edits, without waiting for the first response. The
 //! workspace's lock runs changes one by one; this module also keeps them in the order of the requests. Reads, searches

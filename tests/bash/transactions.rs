@@ -431,7 +431,7 @@ fn transaction_without_overlay_support_is_an_error() {
     let request = json!({ "command": "echo x > a.txt", "transaction": true });
     for backend in ["none", "bubblewrap"] {
         let error = with(&ws, backend, &request).error("invalid_request");
-        assert!(error["message"].as_str().unwrap().contains("no layer"), "{error:#}");
+        assert!(error["message"].as_str().unwrap().contains("does not support transactions"), "{error:#}");
         ws.holds("a.txt", "one\n");
     }
 }
@@ -716,7 +716,10 @@ fn transaction_selects_a_backend_with_overlay_support() {
                 let error = with(&ws, backend, &json!({ "command": "echo x > a.txt", more: true }));
                 let error = error.error("invalid_request");
                 let message = error["message"].as_str().unwrap();
-                assert!(message.contains(backend) && message.contains("layer"), "{error:#}");
+                assert!(
+                    message.contains(backend) && message.contains("does not support transactions"),
+                    "{error:#}"
+                );
             }
         });
     }

@@ -535,6 +535,23 @@ fn every_setting_can_be_set_from_every_source() {
 }
 
 #[test]
+fn file_in_the_workspace_is_not_the_users_policy() {
+    let ws = Workspace::with(&[
+        ("a.txt", "one\n"),
+        ("conf/lbx/config.toml", "gate = 'off'\nbash.network = 'allow'\n"),
+    ]);
+    ws.write("conf/.config/lbx/config.toml", "gate = 'off'\n");
+    let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "1"];
+    for variable in ["XDG_CONFIG_HOME", "HOME"] {
+        let error = ws.call(&edit).env(variable, ws.path("conf")).run().error("not_read");
+        assert_eq!(error["path"], "a.txt", "{variable}");
+        let read = ws.call(&["ls"]).env(variable, ws.path("conf")).run();
+        read.warned("does not count as the user's policy");
+    }
+    ws.holds("a.txt", "one\n");
+}
+
+#[test]
 fn workspace_policy_loosens_only_gate_matching_and_limits() {
     for (line, loosens) in [
         ("gate = 'off'", true),

@@ -315,13 +315,14 @@ pub(super) fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
     }
 }
 
-/// Makes sure that no number in a history folder is given again, even if its newest entry is removed.
+/// Makes sure that no number in a history folder is given again, even if its newest entry is removed: `leaving` returns
+/// true if that may happen.
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
+pub fn keep_numbers(done: &OwnedFd, leaving: impl Fn(u64) -> bool) -> Result<(), Error> {
     let last = names_in(done)?.iter().filter_map(|name| number_in(name)).max();
-    let Some(last) = last else {
+    let Some(last) = last.filter(|last| leaving(*last)) else {
         return Ok(());
     };
     spend(done, last).map_err(|errno| Error::io("write the history in", STATE_FOLDER, errno))

@@ -304,7 +304,7 @@ impl Collector<'_> {
         let trash = self.state.path_of(trash::FOLDER);
         let names = history.names()?;
         if !self.dry_run {
-            journal::keep_numbers(&history.folder)?;
+            journal::keep_numbers(&history.folder, |_| true)?;
         }
         let mut changes = Vec::new();
         for name in &names {

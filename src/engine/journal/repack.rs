@@ -217,8 +217,8 @@ fn pack_history(
     done: &mut Packing,
 ) -> Result<(), Error> {
     let Some(old) = packed_part(folder)? else { return Ok(()) };
-    // The newest number may be among those that get no file, and the packed file may be damaged later.
-    keep_numbers(folder)?;
+    // The newest number may be among those that lose their files, and the packed file may be damaged later.
+    keep_numbers(folder, |newest| numbers.contains(&newest))?;
     let rows = old.as_ref().map_or(0, Parts::rows);
     let oldest = numbers.iter().take(LOADED_ROWS_MAX.saturating_sub(rows)).rev();
     let mut packed = Vec::new();

@@ -148,10 +148,14 @@ fn looks(workspace: &Workspace, sources: &Sources) -> Fingerprint {
 /// existing file cannot be read.
 pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     let mut held: Vec<SettingValue> = SETTINGS.iter().map(SettingValue::default_of).collect();
-    let mut user = None;
+    let (mut user, mut not_own) = (None, None);
     if let Some(path) = &sources.user_file {
         let shown = path.display().to_string();
-        let bytes = read_user_file(path, &shown)?;
+        let is_own = is_users_own(workspace, path);
+        not_own = (!is_own).then(|| {
+            format!("{shown} does not count as the user's policy: it lies in the workspace, where tools can write it")
+        });
+        let bytes = if is_own { read_user_file(path, &shown)? } else { None };
         user = Some(PolicyFile { path: shown.clone(), exists: bytes.is_some() });
         take_file(&mut held, &shown, bytes, |given| Origin::User(given.place))?;
         let_loosen(&mut held);
@@ -162,10 +166,23 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     take_file(&mut held, &shown, bytes, |given| Origin::Workspace(given.place))?;
     let outer = load_outer(workspace)?;
     note_outer(&mut held, &outer);
-    let (unknown_variables, ignored_variables) = take_environment(&mut held, sources)?;
+    let (unknown_variables, mut ignored_variables) = take_environment(&mut held, sources)?;
+    ignored_variables.extend(not_own);
     take_flags(&mut held, sources)?;
     let (globs, excluded) = (OnceLock::new(), OnceLock::new());
     Ok(Loaded { held, user, workspace: own, outer, unknown_variables, ignored_variables, globs, excluded })
+}
+
+/// Returns true unless the configuration folder of the user's file is in the workspace: `XDG_CONFIG_HOME` and `HOME` are in
+/// the agent's hands. Only that of the account's home folder may be there. The file itself may be a link to a repository
+/// of dotfiles.
+#[expect(clippy::disallowed_methods, reason = "only compares names: the user's own file")]
+fn is_users_own(workspace: &Workspace, path: &Path) -> bool {
+    let folder = |path: &Path| path.ancestors().nth(2)?.canonicalize().ok();
+    let Some(real) = folder(path).filter(|real| real.starts_with(workspace.root())) else { return true };
+    let account = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok().flatten();
+    let own = account.and_then(|account| folder(&account.dir.join(".config/lbx").join(NAME)));
+    own == Some(real)
 }
 
 /// Allows the environment and flags to loosen the settings that the user's own file names.
