@@ -135,7 +135,7 @@ impl Executor<'_> {
         over: Over<'_>,
         folders: &mut LastFolders,
     ) -> Result<(), Errno> {
-        let is_own = || self.has(staged, &[after]);
+        let is_own = || !self.is_another(staged, &[after]);
         let open = |folder: &Location| self.open(folder, BELOW);
         let new = at.path().name().ok_or(Errno::INVAL)?;
         let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
@@ -191,11 +191,11 @@ impl Executor<'_> {
         Err(OTHERS_FILE)
     }
 
-    /// Returns true if a location has a file with the bytes of one of these versions.
-    fn has(&self, at: &Location, versions: &[&Version]) -> bool {
+    /// Returns true if a location has a file with other bytes than these versions, as far as it can be read.
+    fn is_another(&self, at: &Location, versions: &[&Version]) -> bool {
         let found = self.look(at, true);
         matches!(found, Ok(Observed::File { version: Some((sha256, _)), .. })
-            if versions.iter().any(|version| version.sha256 == sha256))
+            if versions.iter().all(|version| version.sha256 != sha256))
     }
 
     /// Gives files that other programs saved back their names, if a killed call had exchanged one with its own; returns
@@ -203,9 +203,9 @@ impl Executor<'_> {
     pub fn give_back(&self, steps: &[Step]) -> Option<usize> {
         let is_of_others = |step: &&Step| match step {
             Step::Put { at, staged, before: Some(before), after, in_place: false } => {
-                matches!(self.look(staged, false), Ok(Observed::File { .. }))
-                    && !self.has(staged, &[before, after])
-                    && self.has(at, &[after])
+                self.is_another(staged, &[before, after])
+                    && matches!(self.look(at, false), Ok(Observed::File { .. }))
+                    && !self.is_another(at, &[after])
             }
             _ => false,
         };
@@ -240,7 +240,7 @@ impl Executor<'_> {
             Step::RemoveFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
             Step::Rename { from, to, .. } => ("move", to, self.rename(to, from, false)),
             // Another program's file of that name stays.
-            Step::Put { at, before: None, after, .. } if !self.has(at, &[after]) => return Ok(()),
+            Step::Put { at, before: None, after, .. } if self.is_another(at, &[after]) => return Ok(()),
             Step::Put { at, before: None, .. } => ("delete", at, self.unlink(at, None)),
             Step::Put { at, before: Some(before), in_place: true, .. } => {
                 let bytes = self.backed_up(at, before)?;
@@ -374,7 +374,7 @@ impl Executor<'_> {
         let staged = stage.write(&name, &nearest, original.as_ref(), &new, &mut Vec::new())?;
         staged.file.sync_all().map_err(|source| Error::io("sync", shown.clone(), source))?;
         let given = match after.map(|after| self.swap(&staged.at, at).map(|()| after)) {
-            Some(Ok(after)) if !self.has(&staged.at, &[after]) => {
+            Some(Ok(after)) if self.is_another(&staged.at, &[after]) => {
                 return self.swap(&staged.at, at).map_err(|errno| Error::io("restore", shown, errno));
             }
             Some(Ok(_)) => Ok(()),
