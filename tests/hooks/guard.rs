@@ -765,6 +765,21 @@ fn call_that_was_noted_while_the_clock_was_ahead_has_ended() {
 }
 
 #[test]
+fn edit_that_would_fill_the_memory_is_only_noted() {
+    let ws = Workspace::with(&[("a.txt", &format!("{}\n", "a".repeat(40)).repeat(1000))]);
+    let mut agent = Player::new(&ws, "s");
+    agent.prompt("go");
+    agent.read("a.txt");
+    let (old, new) = ("a", "b".repeat(8 << 20));
+    let input =
+        json!({ "file_path": ws.path("a.txt"), "old_string": old, "new_string": new, "replace_all": true });
+    drop(agent.before("Edit", &input).unwrap());
+    write(&ws.path("a.txt"), "small\n");
+    agent.stop();
+    assert_eq!(log(&ws)[0], ("Edit".to_owned(), "s".to_owned()));
+}
+
+#[test]
 fn event_with_many_files_is_read_in_one_pass() {
     let ws = Workspace::with(&FILES);
     // A comparison of each path with all others would take minutes.

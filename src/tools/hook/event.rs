@@ -194,12 +194,12 @@ impl Event {
         edits.into_iter().try_fold(old.replace('\r', ""), |now, edit| {
             let (old, new) = (text(edit, OLD_TEXTS)?, text(edit, NEW_TEXTS)?);
             let is_all = ALL_MATCHES.iter().any(|name| edit.get(name).is_some_and(|all| *all == true));
-            match (old.is_empty(), is_all) {
-                (true, _) => now.is_empty().then_some(new),
-                _ if !now.contains(&old) => None,
-                (false, true) => Some(now.replace(&old, &new)),
-                (false, false) => Some(now.replacen(&old, &new, 1)),
+            if old.is_empty() {
+                return now.is_empty().then_some(new);
             }
+            let matches = now.matches(&old).take(if is_all { usize::MAX } else { 1 }).count();
+            let fits = now.len().saturating_add(matches.saturating_mul(new.len())) <= OUTCOME_BYTES_MAX;
+            (fits && matches > 0).then(|| now.replacen(&old, &new, matches))
         })
     }
 
@@ -292,6 +292,9 @@ fn text_of(output: &Value) -> Option<String> {
         _ => SHOWN.iter().find_map(|name| text_of(output.get(name)?)),
     }
 }
+
+/// Largest text that is worked out from an edit, in bytes: a short text may be replaced by a long one many times.
+const OUTCOME_BYTES_MAX: usize = 64 << 20;
 
 /// Answer of a hook to an event.
 #[derive(Debug, PartialEq, Eq)]
