@@ -1,5 +1,6 @@
 //! `append` and `prepend`: add text at one end of a file.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -121,7 +122,10 @@ fn joined(change: &mut Change<'_>, current: &Current, request: &Request, end: En
     let mut content = common::view(current, request.options.encoding)?;
     let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
     let newline = if is_cut_off && request.on_new_line && end == End::Last { "\n" } else { "" };
-    let text = [newline, &request.content].concat();
+    let text = match newline {
+        "" => Cow::Borrowed(request.content.as_str()),
+        newline => Cow::Owned([newline, &request.content].concat()),
+    };
     common::must_be_encodable(content.encoding, text.as_bytes(), (shown, current.bytes()))?;
     let text = in_style_of(&content, text.as_bytes());
     common::must_fit(change.policy(), shown, content.bytes_with(&text))?;

@@ -43,6 +43,12 @@ fn undo_of_a_purged_deletion_names_the_file_and_passes_older_changes() {
     assert!(ws.git(&["log", "-p", "lbx-snapshots", "--", "a.txt"]).contains("-one"));
     ws.lbx(&["undo", "--seq", "1"]).ok();
     ws.holds("b.txt", "b\n");
+    // A name that a shell would run is quoted.
+    ws.write("c; touch d", "c\n");
+    ws.lbx(&["delete", "c; touch d"]).ok();
+    ws.lbx(&["trash", "purge"]).ok();
+    let action = ws.lbx(&["undo"]).error("stale_file")["suggested_action"].to_string();
+    assert!(action.contains("git log -p lbx-snapshots -- 'c; touch d'`"), "{action}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::files::{Interleaved, MERGE_FLAG, Manner, Planner};
+use crate::engine::change::gate::quoted;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Direction, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth};
 use crate::engine::history::stacks::{History, direction_of};
@@ -545,9 +546,9 @@ fn purged(change: &Change<'_>, content: &WorkspacePath, entries: &[JournalEntry]
     let moved = entries.iter().flat_map(|entry| &entry.moves).find(|moved| moved.to == *content);
     let shown =
         moved.map_or_else(|| change.shown_original(content), |moved| change.workspace().shown(&moved.from));
-    let branch = change.engine_ref().policy().branch();
+    let (branch, named) = (change.engine_ref().policy().branch(), quoted(&shown));
     Error::new(ErrorKind::StaleFile, format!("{shown} is no longer in the trash: it was restored or purged since"))
-        .suggest(format!("`log` shows who restored it. If nobody did, git may have its bytes: `git log -p {branch} -- {shown}`. `undo` takes an older change back by its `seq`."))
+        .suggest(format!("`log` shows who restored it. If nobody did, git may have its bytes: `git log -p {branch} -- {named}`. `undo` takes an older change back by its `seq`."))
         .at(shown)
 }
 
