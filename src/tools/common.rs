@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Text;
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::engine::change::gate::{Needs, must_be_first, quoted};
+use crate::engine::change::gate::{Needs, quoted};
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
@@ -476,9 +476,9 @@ impl<'e, 'r> FileChange<'e, 'r> {
     /// `what` is the content of the request besides the path and the SHA-256.
     pub fn is_repeated(&mut self, what: impl Debug, changes: u64) -> Result<bool, Error> {
         let request = (self.tool, self.path, self.expected_sha256, self.options.encoding, what);
-        let earlier = self.change.repeated(Sha256::of(format!("{request:?}").as_bytes()), changes)?;
-        must_be_first(earlier.as_ref(), self.expected_sha256.is_some())?;
-        Ok(earlier.is_some())
+        let (request, names_version) =
+            (Sha256::of(format!("{request:?}").as_bytes()), self.expected_sha256.is_some());
+        Ok(self.change.repeated(request, changes, names_version)?.is_some())
     }
 
     /// Opens the file; it may not exist yet.

@@ -10,7 +10,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::Change;
-use crate::engine::change::gate::{RECENT, must_be_first};
+use crate::engine::change::gate::RECENT;
 use crate::engine::journal::JournalEntry;
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::fs;
@@ -126,9 +126,8 @@ impl Tool for Delete {
         }
         let named: Vec<(&str, &Path)> = request.path.iter().map(|path| ("path", path.as_path())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
-        let earlier = change.repeated(request.digest(), RECENT)?;
-        must_be_first(earlier.as_ref(), request.expected_sha256.is_some())?;
-        if let Some(entry) = earlier {
+        let names_version = request.expected_sha256.is_some();
+        if let Some(entry) = change.repeated(request.digest(), RECENT, names_version)? {
             let deleted = repeated(&mut change, &request, &entry)?;
             return Ok(Response::of(change.engine(), &request, deleted));
         }

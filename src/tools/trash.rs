@@ -336,7 +336,7 @@ impl Tool for Restore {
         let named: Vec<(&str, &Path)> =
             fields.iter().filter_map(|(field, path)| Some((*field, path.as_deref()?))).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
-        let repeated = change.repeated(request.digest(), RECENT)?;
+        let repeated = change.repeated(request.digest(), RECENT, false)?;
         let Some(moved) = repeated.and_then(|entry| entry.moves.into_iter().next()) else {
             return restore(change, request);
         };

@@ -386,18 +386,18 @@ pub const RECENT: u64 = 20;
 /// Changes that are searched for rare requests with no other protection against repetition.
 pub const LONG_AGO: u64 = 1000;
 
-/// Rejects a request that names a version and was made before. Example: two workers of one session count in a file, and
+/// Rejects a request that names a version and was made before, by an `earlier` change. Example: two workers of one session count in a file, and
 /// both saw a 5. If the second were told that the file has a 6 already, one would be lost.
 ///
 /// # Errors
 /// Returns `stale_file`.
-pub fn must_be_first(earlier: Option<&JournalEntry>, names_version: bool) -> Result<(), Error> {
+fn must_be_first(earlier: Option<&JournalEntry>) -> Result<(), Error> {
     // A change of the mode alone leaves the version that the request names.
     let has_other_bytes = |file: &FileEntry| {
         file.before.as_ref().map(|before| before.sha256) != file.after.as_ref().map(|after| after.sha256)
     };
     let is_done = |entry: &&JournalEntry| !entry.moves.is_empty() || entry.files.iter().any(has_other_bytes);
-    match earlier.filter(|_| names_version).filter(is_done) {
+    match earlier.filter(is_done) {
         None => Ok(()),
         Some(entry) => Err(Error::new(
             ErrorKind::StaleFile,
@@ -412,19 +412,22 @@ impl Change<'_> {
     /// the result is still in place. Keeps the digest with the change, for the next time.
     ///
     /// # Errors
-    /// As [`must_be_first`]; `names_version` is true if the request has an `expected_sha256`.
+    /// As [`Self::repeated`].
     pub fn is_repeated(&mut self, request: Sha256, names_version: bool) -> Result<bool, Error> {
-        let earlier = self.repeated(request, RECENT)?;
-        must_be_first(earlier.as_ref(), names_version)?;
-        Ok(earlier.is_some())
+        Ok(self.repeated(request, RECENT, names_version)?.is_some())
     }
 
     /// Returns the change that this very request made before, among the last `changes`, if nothing has touched its
     /// files since.
     ///
     /// # Errors
-    /// Returns the OS error if the history cannot be read.
-    pub fn repeated(&mut self, request: Sha256, changes: u64) -> Result<Option<JournalEntry>, Error> {
+    /// Returns `stale_file` if it `names_version`, an `expected_sha256`; the OS error if the history cannot be read.
+    pub fn repeated(
+        &mut self,
+        request: Sha256,
+        changes: u64,
+        names_version: bool,
+    ) -> Result<Option<JournalEntry>, Error> {
         let request = self.digest_here(request);
         self.entry.request = Some(request);
         let Some(state) = &self.state else {
@@ -441,7 +444,9 @@ impl Change<'_> {
                 let later = later.into_iter().filter_map(entry_of);
                 let later: Vec<WorkspacePath> =
                     later.flat_map(|entry| paths_of(&entry).cloned().collect::<Vec<_>>()).collect();
-                return Ok(Some(entry).filter(|entry| self.is_in_place(state, entry, &later)));
+                let earlier = Some(entry).filter(|entry| self.is_in_place(state, entry, &later));
+                must_be_first(earlier.as_ref().filter(|_| names_version))?;
+                return Ok(earlier);
             }
             later.push(seq);
         }
