@@ -255,7 +255,7 @@ musl=x86_64-unknown-linux-musl
 # Whether Rust links a program with some options.
 can_link() { echo 'fn main() {}' | (cd "$here" && rustc "$@" -o "$scratch/tried" -) >/dev/null 2>&1; }
 
-# Whether Rust builds for musl; rustup adds that target if it can.
+# Succeeds if Rust builds for musl; rustup adds that target if it can.
 add_musl() {
     [ "$system $(uname -m)" = "Linux x86_64" ] || return 1
     ! can_link --target "$musl" || return 0
