@@ -94,12 +94,12 @@ if [ -e "$prefix" ] && [ ! -d "$prefix" ]; then fail "--prefix $prefix is not a 
 
 # --- what is installed, and the list of it ---------------------------------------------------------
 
-# Each line of the list is what was made, below the prefix: `file SIZE CHECKSUM PATH`, `link PATH` or
+# Each line of the list names one thing made below the prefix: `file SIZE CHECKSUM PATH`, `link PATH` or
 # `dir PATH`. The folders come in the order in which they were made.
 listing=share/lbx/installed
 scratch=$(mktemp -d)
 installing=no
-# What was made before a failure can be removed as well: it is in the list.
+# The list also has files made before a failure, so that they can be removed.
 end() {
     [ "$installing" = no ] || awk '!seen[$0]++' "$old" "$new" >"$prefix/$listing" 2>/dev/null || :
     rm -rf "$scratch"
@@ -114,7 +114,7 @@ if [ -f "$prefix/$listing" ]; then cp "$prefix/$listing" "$old"; else : >"$old";
 # The size and the checksum of a file.
 sum_of() { cksum <"$1" | awk '{ print $2, $1 }'; }
 
-# Whether a path below the prefix is as this script has left it.
+# Succeeds if a path below the prefix is as this script left it.
 untouched() {
     if [ -L "$prefix/$1" ]; then
         case $(readlink "$prefix/$1") in ../../../bin/lbx) grep -qxF "link $1" "$old" ;; *) return 1 ;; esac
@@ -123,7 +123,7 @@ untouched() {
     fi
 }
 
-# The paths that a list of what was made holds, of one kind.
+# Prints the paths of one kind in a list.
 listed() {
     awk -v kind="$1" '$1 == kind {
         sub(/^[^ ]+ /, "")
@@ -132,7 +132,7 @@ listed() {
     }' "$2"
 }
 
-# make_folder PATH: the folder and those above it, each noted that was not there.
+# make_folder PATH: creates the folder and its parents, and notes each that is new.
 make_folder() {
     [ ! -d "$prefix/$1" ] || return 0
     case $1 in */*) make_folder "${1%/*}" ;; esac
@@ -141,7 +141,7 @@ make_folder() {
     echo "dir $1" >>"$new"
 }
 
-# put FILE PATH MODE: the file below the prefix. It is renamed into its place, so that a running
+# put FILE PATH MODE: installs the file below the prefix. It is renamed into its place, so that a running
 # lbx is not in the way. It is written in few large parts: a kernel whose file system can then holds a
 # program in large pages, and each call of it starts sooner.
 put() {
@@ -156,7 +156,7 @@ put() {
     echo "file $(sum_of "$prefix/$2") $2" >>"$new"
 }
 
-# Removes what the old list holds and the new one does not; what has been changed since stays.
+# Removes files of the old list that the new one lacks, unless they were changed since.
 remove_left_over() {
     kept=0 removed=0
     { listed file "$old" && listed link "$old"; } >"$scratch/paths"
@@ -214,7 +214,7 @@ how_to_get() {
     say "  Alpine:          apk add $4"
 }
 
-# Whether version $1 is at least $2, both like 1.88.0.
+# Succeeds if version $1 is at least $2, both like 1.88.0.
 at_least() {
     awk -v have="$1" -v want="$2" 'BEGIN {
         split(have, h, "."); split(want, w, ".")
@@ -223,7 +223,7 @@ at_least() {
 }
 
 missing=no
-# Says what a build lacks.
+# Names the programs that a build lacks.
 check_build_tools() {
     rust_wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$here/Cargo.toml" | head -n 1)
     if ! command -v cargo >/dev/null 2>&1; then
@@ -252,7 +252,7 @@ order=-Clink-arg=-Wl,-T,.cargo/order.ld
 # all the rest of a start, and one of musl does not ask.
 musl=x86_64-unknown-linux-musl
 
-# Whether Rust links a program with some options.
+# Succeeds if Rust links a program with some options.
 can_link() { echo 'fn main() {}' | (cd "$here" && rustc "$@" -o "$scratch/tried" -) >/dev/null 2>&1; }
 
 # Succeeds if Rust builds for musl; rustup adds that target if it can.
@@ -314,7 +314,7 @@ esac
 
 mkdir -p -- "$prefix" 2>/dev/null || fail "cannot make $prefix; choose a folder of yours with --prefix"
 prefix=$(CDPATH='' cd -- "$prefix" && pwd -P)
-# Folders that an earlier run has made are still this script's to remove.
+# Keeps folders of an earlier run in the list, so that they can be removed.
 grep '^dir ' "$old" >"$new" || :
 make_folder "${listing%/*}"
 installing=yes
@@ -386,7 +386,7 @@ else
     git -C "$clone" -c user.name=demo -c user.email=demo@localhost commit -qm "The archive"
 fi
 cd "$clone"
-# Nothing of the caller's own session, configuration or repository takes part.
+# Ignores the caller's session, configuration and repository.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE LBX_WORKSPACE LBX_SESSION LBX_SANDBOX LBX_DIALECT LBX_GATE \
     CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID
 XDG_CONFIG_HOME=$scratch/config LBX_OUTPUT=text PATH=$prefix/bin:$PATH
