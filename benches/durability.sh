@@ -157,7 +157,7 @@ finally:
     os.waitpid(neighbour, 0)
     os.unlink(folders[0] + ".neighbour")
 append, least = statistics.median(changes), statistics.median(leasts)
-print(f"\nbeside a neighbour that syncs without pause: append {append:.2f}, the least {least:.2f}: {append / least:.1f} times")
+print(f"\nwith a neighbour that syncs without pause: append {append:.2f}, the least {least:.2f}: {append / least:.1f} times")
 PYTHON
 
 if command -v strace >/dev/null; then

@@ -62,7 +62,7 @@ for run in range(-2, runs):  # the first two to warm up
             times.append(one)
 base = statistics.median(sed)
 size = os.path.getsize("large.txt") / 1e6
-print(f"\nms, medians of {runs} runs in turn, and beside `sed -i`; the file has {size:.1f} MB")
+print(f"\nms, medians of {runs} runs in turn, and against `sed -i`; the file has {size:.1f} MB")
 for name, times in (("first edit of a session", first), ("next edit", next_ones), ("sed -i", sed)):
     median = statistics.median(times)
     print(f"{name:<26}{median:>8.1f}{median / base:>8.2f}")

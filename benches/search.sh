@@ -62,11 +62,11 @@ compare 'ignored case' "$lbx grep -i mutexguard $whole" 'rg -i mutexguard'
 compare 'alternation' "$lbx grep alpha|omega|zeta $whole" 'rg alpha|omega|zeta'
 compare 'files' "$lbx grep -l return $whole" 'rg -l return'
 compare 'count' "$lbx grep -c return $whole" 'rg -c return'
-compare 'glob beside rg --files' "$lbx glob *.toml $whole" 'rg --files -g *.toml'
-compare 'ls -R beside rg --files' "$lbx ls -R $whole" 'rg --files'
+compare 'glob against rg --files' "$lbx glob *.toml $whole" 'rg --files -g *.toml'
+compare 'ls -R against rg --files' "$lbx ls -R $whole" 'rg --files'
 if [ -n "$fd" ]; then
-    compare 'glob beside fd' "$lbx glob *.toml $whole" "$fd -g *.toml"
-    compare 'ls -R beside fd' "$lbx ls -R $whole" "$fd ."
+    compare 'glob against fd' "$lbx glob *.toml $whole" "$fd -g *.toml"
+    compare 'ls -R against fd' "$lbx ls -R $whole" "$fd ."
 fi
 
 small=$scratch/small

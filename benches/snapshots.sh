@@ -139,12 +139,12 @@ for files in $sizes; do
         timed "$scratch/t-refused" refused
     done
     printf '%s files %47s %12s %9s\n' "$files" lbx git ratio
-    row 'append and its commit | add -A, index made anew' t-append t-empty
+    row 'append and its commit | add -A, index built again' t-append t-empty
     row 'append and its commit | add -A, index copied' t-append t-copied
     row 'first append of a session, with baseline | status' t-first t-status
     row 'full scan, nothing changed | status' t-scan t-status
     row '(lbx --version | status)' t-version t-status
-    row '(append --dry-run | add -A, index made anew)' t-refused t-empty
+    row '(append --dry-run | add -A, index built again)' t-refused t-empty
     cd "$scratch"
     rm -rf "$scratch/work$files"
 done
