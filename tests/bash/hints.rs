@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::common::{Workspace, skipped};
 use crate::support::{backends, bash, with};
+use crate::transactions::has_overlays;
 
 /// Returns the warnings of an answer as one text.
 fn warnings(answer: &serde_json::Value) -> String {
@@ -144,6 +145,27 @@ fn other_failures_and_success_have_no_hint() {
         let answer = ws.lbx(&["bash", command]).success();
         assert!(answer.get("warnings").is_none(), "{command}: {answer:#}");
     }
+}
+
+#[test]
+fn rename_that_a_layer_cannot_make_gets_a_hint() {
+    if !has_overlays() {
+        return;
+    }
+    let rename = |direct: bool| {
+        let ws = Workspace::with(&[("d/a.txt", "one\n")]);
+        let command = "python3 -c 'import os; os.rename(\"d\", \"e\")'";
+        let answer = with(&ws, "auto", &json!({ "command": command, "direct": direct })).success();
+        (answer["data"]["exit_code"].clone(), warnings(&answer))
+    };
+    let (exit_code, warned) = rename(false);
+    let hint = "on a layer no program can rename a folder that existed before the command: `mv` copies it, and `direct` runs the command on the files themselves";
+    assert!(exit_code == 1 && warned.contains(hint), "{warned}");
+    assert_eq!(rename(true).0, 0);
+    // A hard link from another mount fails without a layer too.
+    let ws = Workspace::with(&[]);
+    let answer = ws.lbx(&["bash", "touch /tmp/x; ln /tmp/x here"]).success();
+    assert!(answer["data"]["exit_code"] == 1 && answer.get("warnings").is_none(), "{answer:#}");
 }
 
 #[test]

@@ -65,8 +65,21 @@ const BUSY: [&str; 1] = ["resource busy"];
 const GUARDED: [&str; 3] = [READ_ONLY[0], READ_ONLY[1], BUSY[0]];
 /// Number of protected paths that a hint names.
 const NAMED_MAX: usize = 3;
-/// Message for a file that a layer cannot copy: the sandbox has no number for its owner or group, see `user_namespaces(7)`.
-const UNMAPPED: [&str; 2] = ["value too large for d", "eoverflow"];
+/// Messages of what a layer cannot do, each with a hint.
+///
+/// It cannot copy a file for whose owner or group the sandbox has no number, see `user_namespaces(7)`. It cannot rename a
+/// folder below it: the kernel rejects overlayfs with both `userxattr` and `redirect_dir=on`, and without `userxattr` there
+/// is no layer in a user namespace.
+const NOT_ON_A_LAYER: [([&str; 2], &str); 2] = [
+    (
+        ["value too large for d", "eoverflow"],
+        "a layer cannot take files of another account or group: `direct` runs the command on the files themselves",
+    ),
+    (
+        ["cross-device link", "exdev"],
+        "on a layer no program can rename a folder that existed before the command: `mv` copies it, and `direct` runs the command on the files themselves",
+    ),
+];
 /// Messages for a missing path.
 const MISSING: [&str; 5] = ["no such file", "not found", "enoent", "cannot find", "does not exist"];
 /// Messages of programs that found no network.
@@ -159,15 +172,14 @@ pub fn hints(output: &[u8], reach: &Reach, workdir: &Path) -> Vec<String> {
             has_none.then(|| "commands have no network here: the setting `bash.network` allows it".to_owned())
         })
         .or_else(|| {
-            let is_unmapped = reach.layer.is_some() && about(&UNMAPPED).next().is_some();
-            is_unmapped.then(|| UNMAPPED_HINT.to_owned())
+            let mut limits = NOT_ON_A_LAYER.iter().filter(|_| reach.layer.is_some());
+            let reached =
+                limits.find(|(messages, _)| about(messages).any(|line| !line.contains("hard link")));
+            reached.map(|(_, hint)| (*hint).to_owned())
         })
         .or_else(|| lines().find_map(|line| hidden(line, is_about(line, &MISSING), reach)));
     other.into_iter().collect()
 }
-
-/// Hint about such a file.
-const UNMAPPED_HINT: &str = "a layer cannot take files of another account or group: `direct` runs the command on the files themselves";
 
 /// Returns true if a line names a path in a repository's own folder.
 fn is_of_git(line: &str) -> bool {
