@@ -116,6 +116,46 @@ fn conflicts_stay_in_the_layer_and_other_changes_apply() {
 }
 
 #[test]
+fn new_folders_keep_the_modes_that_close_them() {
+    if !has_overlays() {
+        return;
+    }
+    let folders = [
+        ("new", 0o555),
+        ("target/empty", 0o555),
+        ("target/ro", 0o555),
+        ("target/s", 0o511),
+        ("target/s/t", 0o500),
+        ("target/open/ro", 0o555),
+    ];
+    for user in ["root", "other"] {
+        let ws = Workspace::with(&[(".gitignore", "target/\n"), ("target/old", "old\n")]);
+        let first = ws.tree();
+        let command = "mkdir -m 555 new target/empty; mkdir -p target/ro target/s/t; echo x > target/ro/x; \
+            echo y > target/s/t/y; chmod 500 target/s/t; chmod 511 target/s; chmod 555 target/ro; \
+            mkdir -p target/open/ro; echo z > target/open/ro/z; chmod 555 target/open/ro";
+        let call = |arguments: &[&str]| match user {
+            "root" => Some(ws.call(arguments)),
+            _ => ws.call_unprivileged(arguments),
+        };
+        let Some(bash) = call(&["bash", command]) else { return };
+        let answer = bash.run().success();
+        for (folder, mode) in folders {
+            assert_eq!(ws.mode(folder), mode, "{folder} {answer:#}");
+        }
+        let last = ws.tree();
+        call(&["undo"]).unwrap().run().success();
+        ws.lbx(&["bash", "rmdir target/empty"]).success();
+        assert_eq!(ws.tree(), first, "{user}");
+        call(&["redo"]).unwrap().run().success();
+        ws.lbx(&["bash", "mkdir -m 555 target/empty"]).success();
+        assert_eq!(ws.tree(), last, "{user}");
+        // Lets the user who runs this remove it.
+        folders.iter().for_each(|(folder, _)| ws.chmod(folder, 0o755));
+    }
+}
+
+#[test]
 fn repository_created_by_a_command_stays_in_the_layer() {
     if !has_overlays() {
         return;

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 
 use crate::control::Control;
@@ -44,6 +44,10 @@ const ORIGIN_HEADER_BYTES: usize = 21;
 /// Attribute of a copy in a lower layer: the inode of the original, of which a file in the layer may be a copy. Programs on
 /// the layer do not see it.
 const INODE: &str = "user.overlay.lbx.inode";
+/// Attribute of a folder in a layer that lbx opened up to read it: the permission bits that the command gave it.
+const MODE: &str = "user.overlay.lbx.mode";
+/// Longest number in an attribute, in digits.
+const DIGITS_MAX: usize = 20;
 /// Largest list of a file's attribute names, in bytes (Linux, `XATTR_LIST_MAX`).
 const NAMES_BYTES: usize = 64 << 10;
 
@@ -155,12 +159,13 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let lower = folder.lower.as_ref().map(|lower| lower.entry(name)).transpose()?.flatten();
     let lower = lower.map(|found| found.stat);
     let upper = Some(upper).filter(|stat| !is_whiteout(stat));
-    let Some(stat) = upper.filter(fs::is_folder) else {
+    let Some(mut stat) = upper.filter(fs::is_folder) else {
         let is_change = lower.is_some() || upper.is_some();
         let difference = Difference { path, lower, upper, has_other_attributes: false };
         return Ok((is_change.then_some(difference), None));
     };
     let opened = enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
+    stat.st_mode = closed_mode(&opened).map_or(stat.st_mode, |mode| FileType::Directory.as_raw_mode() | mode);
     let lower_folder = match (&folder.lower, &lower) {
         (Some(parent), Some(lower)) if fs::is_folder(lower) => {
             match parent.enter(name) {
@@ -183,7 +188,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     // A folder that was removed and made again is marked, but not the folders in it: what is below them is hidden too.
     let is_opaque = folder.is_opaque || is_opaque(&opened);
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
-    let difference = Difference { path, lower, upper, has_other_attributes };
+    let difference = Difference { path, lower, upper: Some(stat), has_other_attributes };
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 
@@ -421,17 +426,25 @@ pub fn note_inode((folder, name): (BorrowedFd<'_>, &OsStr), original: &Stat) {
         && let Ok(file) = fs::open_at(folder, name, fs::READ)
     {
         let inode = original.st_ino.to_string();
-        let _ = rustix::fs::fsetxattr(&file, INODE, inode.as_bytes(), rustix::fs::XattrFlags::empty());
+        let _ = rustix::fs::fsetxattr(&file, INODE, inode.as_bytes(), XattrFlags::empty());
     }
 }
 
 /// Returns the inode of the original of a copy in a lower layer.
 pub fn noted_inode(lower: &OwnedFd, path: &WorkspacePath) -> Option<u64> {
-    /// Longest number of an inode, in digits.
-    const DIGITS_MAX: usize = 20;
-    let file = fs::open_beneath(lower.as_fd(), path, fs::READ).ok()?;
+    number_in(&fs::open_beneath(lower.as_fd(), path, fs::READ).ok()?, INODE)
+}
+
+/// Returns the permission bits of a folder in a layer that lbx has opened up since.
+pub fn closed_mode(folder: &OwnedFd) -> Option<u32> {
+    let now = fs::mode_of(&rustix::fs::fstat(folder).ok()?);
+    number_in(folder, MODE).filter(|mode| fs::opened_up(*mode) == now)
+}
+
+/// Returns the number in an attribute of a file or folder.
+fn number_in<T: std::str::FromStr>(file: &OwnedFd, attribute: &str) -> Option<T> {
     let mut value = [0_u8; DIGITS_MAX];
-    let length = rustix::fs::fgetxattr(&file, INODE, &mut value[..]).ok()?;
+    let length = rustix::fs::fgetxattr(file, attribute, &mut value[..]).ok()?;
     std::str::from_utf8(value.get(..length)?).ok()?.parse().ok()
 }
 
@@ -446,15 +459,17 @@ pub fn strip(file: &OwnedFd) {
     }
 }
 
-/// Opens a folder of a layer; changes its permissions if they forbid that.
+/// Opens a folder of a layer; changes its permissions if they forbid that, and notes them.
 pub fn enter(parent: BorrowedFd<'_>, name: &OsStr) -> Option<OwnedFd> {
-    let stat = fs::stat_at(parent, name).ok().filter(fs::is_folder)?;
-    if fs::is_closed(fs::mode_of(&stat)) {
-        // This follows no link: it was a folder a moment ago, and only lbx writes here.
-        let mode = platform::mode(fs::opened_up(fs::mode_of(&stat)));
-        let _ = rustix::fs::chmodat(parent, name, mode, AtFlags::empty());
+    let mode = fs::mode_of(&fs::stat_at(parent, name).ok().filter(fs::is_folder)?);
+    if !fs::is_closed(mode) {
+        return fs::open_at(parent, name, fs::FOLDER).ok();
     }
-    fs::open_at(parent, name, fs::FOLDER).ok()
+    // This follows no link: it was a folder a moment ago, and only lbx writes here.
+    let _ = rustix::fs::chmodat(parent, name, platform::mode(fs::opened_up(mode)), AtFlags::empty());
+    let opened = fs::open_at(parent, name, fs::FOLDER).ok()?;
+    let _ = rustix::fs::fsetxattr(&opened, MODE, mode.to_string().as_bytes(), XattrFlags::empty());
+    Some(opened)
 }
 
 /// Folder of layers in the folder of a fork.

@@ -119,8 +119,11 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
                 continue;
             }
             let rest = found.get(number..).unwrap_or_default();
+            // Its owner cannot rename a folder that is closed to changes, and so not undo that.
+            let is_open = differing.upper.as_ref().is_some_and(|stat| !fs::is_closed(fs::mode_of(stat)));
             let goes_whole = differing.is_new_folder()
-                && (self.ignored.contains(&differing.path) || is_large_tree(&differing.path, rest))
+                && ((is_open && self.ignored.contains(&differing.path))
+                    || is_large_tree(&differing.path, rest))
                 && !excluded.keys().any(|path| path.is_within(&differing.path))
                 && !self.holds_repository(&differing.path, rest);
             if goes_whole {
@@ -294,7 +297,9 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         let content = entry.content(Some(&self.layer.state));
         let shown = self.change.workspace().shown(path);
         self.layer.take_to_trash((path, &entry.id), |from, to| without_rename::copy(from, to, &shown))?;
-        strip_all(self.change.workspace(), &content)?;
+        for (inner, mode) in strip_all(self.change.workspace(), &content)? {
+            self.change.set_folder_mode(inner.rebased(&content, path), fs::opened_up(mode), mode);
+        }
         Ok((content, entry))
     }
 
@@ -418,15 +423,19 @@ fn is_large_tree(folder: &WorkspacePath, rest: &[Differing]) -> bool {
     rest.iter().take_while(|inner| inner.path.is_within(folder)).nth(TREE_FILES_MAX).is_some()
 }
 
-/// Removes the attributes that overlayfs set at and below a path.
-fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<(), Error> {
+/// Removes the attributes that overlayfs set at and below a path. Returns the folders that lbx had to open up, with the
+/// permission bits that the command gave them.
+fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<Vec<(WorkspacePath, u32)>, Error> {
+    let mut closed = Vec::new();
     moves::walk(workspace, top, &mut |found| {
         let flags = if fs::is_folder(found.stat) { fs::FOLDER } else { fs::READ };
         if (fs::is_folder(found.stat) || fs::is_regular(found.stat))
             && let Ok(opened) = fs::open_beneath(workspace.root_fd(), found.path, flags)
         {
+            closed.extend(overlay::closed_mode(&opened).map(|mode| (found.path.clone(), mode)));
             overlay::strip(&opened);
         }
         Ok(())
-    })
+    })?;
+    Ok(closed)
 }
