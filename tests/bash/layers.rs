@@ -116,6 +116,26 @@ fn conflicts_stay_in_the_layer_and_other_changes_apply() {
 }
 
 #[test]
+fn removed_folder_lists_its_empty_folders_on_a_layer_too() {
+    if !has_overlays() {
+        return;
+    }
+    for direct in [false, true] {
+        let ws = Workspace::with(&[("d/a.txt", "a\n")]);
+        std::fs::create_dir_all(ws.path("d/e/f")).unwrap();
+        std::fs::create_dir_all(ws.path("g")).unwrap();
+        let request = json!({ "command": "rm -r d g; echo > g", "direct": direct });
+        let answer = with(&ws, "auto", &request).success();
+        let changed = json!([
+            { "path": "d/a.txt", "action": "delete" },
+            { "path": "d/e/f", "action": "delete" },
+            { "path": "g", "action": "modify", "sha256": crate::common::sha256(b"\n") },
+        ]);
+        assert_eq!(answer["data"]["changed"], changed, "{direct} {answer:#}");
+    }
+}
+
+#[test]
 fn new_folders_keep_the_modes_that_close_them() {
     if !has_overlays() {
         return;

@@ -152,7 +152,7 @@ impl Listing<'_> {
     fn add(&mut self, differing: &Differing, holders: &BTreeSet<WorkspacePath>) -> Result<(), Error> {
         let Differing { path, lower, upper, .. } = differing;
         let Some(upper) = upper else {
-            return self.add_gone(path);
+            return self.add_gone(path, true);
         };
         let is_other = lower.as_ref().is_some_and(|lower| fs::is_folder(lower) != fs::is_folder(upper));
         // A new folder is listed by its entries.
@@ -166,7 +166,11 @@ impl Listing<'_> {
         }
         let action = if lower.is_some() { Action::Modify } else { Action::Create };
         self.push(path, action, Some(upper).filter(|upper| fs::is_regular(upper)));
-        if is_other && lower.as_ref().is_some_and(fs::is_folder) { self.add_below(path) } else { Ok(()) }
+        if is_other && lower.as_ref().is_some_and(fs::is_folder) {
+            self.add_gone(path, false)
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns true if a file kept its bytes and mode, or a folder or FIFO its mode.
@@ -198,27 +202,18 @@ impl Listing<'_> {
         digest::sha256_of(overlay::open(self.layer, path).ok()?.into()).ok()
     }
 
-    /// Adds a removed path: for a folder, the files in it.
-    fn add_gone(&mut self, path: &WorkspacePath) -> Result<(), Error> {
-        let before = self.changes.len();
-        self.add_below(path)?;
-        if self.changes.len() == before {
-            self.push(path, Action::Delete, None);
-        }
-        Ok(())
-    }
-
-    /// Adds the files of a removed folder.
-    fn add_below(&mut self, path: &WorkspacePath) -> Result<(), Error> {
-        let mut gone = Vec::new();
+    /// Adds the files and empty folders at and below a removed path; without the path itself if something else is there
+    /// now.
+    fn add_gone(&mut self, path: &WorkspacePath, with_path: bool) -> Result<(), Error> {
+        let mut gone = BTreeSet::new();
         moves::walk(self.workspace, path, &mut |found| {
-            if !fs::is_folder(found.stat) {
-                gone.push(found.path.clone());
-            }
+            // A folder is visited before its entries.
+            found.path.parent().map(|parent| gone.remove(&parent));
+            gone.insert(found.path.clone());
             Ok(())
         })?;
-        gone.sort();
-        gone.iter().for_each(|path| self.push(path, Action::Delete, None));
+        let gone = gone.iter().filter(|gone| with_path || *gone != path);
+        gone.for_each(|path| self.push(path, Action::Delete, None));
         Ok(())
     }
 
