@@ -55,7 +55,7 @@ pub fn run(options: &Options, settings: &Settings) -> Result<(), Error> {
     let server = Arc::new(server(options, settings)?);
     let waiting = if settings.confirm { QUESTIONS_MAX } else { 0 };
     let served = connection::serve(Arc::clone(&server), CALLS_MAX + waiting);
-    server.remove_tmp();
+    server.end_session();
     served.map_err(|source| Error::io("start", "the server", source))
 }
 

@@ -28,6 +28,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::request::quoted;
+use crate::tools::bash;
 
 /// Instructions for a model before its first call: rules of all tools, which are therefore in no tool's own
 /// description.
@@ -127,14 +128,15 @@ impl Server {
         Self { root, options, settings, questions, log_levels, tools, lifecycle }
     }
 
-    /// Removes the `/tmp` of the session that only this connection has.
-    pub fn remove_tmp(&self) {
+    /// Ends the jobs of the session that only this connection has, and removes its `/tmp`.
+    pub fn end_session(&self) {
         let own = self.options.session.as_deref().filter(|name| name.starts_with(OWN_SESSION));
         let Some(session) = own.and_then(|name| name.parse::<SessionId>().ok()) else { return };
         let folder = self.root.last();
         if let Ok(workspace) = Workspace::discover(Some(&folder), &folder)
             && let Ok(Some(state)) = State::find(&workspace)
         {
+            bash::end_jobs(&workspace, &session);
             caches::remove_tmp(&state, &session);
         }
     }

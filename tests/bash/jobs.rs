@@ -269,6 +269,22 @@ fn mcp_job_outlives_the_server_and_belongs_to_its_session() {
     server.close();
 }
 
+#[test]
+fn job_of_a_connections_own_session_ends_with_the_connection() {
+    let ws = Workspace::with(&[]);
+    let mut server = Server::start(ws.call(&["mcp"]));
+    let mark = mark("mcp-own");
+    let command = format!("{FORKS}\ntouch started; sleep 1000");
+    let request = json!({ "command": command, "background": true, "env": { "LBX_MARK": mark } });
+    server.ok("bash", &request);
+    wait_for(&ws, "started");
+    server.close();
+    wait_until_no_process_is_left(&mark, "mcp");
+    // Its changes are recorded.
+    let logged = ws.lbx(&["log"]).ok();
+    assert_eq!(logged["snapshots"][0]["tool"], "bash", "{logged:#}");
+}
+
 /// Copies a finished job, as if it had run again under the numbers.
 fn repeat(ws: &Workspace, job: &str, numbers: std::ops::RangeInclusive<usize>) {
     let folder = |name: &str| ws.path(&state(&format!("jobs/{name}")));

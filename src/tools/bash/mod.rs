@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-pub use job::run_internal;
+pub use job::{end_all as end_jobs, run_internal};
 pub(super) use layer_changes::Classified;
 
 use recording::Recording;

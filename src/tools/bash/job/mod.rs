@@ -19,7 +19,10 @@ pub use start::{RunningJob, run_internal};
 use super::recording;
 use super::request::Request;
 use super::response::{Job, Jobs, ListedJob, Response};
+use crate::control::Control;
 use crate::engine::Engine;
+use crate::engine::store::session::SessionId;
+use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::limits::JOB_COMMAND_BYTES_MAX;
 use crate::search::page::json_bytes;
@@ -29,6 +32,8 @@ use crate::text::answer_size::{AnswerRoom, TextSize};
 const NAP: Duration = Duration::from_millis(20);
 /// Time that a stopped job has to end: its processes get TERM, then KILL, and then its changes are recorded.
 const STOP_TIME_MAX: Duration = Duration::from_secs(90);
+/// Time that a job has to end when its session is over.
+const END_TIME_MAX: Duration = Duration::from_secs(3);
 /// Bytes of the longest UTF-8 character.
 const CHARACTER_BYTES_MAX: usize = 4;
 /// Largest output in one response, in bytes.
@@ -101,11 +106,7 @@ fn beginning(command: &str, bytes_max: usize) -> String {
 /// # Errors
 /// Fails if the state cannot be read.
 fn list(engine: &Engine) -> Result<Jobs, Error> {
-    let own = |folder: JobFolder| {
-        let about = folder.about().filter(|about| about.session == engine.session().as_str())?;
-        Some((folder, about))
-    };
-    let jobs: Vec<(JobFolder, About)> = JobFolder::all(engine)?.into_iter().filter_map(own).collect();
+    let jobs = JobFolder::of_session(&engine.workspace, engine.session())?;
     let share = engine.policy().max_bytes() / (jobs.len() + 1);
     let command_bytes =
         share.saturating_sub(LISTED_BYTES).clamp(LISTED_COMMAND_BYTES_MIN, LISTED_COMMAND_BYTES_MAX);
@@ -133,23 +134,21 @@ fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job, Er
     let (folder, about) = find(engine, name)?;
     if request.stop {
         folder.ask_to_stop()?;
-        wait(engine, &folder, STOP_TIME_MAX)?;
+        wait(&engine.control, &folder, STOP_TIME_MAX)?;
         if folder.is_alive() {
             return Err(Error::new(ErrorKind::Timeout, format!("job {name} has not ended yet"))
                 .suggest("Look at it again with the same `job`."));
         }
     } else if let Some(ms) = request.timeout_ms {
-        wait(engine, &folder, Duration::from_millis(ms))?;
+        wait(&engine.control, &folder, Duration::from_millis(ms))?;
     }
     shown(engine, &folder, about, request.offset.unwrap_or(0), request.max_bytes)
 }
 
 /// Returns a job of the caller's session by name.
 fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
-    let found = JobFolder::find(engine, name)?.and_then(|folder| {
-        let about = folder.about().filter(|about| about.session == engine.session().as_str())?;
-        Some((folder, about))
-    });
+    let found = JobFolder::find(&engine.workspace, name)?
+        .and_then(|folder| folder.about_in(engine.session()).map(|about| (folder, about)));
     found.ok_or_else(|| {
         let names: Vec<String> =
             list(engine).map(|jobs| jobs.jobs).unwrap_or_default().into_iter().map(|job| job.job).collect();
@@ -165,11 +164,19 @@ fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
     })
 }
 
+/// Ends the jobs of a session that is over.
+pub fn end_all(workspace: &Workspace, session: &SessionId) {
+    // Best effort: nobody reads an error any more.
+    let mut jobs = JobFolder::of_session(workspace, session).unwrap_or_default();
+    jobs.retain(|(folder, _)| folder.is_alive() && folder.ask_to_stop().is_ok());
+    jobs.iter().for_each(|(folder, _)| drop(wait(&Control::default(), folder, END_TIME_MAX)));
+}
+
 /// Waits until a job has ended, at most `time`.
-fn wait(engine: &Engine, folder: &JobFolder, time: Duration) -> Result<(), Error> {
+fn wait(control: &Control, folder: &JobFolder, time: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + time;
     while Instant::now() < deadline && folder.is_alive() {
-        engine.control.check()?;
+        control.check()?;
         std::thread::sleep(NAP);
     }
     Ok(())

@@ -16,9 +16,10 @@ use crate::engine::Engine;
 use crate::engine::sandbox::backend::NAMESPACES;
 use crate::engine::sandbox::outside::Network;
 use crate::engine::store::lock::unique_name;
+use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{Lock, State, replace_by_way_of};
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
 use crate::limits::JOB_NAMES_MAX;
 
@@ -109,15 +110,15 @@ impl JobFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn create(engine: &Engine) -> Result<Self, Error> {
-        let state = State::open(&engine.workspace)?;
+    pub fn create(workspace: &Workspace) -> Result<Self, Error> {
+        let state = State::open(workspace)?;
         let all = state.folder(FOLDER)?;
         let io = |errno: Errno| Error::io("make", state.shown(FOLDER), errno);
         let next = numbers(&all).into_iter().max().map_or(1, |newest| newest + 1);
         for number in next..next + JOB_NAMES_MAX {
             let name = format!("{PREFIX}{number}");
             match rustix::fs::mkdirat(&all, name.as_str(), rustix::fs::Mode::from_raw_mode(0o700)) {
-                Ok(()) => return Self::find(engine, &name)?.ok_or_else(|| io(Errno::NOENT)),
+                Ok(()) => return Self::find(workspace, &name)?.ok_or_else(|| io(Errno::NOENT)),
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(io(errno)),
             }
@@ -129,9 +130,9 @@ impl JobFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn find(engine: &Engine, name: &str) -> Result<Option<Self>, Error> {
+    pub fn find(workspace: &Workspace, name: &str) -> Result<Option<Self>, Error> {
         let is_name = name.strip_prefix(PREFIX).is_some_and(|number| number.parse::<u64>().is_ok());
-        let state = State::find(&engine.workspace)?;
+        let state = State::find(workspace)?;
         let Some(state) = state.filter(|_| is_name) else { return Ok(None) };
         let opened = state.find_folder(&format!("{FOLDER}/{name}"))?;
         Ok(opened.map(|opened| Self { name: name.to_owned(), opened, state }))
@@ -141,20 +142,28 @@ impl JobFolder {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn all(engine: &Engine) -> Result<Vec<Self>, Error> {
-        let Some(state) = State::find(&engine.workspace)? else { return Ok(Vec::new()) };
+    pub fn all(workspace: &Workspace) -> Result<Vec<Self>, Error> {
+        let Some(state) = State::find(workspace)? else { return Ok(Vec::new()) };
         let Some(all) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
         let mut found = numbers(&all);
         found.sort_unstable();
-        let folder = |number: u64| Self::find(engine, &format!("{PREFIX}{number}")).transpose();
+        let folder = |number: u64| Self::find(workspace, &format!("{PREFIX}{number}")).transpose();
         found.into_iter().filter_map(folder).collect()
+    }
+
+    /// Opens the folders of the jobs of a session, oldest first; also returns the facts about them.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn of_session(workspace: &Workspace, session: &SessionId) -> Result<Vec<(Self, About)>, Error> {
+        let own = |folder: Self| folder.about_in(session).map(|about| (folder, about));
+        Ok(Self::all(workspace)?.into_iter().filter_map(own).collect())
     }
 
     /// Returns the process of the newest running job of the caller's session with that network.
     pub fn peer(engine: &Engine, network: &Network) -> Option<u32> {
-        let session = engine.session().as_str();
         let process = |job: &Self| {
-            let about = job.about().filter(|about| about.session == session && about.network == *network)?;
+            let about = job.about_in(engine.session()).filter(|about| about.network == *network)?;
             about.process.filter(|_| about.sandbox == NAMESPACES && job.is_alive())
         };
         let state = (!network.is_shared()).then(|| State::find(&engine.workspace).ok()).flatten()??;
@@ -164,7 +173,7 @@ impl JobFolder {
         let names = found.into_iter().map(|number| format!("{PREFIX}{number}"));
         // Most jobs have ended, which a single stat shows.
         let may_run = |name: &String| fs::stat_at(all.as_fd(), OsStr::new(&format!("{name}/{END}"))).is_err();
-        names.filter(may_run).find_map(|name| process(&Self::find(engine, &name).ok()??))
+        names.filter(may_run).find_map(|name| process(&Self::find(&engine.workspace, &name).ok()??))
     }
 
     /// Takes the lock that shows that the supervisor lives.
@@ -183,6 +192,11 @@ impl JobFolder {
     /// Returns the facts about the job; `None` if its command has not started.
     pub fn about(&self) -> Option<About> {
         self.read(ABOUT)
+    }
+
+    /// Returns the facts about the job if it is one of that session.
+    pub fn about_in(&self, session: &SessionId) -> Option<About> {
+        self.about().filter(|about| about.session == session.as_str())
     }
 
     /// Returns the result; `None` if the job runs, or the result is unknown.

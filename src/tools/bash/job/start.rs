@@ -71,7 +71,7 @@ type StartResult = Result<(), Value>;
 /// Fails as the start of a command does, and with `command_denied` if too many jobs run.
 pub fn start(engine: &mut Engine, request: &Request) -> Result<(JobFolder, About), Error> {
     make_room(engine)?;
-    let folder = JobFolder::create(engine)?;
+    let folder = JobFolder::create(&engine.workspace)?;
     match supervise(engine, request, &folder) {
         Ok(()) => {
             let about = folder.about().ok_or_else(|| Error::internal("the job left no record of itself"))?;
@@ -89,7 +89,7 @@ pub fn start(engine: &mut Engine, request: &Request) -> Result<(JobFolder, About
 /// Removes the oldest ended jobs; fails if too many run.
 fn make_room(engine: &mut Engine) -> Result<(), Error> {
     let (running, others): (Vec<JobFolder>, Vec<JobFolder>) =
-        JobFolder::all(engine)?.into_iter().partition(JobFolder::is_alive);
+        JobFolder::all(&engine.workspace)?.into_iter().partition(JobFolder::is_alive);
     if running.len() >= RUNNING_MAX {
         return Err(Error::new(
             ErrorKind::CommandDenied,
@@ -224,7 +224,7 @@ fn made(task: Task) -> Result<(), Error> {
     let mut engine = Engine::under(policy, workspace, task.session.parse()?, Control::default());
     engine.require_snapshot |= task.require_snapshot;
     let gone = || Error::internal("the folder of the job is gone");
-    let folder = Arc::new(JobFolder::find(&engine, &task.job)?.ok_or_else(gone)?);
+    let folder = Arc::new(JobFolder::find(&engine.workspace, &task.job)?.ok_or_else(gone)?);
     let _alive = folder.lock()?;
     let mut sink = RunningJob::new(&engine, &request, folder.clone())?;
     let request = Request {
