@@ -489,10 +489,9 @@ fn next_call_reports_the_layer_of_a_killed_call() {
     let names = std::fs::read_dir(&layers).unwrap();
     let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let name = names.find(|name| !name.contains(".lock")).unwrap();
-    assert!(
-        warned.contains(&format!("are kept in {name}: `lbx bash --layer {name}` shows them")),
-        "{warned}"
-    );
+    let advice =
+        "`bash` with `layer` shows them, with `apply` too it applies them, with `drop` it deletes them";
+    assert!(warned.contains(&format!("are kept in {name}. {advice}")), "{warned}");
     assert!(ws.lbx(&["read", "b.txt"]).success()["warnings"].is_null(), "once");
     let listed = ws.lbx(&["bash", "--list"]).ok();
     assert_eq!(listed["layers"][0]["layer"], name, "{listed:#}");

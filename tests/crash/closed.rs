@@ -114,7 +114,7 @@ fn judge(ws: &Workspace, before: &Tree, after: &Tree, output: &Output) -> Result
     // A killed command keeps its layer, which the next call names.
     let warnings: Vec<&str> =
         next["warnings"].as_array().into_iter().flatten().filter_map(|told| told.as_str()).collect();
-    let layers = warnings.iter().filter_map(|told| told.split_once("are kept in ")?.1.split_once(':'));
+    let layers = warnings.iter().filter_map(|told| told.split_once("are kept in ")?.1.split_once(". "));
     let layers: Vec<&str> = layers.map(|(name, _)| name).collect();
     if next["ok"] != true || layers.len() != warnings.len() {
         return Err(format!("the next call answers {next}"));

@@ -32,7 +32,7 @@ use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::engine::workspace::{Workspace, removal};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Message, text};
 use crate::limits::AUDIT_PATHS_MAX;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
@@ -92,15 +92,18 @@ pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<
 }
 
 /// Returns the warning that names the layer of a killed command.
-fn killed_layer(KeptLayer { name, record, is_lost }: &KeptLayer) -> String {
+fn killed_layer(KeptLayer { name, record, is_lost }: &KeptLayer) -> Message {
     let command = short_path(record.command.lines().next().unwrap_or_default());
     if *is_lost {
-        return format!(
-            "lbx was killed while `{command}` ran; the changes of the command are lost, since they were in memory"
+        return text!(
+            "lbx was killed while `{}` ran; the changes of the command are lost, since they were in memory",
+            command
         );
     }
-    format!(
-        "lbx was killed while `{command}` ran; the changes of the command are kept in {name}: `lbx bash --layer {name}` shows them, `--apply` applies them, `--drop` deletes them"
+    text!(
+        "lbx was killed while `{}` ran; the changes of the command are kept in {}. `bash` with `layer` shows them, with `apply` too it applies them, with `drop` it deletes them",
+        command,
+        name
     )
 }
 
