@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::common::{Call, Workspace, can_trace, skipped};
+use crate::common::{Call, Workspace, can_trace, skipped, state};
 use crate::support::{all_backends, backends, first_backend, has_backend, with};
 
 /// A command, and the actions of others while it runs.
@@ -726,4 +726,19 @@ fn transaction_selects_a_backend_with_overlay_support() {
     let ws = workspace();
     let answer = with(&ws, "auto", &transaction("echo two >> a.txt")).success();
     assert_eq!(answer["data"]["sandbox"], "namespaces", "{answer:#}");
+}
+
+/// No command has left it, so there is nothing to repeat in each later call.
+#[test]
+fn folder_in_the_place_of_a_mark_is_put_aside_once() {
+    for mark in ["x.direct", "y.layer"] {
+        let ws = workspace();
+        ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
+        ws.write(&state(&format!("journal/open/{mark}/inner")), "kept\n");
+        let next = ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
+        assert!(next["warnings"].to_string().contains(&format!("journal/stuck/{mark}")), "{next:#}");
+        let next = ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
+        assert!(next["warnings"].is_null(), "{next:#}");
+        ws.holds(&state(&format!("journal/stuck/{mark}/inner")), "kept\n");
+    }
 }

@@ -264,6 +264,13 @@ pub fn has_open_entries(state: &State) -> bool {
 pub fn open_entries(state: &State, own: Option<&str>) -> Result<Unfinished, Error> {
     let mut open = Unfinished::default();
     for (folder, name) in state.entries(OPEN_FOLDER)? {
+        let is_folder =
+            || fs::stat_at(folder.as_fd(), OsStr::new(&name)).is_ok_and(|stat| fs::is_folder(&stat));
+        // No mark of lbx's is a folder, and what it holds may be someone's.
+        if [LAYER_MARK, DIRECT_MARK].iter().any(|mark| name.ends_with(mark)) && is_folder() {
+            open.damaged.push(name);
+            continue;
+        }
         if let Some(layer) = name.strip_suffix(LAYER_MARK) {
             open.layers.push(layer.to_owned());
             continue;
