@@ -116,6 +116,20 @@ fn conflicts_stay_in_the_layer_and_other_changes_apply() {
 }
 
 #[test]
+fn dropped_layer_has_no_paths_that_were_not_applied() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[]);
+    let answer = with(&ws, "auto", &json!({ "command": "git init -q sub" })).success();
+    let layer = answer["data"]["layer"].as_str().unwrap();
+    let dropped = ws.lbx(&["bash", "--layer", layer, "--drop"]).ok();
+    assert_eq!((&dropped["dropped"], &dropped["conflicts"]), (&json!(true), &json!(null)), "{dropped:#}");
+    let error = ws.lbx(&["bash", "--drop", "true"]).error("invalid_request");
+    assert_eq!(error["message"], "`drop` needs `layer`: the layer that is meant (none is kept)");
+}
+
+#[test]
 fn removed_folder_lists_its_empty_folders_on_a_layer_too() {
     if !has_overlays() {
         return;

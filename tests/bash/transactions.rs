@@ -492,6 +492,13 @@ fn next_call_reports_the_layer_of_a_killed_call() {
     let advice =
         "`bash` with `layer` shows them, with `apply` too it applies them, with `drop` it deletes them";
     assert!(warned.contains(&format!("are kept in {name}. {advice}")), "{warned}");
+    for field in ["apply", "drop"] {
+        let error = ws.lbx(&["bash", &format!("--{field}")]).error("invalid_request");
+        let message = format!("`{field}` needs `layer`: the layer that is meant (kept: {name})");
+        assert_eq!(error["message"], message);
+        let action = "`list` shows the layers that are kept. On the command line: `lbx bash --list`.";
+        assert_eq!(error["suggested_action"], action);
+    }
     assert!(ws.lbx(&["read", "b.txt"]).success()["warnings"].is_null(), "once");
     let listed = ws.lbx(&["bash", "--list"]).ok();
     assert_eq!(listed["layers"][0]["layer"], name, "{listed:#}");

@@ -198,6 +198,7 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
     if request.drop {
         layered.discard();
         response.dropped = true;
+        response.conflicts.clear();
     } else if request.apply {
         let has_conflicts = !layered.record().conflicts.is_empty();
         // The caller has seen the conflicts, and wants the command's versions.

@@ -23,7 +23,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::store::session::SessionId;
 use crate::engine::workspace::Workspace;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::limits::JOB_COMMAND_BYTES_MAX;
 use crate::search::page::json_bytes;
 use crate::text::answer_size::{AnswerRoom, TextSize};
@@ -64,6 +64,16 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
         let field = if request.stop { "stop" } else { "offset" };
         return Err(Error::invalid(format!("`{field}` needs `job`: the job that is meant"))
             .suggest("`list` shows the jobs of this session.")
+            .on_command_line("On the command line: `lbx bash --list`.")
+            .detail("field", field));
+    }
+    if request.apply || request.drop {
+        let field = if request.apply { "apply" } else { "drop" };
+        let layers = recording::list_layers(engine)?.into_iter().map(|layer| layer.layer);
+        let layers = layers.collect::<Vec<_>>().join(", ");
+        let known = if layers.is_empty() { "none is kept".to_owned() } else { format!("kept: {layers}") };
+        return Err(Error::invalid(text!("`{}` needs `layer`: the layer that is meant ({})", field, known))
+            .suggest("`list` shows the layers that are kept.")
             .on_command_line("On the command line: `lbx bash --list`.")
             .detail("field", field));
     }
