@@ -325,6 +325,8 @@ a toolchain (see TOOLCHAINS).
 Sockets and FIFOs of other programs are out of reach unless bash.readable names them; one inside a folder that is shown
 for programs is reached. In direct mode those in the workspace that are in use are covered, so they cannot be removed.
 
+CR LF in a command becomes LF: a shell would take the CR for a part of the word before it. To get one, write $'\\r'.
+
 A command gets its stdin, stdout and stderr and no other descriptor of the caller. The commands and jobs of a session
 share one /tmp, which is also /var/tmp; landlock names it in TMPDIR. It ends with the session (lbx session end), with
 the MCP connection that has the session alone, or a day after its last use.
@@ -371,6 +373,9 @@ kept layer changes, --apply applies it over the changes of others, --drop delete
 kept layers.
 
 If lbx is killed, the layer is kept as well, and the next call names it.
+
+On a layer no program can rename a folder that existed before the command (rename(2) fails with EXDEV, which is how
+overlayfs works in a user namespace). mv and most others copy it then; a warning names direct for those that fail.
 
 Ignored files are part of the change. An ignored folder is one entry with the number of its files. undo restores
 files up to bash.ignored_file_bytes each and bash.ignored_bytes in all; lost counts the others. They do not enter the
@@ -428,7 +433,8 @@ unless other changes lie between them or others have changed their files since. 
         "JOBS",
         "
 With background, the command runs on after the call that began it, confined in the same way, until it ends, is
-stopped, or its time limit is over (timeout_ms, else bash.job_ms). A job belongs to its session.
+stopped, or its time limit is over (timeout_ms, else bash.job_ms). A job belongs to its session: those of a session that
+an MCP connection has alone end with the connection.
 
     lbx bash -b 'npm run dev'          start a job, j1, and return
     lbx bash --job j1 --offset 1200    its state, and its output from byte 1200 on
