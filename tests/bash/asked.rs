@@ -46,6 +46,7 @@ fn bash_accepts_command_lists_and_crlf() {
     for (command, stdout) in [
         (json!("echo a\r\necho b\r\n"), "a\nb\n"),
         (json!("echo a\r"), "a\n"),
+        (json!("printf 'a\rb'"), "a\rb"),
         (json!("cat <<E\r\nx\r\nE\r\n"), "x\n"),
         (json!(["printf", "%s.", "a b", "$HOME"]), "a b.$HOME."),
         (json!(["bash", "-lc", "echo a && echo b"]), "a\nb\n"),
@@ -68,6 +69,52 @@ fn oversized_env_field_is_an_invalid_request() {
         let error = with(&ws, backend, &of(131_068)).error("invalid_request");
         assert_eq!(error["details"]["field"], "env");
         assert!(error["message"].as_str().unwrap().contains("131068 bytes; the limit is 131067"), "{error}");
+        let many = |count: usize| -> serde_json::Value {
+            let variables = (0..count).map(|number| (format!("V{number}"), json!("x".repeat(110_000))));
+            json!({ "command": "true", "env": serde_json::Map::from_iter(variables) })
+        };
+        with(&ws, backend, &many(5)).ok();
+        let error = with(&ws, backend, &many(60)).error("invalid_request");
+        assert!(error["message"].as_str().unwrap().contains("; the limit of the system is "), "{error}");
+    }
+}
+
+#[test]
+fn commands_get_only_allowed_and_given_variables() {
+    let ws = Workspace::with(&[]);
+    ws.user_policy("[bash]\nenv = ['MINE']\nnetwork = 'allow'\n");
+    let command = "echo $LC_ALL,$PAGER,$LANG,$MINE,$OURS,$AWS_SECRET_ACCESS_KEY,$GOPROXY";
+    let call = ws.call(&["bash", "--env", "LANG=de", command]).env("PAGER", "less");
+    let call = call.env("MINE", "m").env("OURS", "o").env("AWS_SECRET_ACCESS_KEY", "x");
+    let call = call.env("GOPROXY", "direct,https://user:token@proxy.example/x");
+    assert_eq!(call.run().ok()["stdout"], "C.UTF-8,less,de,m,,,\n");
+}
+
+#[test]
+fn package_managers_are_offline_without_network_unless_overridden() {
+    let ws = Workspace::with(&[]);
+    let command = "echo $npm_config_offline,$GOPROXY,$PIP_NO_INDEX";
+    for (network, seen) in [("deny", "true,file:///mirror,0\n"), ("allow", ",file:///mirror,0\n")] {
+        let setting = format!("bash.network={network}");
+        let call = ws.call(&["bash", "--set", &setting, "--env", "PIP_NO_INDEX=0", command]);
+        assert_eq!(call.env("GOPROXY", "file:///mirror").run().ok()["stdout"], seen, "{network}");
+    }
+}
+
+#[test]
+fn makeflags_pass_no_job_server_and_no_variable() {
+    let ws = Workspace::with(&[]);
+    for (value, kept) in [
+        ("ks", "ks"),
+        ("k -j4 --jobserver-auth=3,4", "k -j4"),
+        (" -j8 --jobserver-auth=fifo:/tmp/x --no-print-directory", " -j8 --no-print-directory"),
+        (" -j --jobserver-fds=3,4", ""),
+        ("s -- PASSWORD=a\\ -b X=y", "s"),
+        ("PASSWORD=a\\ -b", ""),
+        ("", ""),
+    ] {
+        let call = ws.call(&["bash", "printf %s \"$MAKEFLAGS\""]).env("MAKEFLAGS", value);
+        assert_eq!(call.run().ok()["stdout"], kept, "{value}");
     }
 }
 

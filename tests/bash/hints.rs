@@ -138,9 +138,66 @@ fn limits_of_files_and_memory_are_named() {
     }
 }
 
+/// Returns the answer to a command that says something, and fails.
+fn failed(ws: &Workspace, said: &str) -> serde_json::Value {
+    let request =
+        json!({ "command": "printf '%s\n' \"$SAID\" >&2; false", "workdir": "in", "env": { "SAID": said } });
+    ws.json("bash", &request).success()
+}
+
+/// Returns a workspace with protected files.
+fn with_protected() -> Workspace {
+    let files = ["a.txt", "in/src/deep/x", "run/b.txt"].map(|path| (path, "x\n"));
+    let ws = Workspace::with(&files);
+    ws.write(".lbx/config.toml", "protect = ['a.txt', 'in/src', 'run/b.txt']\n");
+    ws
+}
+
+#[test]
+fn hint_is_found_in_the_output_of_any_program() {
+    let ws = with_protected();
+    for (said, hint) in [
+        ("error: could not lock config file .git/config: Read-only file system", "lbx squash"),
+        ("/bin/bash: line 1: ../../other: Read-only file system", "../../other is read-only for commands"),
+        (
+            "OSError: [Errno 30] Read-only file system: 'src/deep/x'",
+            "src/deep/x is protected by the setting `protect`",
+        ),
+        ("touch: cannot touch '../.lbx/q': Read-only file system", "lbx keeps its own state there"),
+        (
+            "sed: cannot rename ../sedAb1: Device or resource busy",
+            "the setting `protect` lets no command replace or remove a.txt",
+        ),
+        ("rm: cannot remove '.git': Device or resource busy", "lbx squash"),
+        (
+            "cat: /var/log: No such file or directory",
+            "commands do not see /var/log: the setting `bash.readable`",
+        ),
+    ] {
+        let answer = failed(&ws, said);
+        let warned = answer["warnings"].as_array().unwrap();
+        assert!(warned.len() == 1 && warned[0].as_str().unwrap().contains(hint), "{said}: {answer:#}");
+    }
+}
+
 #[test]
 fn other_failures_and_success_have_no_hint() {
-    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let ws = with_protected();
+    for said in [
+        "test result: FAILED. 1 failed",
+        "cat: nothing: No such file or directory",
+        "cat: /no/such/place: No such file or directory",
+        &format!("cat: {}/x: No such file or directory", ws.root.display()),
+        "/bin/bash: line 1: out: Read-only file system",
+        "bash: src-new: Read-only file system",
+        &format!("touch: cannot touch '{}/out/a.txt': Read-only file system", ws.root.display()),
+        "mount: ./x: Device or resource busy",
+        "dial tcp 127.0.0.1:5432: connect: connection refused",
+        "cat: /etc/shadow: Permission denied",
+    ] {
+        let answer = failed(&ws, said);
+        assert!(answer.get("warnings").is_none(), "{said}: {answer:#}");
+    }
     for command in ["echo 'Read-only file system: .git'", "ls nothing", "cat /no/such/file", "false"] {
         let answer = ws.lbx(&["bash", command]).success();
         assert!(answer.get("warnings").is_none(), "{command}: {answer:#}");

@@ -142,6 +142,8 @@ fn environment_variables_show_toolchains_but_never_the_home() {
         ] {
             refused(&run(&variables, &[command]), &format!("{backend}: {variables:?}"));
         }
+        let all = [("JAVA_HOME", Path::new("/etc"))];
+        refused(&run(&all, &["cat /etc/login.defs"]), &format!("{backend}: {all:?}"));
         // Variables from a request apply to the command only.
         let given = format!("VIRTUAL_ENV={}", tool.display());
         refused(&run(&[], &["--env", &given, command]), backend);
@@ -157,6 +159,9 @@ fn bash_readable_shows_directories_and_single_files() {
         fs::create_dir_all(ws.outside.join("data/deep")).unwrap();
         fs::write(ws.outside.join("data/deep/set.csv"), "1,2\n").unwrap();
         fs::write(ws.outside.join("data/.netrc"), "mine\n").unwrap();
+        fs::create_dir(home.join("keys")).unwrap();
+        fs::write(home.join("keys/ring"), "SECRET\n").unwrap();
+        std::os::unix::fs::symlink("keys", home.join(".gnupg")).unwrap();
         let backend_setting = format!("bash.backend={backend}");
         let readable = format!("bash.readable={}", ws.outside.join("data").display());
         let run = |more: &[&str], command: &str| {
@@ -172,6 +177,7 @@ fn bash_readable_shows_directories_and_single_files() {
         // A listed folder still hides files that are hidden by default or by the policy.
         let folder = format!("bash.readable={}", home.display());
         refused(&run(&["--set", &folder], "cat ~/.netrc && [ -s ~/.netrc ]"), backend);
+        refused(&run(&["--set", &folder], "cat ~/keys/ring"), backend);
         let both = ["--set", "bash.readable=~/.npmrc", "--set", "bash.hidden=~/.npmrc"];
         refused(&run(&both, "cat ~/.npmrc && [ -s ~/.npmrc ]"), backend);
         // A missing path is a finding of `doctor`, not of every call.

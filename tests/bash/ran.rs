@@ -123,6 +123,31 @@ fn long_output_is_cut_and_saved_to_a_file() {
 }
 
 #[test]
+fn cut_output_keeps_whole_lines_of_its_ends() {
+    let ws = Workspace::with(&[]);
+    let limited = |command: &str, bytes: &str| {
+        ws.lbx(&["bash", "--set", "bash.output_bytes=1048576", "--max-bytes", bytes, command]).success()
+    };
+    let lines = limited("seq -f %02g 0 19", "20");
+    assert_eq!(lines["data"]["stdout"], "00\n01\n02\n[... 45 bytes left out ...]\n18\n19\n");
+    let line = limited("head -c 2M /dev/zero | tr '\\0' x", "10");
+    assert_eq!(line["data"]["stdout"], "xxxxx\n[... 2097142 bytes left out ...]\nxxxxx");
+    let file = line["data"]["output_file"].as_str().unwrap();
+    let told = format!("the output file {file} holds the first 1048576 of 2097152 bytes of output");
+    assert_eq!(line["warnings"], json!([told]), "{line:#}");
+    assert_eq!(ws.read_bytes(file).len(), 1 << 20);
+    // Each stream gets half of the room, and what the other leaves.
+    let much = "yes 0123456 | head -n 100";
+    let one = limited(&format!("{much}; echo error >&2"), "64")["data"].clone();
+    let stdout = one["stdout"].as_str().unwrap();
+    assert!(one["stderr"] == "error\n" && stdout.len() < 100 && stdout.ends_with("0123456\n"), "{one:#}");
+    let both = limited(&format!("{much}; ({much}) >&2"), "64")["data"].clone();
+    for stream in ["stdout", "stderr"] {
+        assert!(both[stream].as_str().unwrap().contains("left out"), "{both:#}");
+    }
+}
+
+#[test]
 fn only_the_newest_output_files_are_kept() {
     let ws = Workspace::with(&[]);
     let mut file = Value::Null;

@@ -14,6 +14,23 @@ fn subjects(ws: &Workspace) -> Vec<String> {
 }
 
 #[test]
+fn snapshot_message_contains_the_whole_command() {
+    let ws = Workspace::with(&[]);
+    let long = format!("touch e; : {}", "x".repeat(200));
+    let (cut, whole) = (format!("bash: {} ...", &long[..100]), format!("{long}\n"));
+    for (command, why, subject, body) in [
+        ("touch a", None, "bash: touch a", "Lbx-"),
+        ("touch b", Some("to build"), "bash: touch b", "to build\n\nLbx-"),
+        ("touch c\ntouch d", Some("why"), "bash: touch c ...", "why\n\ntouch c\ntouch d\n\nLbx-"),
+        (&long, None, &cut, &whole),
+    ] {
+        ws.json("bash", &json!({ "command": command, "why": why })).ok();
+        let message = ws.git(&["log", "-1", "--format=%B", "lbx-snapshots"]);
+        assert!(message.starts_with(&format!("{subject}\n\n{body}")), "{message}");
+    }
+}
+
+#[test]
 fn command_changes_are_listed_and_snapshotted() {
     for backend in backends() {
         let ws = Workspace::with(&[

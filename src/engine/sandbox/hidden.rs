@@ -217,29 +217,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_paths_are_resolved_through_symlinks() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().canonicalize().unwrap();
-        fs::create_dir(home.join("keys")).unwrap();
-        std::os::unix::fs::symlink("keys", home.join(".ssh")).unwrap();
-        fs::write(home.join(".netrc"), "").unwrap();
-        fs::write(home.join(".pgpass"), "").unwrap();
-        fs::write(home.join("mine"), "").unwrap();
-        let more = ["~/mine".to_owned(), "~/none".to_owned()];
-        let found = find(Some(&home), &more, &["~/.pgpass".to_owned()], &mut Follower::default());
-        let found: Vec<(PathBuf, bool)> = found
-            .into_iter()
-            .map(|hidden| (PathBuf::from(hidden.path), hidden.is_folder))
-            .filter(|(path, _)| path.starts_with(&home))
-            .collect();
-        assert_eq!(
-            found,
-            [(home.join(".netrc"), false), (home.join("keys"), true), (home.join("mine"), false)]
-        );
-        assert!(IN_HOME.is_sorted() && OF_SYSTEM.is_sorted());
-    }
-
-    #[test]
     fn lbx_directory_below_a_writable_one_is_pinned() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().canonicalize().unwrap();

@@ -187,34 +187,3 @@ pub fn body(command: &str, why: Option<&str>) -> Option<String> {
     let parts: Vec<&str> = why.into_iter().chain((!is_whole).then_some(command)).collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_lists_and_crlf_become_plain_text() {
-        for (command, text) in [
-            ("a\r\nb\r\n", "a\nb\n"),
-            ("a\r", "a"),
-            ("printf 'a\rb'", "printf 'a\rb'"),
-            (r#"["cargo", "test"]"#, "cargo test"),
-            ("[ -f x ] && y", "[ -f x ] && y"),
-            ("[]", "[]"),
-            (r#"["bash", "-lc", "a\r\nb"]"#, "a\nb"),
-        ] {
-            assert_eq!(plain(command), text);
-        }
-    }
-
-    #[test]
-    fn snapshot_message_contains_the_whole_command() {
-        assert_eq!((subject("make -j2"), body("make -j2", None)), ("bash: make -j2".to_owned(), None));
-        assert_eq!(body("make", Some("to build")).as_deref(), Some("to build"));
-        assert_eq!(subject("a\nb"), "bash: a ...");
-        assert_eq!(body("a\nb", Some("why")).as_deref(), Some("why\n\na\nb"));
-        let long = "x".repeat(200);
-        assert_eq!(subject(&long).len(), "bash: ".len() + 100 + " ...".len());
-        assert_eq!(body(&long, None).as_deref(), Some(long.as_str()));
-    }
-}
