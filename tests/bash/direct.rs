@@ -47,7 +47,7 @@ fn new_repository_is_disabled_and_reported() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "build/\n"), ("src/x", "x\n")]);
         let command = format!(
-            "mkdir -p build/x/.git build/link new; (cd build/x/.git; {MAKE}); ln -s ../x build/link/.git; (cd src; {MAKE}); git init -q new; echo two > a.txt"
+            "mkdir -p build/x/.git build/link new; (cd build/x/.git; {MAKE}); ln -s ../x build/link/.git; (cd src; {MAKE}); git init -q new; echo two > a.txt; mkdir -p empty/.git file/.git.lbx-held; echo gitdir: ../src > file/.git"
         );
         let answer = direct(&ws, backend, &command).success();
         let told = warnings(&answer);
@@ -56,12 +56,14 @@ fn new_repository_is_disabled_and_reported() {
             "in build/link; it is now build/link/.git.lbx-held, where",
             "in src; it is now src/HEAD.lbx-held, where",
             "in new; it is now new/.git.lbx-held, where",
+            "in file; it is now file/.git.lbx-held-2, where",
         ] {
             assert!(told.contains(sentence), "{backend}: {told}");
         }
         for folder in ["build/x", "build/link", "build/x/.git.lbx-held", "src", "new", "new/.git.lbx-held"] {
             assert!(!is_repository(&ws.path(folder)), "{backend}: {folder}");
         }
+        assert!(ws.path("empty/.git").exists(), "{backend}: git ignores an empty folder");
         let paths = changed(&answer);
         assert!(paths.contains(&"new/.git.lbx-held") && paths.contains(&"a.txt"), "{answer:#}");
         // The next command runs, and undo takes all of it back.
@@ -124,20 +126,27 @@ fn lbx_state_created_by_a_command_is_disabled() {
 
 #[test]
 fn external_change_of_git_config_is_a_warning() {
-    let ws = Workspace::with(&[("a.txt", "one\n")]);
-    let call =
-        ws.call(&["bash", "--direct", "touch started; while [ ! -e go ]; do sleep 0.02; done"]).spawn();
-    while !ws.path("started").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    for (folder, shown) in [(".", "the workspace root"), ("old", "old")] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.git(&["init", "-q", "old"]);
+        let call =
+            ws.call(&["bash", "--direct", "touch started; while [ ! -e go ]; do sleep 0.02; done"]).spawn();
+        while !ws.path("started").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        if folder == "." {
+            ws.git(&["config", "branch.main.remote", "origin"]);
+        } else {
+            ws.write("old/.git/hooks/post-checkout", "x");
+        }
+        ws.git(&["commit", "-q", "--allow-empty", "-m", "theirs"]);
+        ws.write("go", "");
+        let answer: Value = serde_json::from_slice(&call.wait_with_output().unwrap().stdout).unwrap();
+        let sentence =
+            format!("the configuration or hooks of the repository in {shown} changed while the command ran");
+        assert!(warnings(&answer).contains(&sentence), "{answer:#}");
+        assert!(ws.path(folder).join(".git/HEAD").exists());
     }
-    ws.git(&["config", "branch.main.remote", "origin"]);
-    ws.git(&["commit", "-q", "--allow-empty", "-m", "theirs"]);
-    ws.write("go", "");
-    let answer: Value = serde_json::from_slice(&call.wait_with_output().unwrap().stdout).unwrap();
-    let sentence =
-        "the configuration or hooks of the repository in the workspace root changed while the command ran";
-    assert!(warnings(&answer).contains(sentence), "{answer:#}");
-    assert!(ws.path(".git/HEAD").exists());
 }
 
 #[test]
