@@ -41,8 +41,8 @@ const SHORT_ID: usize = 12;
 pub struct Before {
     /// Result of the scan; `None` if the scan failed.
     scanned: Option<Scanned>,
-    /// Paths that a command may not write.
-    protected: ProtectedPaths,
+    /// Paths that a command may not write, until its plan takes them.
+    pub protected: ProtectedPaths,
     /// Repositories and lbx states in it.
     marks: RepositoryMarks,
     /// Their paths.
@@ -128,11 +128,6 @@ impl Before {
         running.mark(state, &DirectCommand { session, tip: tip.map(str::to_owned), subject, body });
         let (watch, unsure) = (Cell::new(watch), Cell::default());
         Ok(Self { scanned, protected, marks, known, survey, watch, running, unsure })
-    }
-
-    /// Returns the paths that a command may not write.
-    pub fn take_protected(&mut self) -> ProtectedPaths {
-        std::mem::take(&mut self.protected)
     }
 
     /// Waits until a write gets a later time than the survey; call it just before the command runs.

@@ -22,7 +22,6 @@ use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::{ApplyingChange, LayerConflict, LayerFolder, LayerRecord};
 use crate::engine::sandbox::overlay::{self, Difference as Differing};
-use crate::engine::sandbox::plan::Layer;
 use crate::engine::sandbox::running;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
@@ -44,7 +43,7 @@ const LAYER_DIFF_BYTES_MAX: u64 = 8 << 20;
 const CONFLICTS_NAMED: usize = 3;
 
 /// A command whose changes are in a layer.
-pub struct LayeredCommand(LayerFolder);
+pub struct LayeredCommand(pub LayerFolder);
 
 /// How a layer is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,26 +84,6 @@ impl LayeredCommand {
         LayerFolder::open(State::open(&engine.workspace)?, name).map(Self)
     }
 
-    /// Returns the layer's folders, for the sandbox.
-    pub fn layer(&self, engine: &Engine) -> Layer {
-        self.0.layer(&engine.workspace)
-    }
-
-    /// Returns the facts about the command.
-    pub fn record(&self) -> &LayerRecord {
-        &self.0.record
-    }
-
-    /// Deletes the layer.
-    pub fn discard(mut self) {
-        self.0.is_kept = false;
-    }
-
-    /// Empties the layer, unless it is kept: drop it when no process of the command is left.
-    pub fn release(&mut self) {
-        self.0.release();
-    }
-
     /// Warns if a layer in memory was too small for the command.
     pub fn tell_full(&self, engine: &mut Engine) {
         if let Some(bytes) = self.0.full_size() {
@@ -120,7 +99,7 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
     pub fn try_out(&self, engine: &mut Engine) -> Result<CommandDiff, Error> {
-        let found = overlay::read(&engine.workspace, &self.0.upper, &engine.control, &|_| false)?;
+        let found = self.read(engine)?;
         let change = engine.begin(Bash::NAME, &[], true)?;
         let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
         checked.map_err(|error| self.refused(error))?;
@@ -132,7 +111,8 @@ impl LayeredCommand {
     /// # Errors
     /// Returns the OS error.
     pub fn look(&self, engine: &Engine) -> Result<CommandDiff, Error> {
-        let (found, classified) = self.read(engine, true)?;
+        let found = self.read(engine)?;
+        let classified = Classified::of(engine, &self.0.upper, &found, true);
         let listed = changes(&engine.workspace, &self.0.upper, &found, &classified);
         listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
     }
@@ -143,7 +123,7 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
         let workspace = &engine.workspace;
-        let found = overlay::read(workspace, &self.0.upper, &engine.control, &|_| false)?;
+        let found = self.read(engine)?;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(LAYER_DIFF_BYTES_MAX);
         let mut text = String::new();
         for differing in &found {
@@ -159,11 +139,9 @@ impl LayeredCommand {
         Ok(text)
     }
 
-    /// Returns the differences of the layer with their ignored folders.
-    fn read(&self, engine: &Engine, is_dry_run: bool) -> Result<(Vec<Differing>, Classified), Error> {
-        let found = overlay::read(&engine.workspace, &self.0.upper, &engine.control, &|_| false)?;
-        let classified = Classified::of(engine, &self.0.upper, &found, is_dry_run);
-        Ok((found, classified))
+    /// Returns the differences of the layer.
+    fn read(&self, engine: &Engine) -> Result<Vec<Differing>, Error> {
+        overlay::read(&engine.workspace, &self.0.upper, &engine.control, &|_| false)
     }
 
     /// Drops the list of known repositories if a command could reach one: it is new since the last search.
@@ -279,8 +257,8 @@ impl LayeredCommand {
             seq: change.settle_number()?,
             id: change.id().to_owned(),
         })?;
-        let (command, why) = (&self.record().command, self.record().why.as_deref());
-        change.commit(subject(command), body(command, why))?;
+        let LayerRecord { command, why, .. } = &self.0.record;
+        change.commit(subject(command), body(command, why.as_deref()))?;
         self.finish(engine, &planned);
         quiet.iter().for_each(|differing| make_quietly(&engine.workspace, differing));
         for change in &mut listed {
@@ -379,7 +357,7 @@ impl LayeredCommand {
             .iter()
             .map(|(path, reason)| LayerConflict { path: path.clone(), reason: reason.clone() });
         self.0.keep_conflicts(kept.collect()).map_err(Error::applied)?;
-        let conflicts = conflicts(&engine.workspace, self.record());
+        let conflicts = conflicts(&engine.workspace, &self.0.record);
         let name = self.0.name.clone();
         engine.warn(text!(
             "not applied: {}. The reasons are in `conflicts`. `layer` {} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them",

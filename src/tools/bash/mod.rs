@@ -184,7 +184,8 @@ impl Bash {
         tell_watch(engine, watch.as_ref());
         drop((watch, placeholder));
         let ran = match ran {
-            Err(NotRun::NoLayer(reason)) if recording.may_go_direct() => return Err(NotRun::NoLayer(reason)),
+            // Without a layer, a command may change the files themselves, unless it is a transaction.
+            Err(NotRun::NoLayer(reason)) if !request.is_transaction() => return Err(NotRun::NoLayer(reason)),
             Err(outdated @ NotRun::Outdated(_)) => return Err(outdated),
             ran => ran.map_err(NotRun::error),
         };

@@ -88,11 +88,6 @@ impl Recording {
         }
     }
 
-    /// Returns true if a command without a layer may change the files themselves.
-    pub const fn may_go_direct(&self) -> bool {
-        matches!(self, Self::Layer(_, Manner::Partly))
-    }
-
     /// Returns the paths that the command may not write, its layer, and true if it cannot change anything.
     ///
     /// # Errors
@@ -102,9 +97,9 @@ impl Recording {
         engine: &mut Engine,
     ) -> Result<(ProtectedPaths, Option<plan::Layer>, bool), Error> {
         Ok(match self {
-            Self::Files(before, _) => (before.take_protected(), None, false),
+            Self::Files(before, _) => (std::mem::take(&mut before.protected), None, false),
             Self::Layer(layered, _) => {
-                (confinement::protected_below_layer(engine)?, Some(layered.layer(engine)), false)
+                (confinement::protected_below_layer(engine)?, Some(layered.0.layer(&engine.workspace)), false)
             }
             Self::ReadOnly(_) => (confinement::look(engine, Looking::ForRepositories)?.0, None, true),
         })
@@ -142,7 +137,7 @@ impl Recording {
             Self::Layer(mut layered, manner) => {
                 layered.tell_full(engine);
                 let taken = take_layer(engine, &mut layered, manner, has_succeeded);
-                layered.release();
+                layered.0.release();
                 (taken, Some(layered))
             }
         }
@@ -193,14 +188,14 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
         return Err(Error::invalid("`layer` runs no command: leave out `command`").detail("field", "command"));
     }
     let mut layered = LayeredCommand::open(engine, name)?;
-    let mut response = response(engine, name, layered.record());
+    let mut response = response(engine, name, &layered.0.record);
     let bytes_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     if request.drop {
-        layered.discard();
+        layered.0.is_kept = false;
         response.dropped = true;
         response.conflicts.clear();
     } else if request.apply {
-        let has_conflicts = !layered.record().conflicts.is_empty();
+        let has_conflicts = !layered.0.record.conflicts.is_empty();
         // The caller has seen the conflicts, and wants the command's versions.
         let manner = if has_conflicts { Manner::Over } else { Manner::Partly };
         let mut difference = layered.apply(engine, manner)?;
@@ -232,12 +227,8 @@ fn response(engine: &Engine, name: &str, record: &layer::LayerRecord) -> Layer {
         layer: name.to_owned(),
         command: record.command.chars().take(COMMAND_CHARACTERS_MAX).collect(),
         session: record.session.clone(),
-        dropped: false,
-        applied: false,
-        changed: None,
-        changed_total: None,
         conflicts: layered::conflicts(&engine.workspace, record),
-        diff: String::new(),
+        ..Layer::default()
     }
 }
 

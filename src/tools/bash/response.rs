@@ -369,7 +369,7 @@ pub struct Conflict {
 }
 
 /// A layer that was kept after its command.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[expect(clippy::struct_field_names, reason = "the names on the wire")]
 pub struct Layer {
     /// Its name
