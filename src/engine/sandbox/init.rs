@@ -21,7 +21,7 @@ use super::landlock;
 #[cfg(target_os = "linux")]
 use super::mounts;
 use super::outside::{self, Network};
-use super::plan::{Ended, Limits, Link, Order, Report, SandboxPlan};
+use super::plan::{Ended, GRACE, Limits, Link, Order, Report, SandboxPlan};
 use super::{environment, privileges};
 use crate::engine::store::lock::TemporaryFolder;
 use crate::engine::workspace::programs;
@@ -56,10 +56,7 @@ pub enum Kind {
 impl Kind {
     /// Returns true if it is the first process of a PID namespace, which ends with it.
     fn has_namespace(self) -> bool {
-        match self {
-            Self::Namespaces | Self::Prepared => true,
-            Self::Landlock | Self::Seatbelt | Self::Unconfined => false,
-        }
+        matches!(self, Self::Namespaces | Self::Prepared)
     }
 }
 
@@ -118,7 +115,7 @@ fn serve(
     link: &mut Link,
 ) -> SetupResult<()> {
     match restricted.and_then(|ended| start(kind, plan, (stdin, ended), link)) {
-        Ok(mut family) => family.keep(link, plan),
+        Ok(mut family) => family.keep(link),
         Err(reason) => with_context(link.send(&Report::Failed(reason), None), "cannot reach the call"),
     }
 }
@@ -285,7 +282,7 @@ impl Phase {
 
 impl Family {
     /// Waits until all processes have ended, and reports how the command ended.
-    fn keep(&mut self, link: &mut Link, plan: &SandboxPlan) -> SetupResult<()> {
+    fn keep(&mut self, link: &mut Link) -> SetupResult<()> {
         let mut phase = Phase::Running;
         while self.take_in() {
             phase = self.advance(phase);
@@ -296,7 +293,7 @@ impl Family {
             match link.try_receive::<Order>() {
                 Ok(Some(Order::End)) if phase == Phase::Running => {
                     Self::signal_all(Signal::TERM);
-                    phase = Phase::Ending(Instant::now() + plan.grace());
+                    phase = Phase::Ending(Instant::now() + GRACE);
                 }
                 Ok(Some(Order::Kill)) => phase = phase.killing(),
                 Ok(None) if !link.is_closed => {}

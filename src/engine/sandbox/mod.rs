@@ -123,7 +123,6 @@ pub fn probe(backend: &'static Backend, reach: Reach) -> Option<String> {
         environment: vec![(OsString::from("PATH"), OsString::from(environment::PATH_DEFAULT))],
         reach,
         limits: Limits { memory_bytes: 0, processes: 0, file_bytes: 0 },
-        grace_ms: 0,
     };
     let bounds = run::Bounds::probe();
     let mut none = || Err(String::new());

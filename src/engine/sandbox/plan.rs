@@ -27,6 +27,9 @@ use crate::platform;
 /// Largest number of folders that are mounted in place because of their content.
 const PINNED_MAX: usize = 4096;
 
+/// Time between TERM and KILL when a command is ended.
+pub const GRACE: Duration = Duration::from_secs(1);
+
 /// Largest number of sockets and FIFOs that are covered.
 const CHANNELS_MAX: usize = 4096;
 
@@ -43,8 +46,6 @@ pub struct SandboxPlan {
     pub reach: Reach,
     /// Limits of the command.
     pub limits: Limits,
-    /// Milliseconds between TERM and KILL.
-    pub grace_ms: u64,
 }
 
 /// Access of a command.
@@ -114,11 +115,6 @@ pub struct Limits {
 }
 
 impl SandboxPlan {
-    /// Returns the time between TERM and KILL.
-    pub fn grace(&self) -> Duration {
-        Duration::from_millis(self.grace_ms)
-    }
-
     /// Returns its program with arguments and environment.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use super::capture::{Capture, Stream};
 use super::control_group::ControlGroup;
 use super::namespaces;
 use super::outside::Network;
-use super::plan::{Ended, Link, Order, Report, SandboxPlan, read_now};
+use super::plan::{Ended, GRACE, Link, Order, Report, SandboxPlan, read_now};
 use super::proxy::Proxy;
 use super::proxy::hosts::Hosts;
 use crate::control::{Control, cancelled};
@@ -119,9 +119,13 @@ impl Early {
     /// Returns the sandbox of a backend with layers: the one that has begun, if it is right, or a new one. Returns `None`
     /// if there is no thread. The sandbox ends on drop.
     pub fn take(network: bool, peer: Option<u32>) -> Option<Self> {
-        let is_right = |early: &Self| (early.network, early.peer) == (network, peer);
         let begun = BEGUN.lock().ok().and_then(|mut begun| begun.take());
-        begun.filter(is_right).or_else(|| Self::start(network, peer))
+        begun.filter(|early| early.is_for(network, peer)).or_else(|| Self::start(network, peer))
+    }
+
+    /// Returns true if it has that network.
+    fn is_for(&self, network: bool, peer: Option<u32>) -> bool {
+        (self.network, self.peer) == (network, peer)
     }
 
     /// Starts a sandbox.
@@ -160,8 +164,7 @@ pub fn run(
     (early, output, started): (Option<Early>, &mut Capture<'_>, &mut dyn FnMut(u32)),
 ) -> Result<(Ran, Departing), Failure> {
     let (network, peer) = (plan.reach.network.is_shared(), plan.reach.peer);
-    let early =
-        early.filter(|early| backend.takes_layers() && (early.network, early.peer) == (network, peer));
+    let early = early.filter(|early| backend.takes_layers() && early.is_for(network, peer));
     let mut running = match (early, backend.start) {
         (Some(early), _) => {
             let ended_early = |_| Err(Failure::Backend("its thread ended early".to_owned()));
@@ -237,7 +240,8 @@ impl Running {
         fs::lower_for(&child);
         let stdout = child.stdout.take().map(OwnedFd::from);
         let outputs = [stdout, child.stderr.take().map(OwnedFd::from)].map(|output| output.map(File::from));
-        outputs.iter().flatten().try_for_each(never_block).map_err(not_started)?;
+        let never_block = |output| rustix::io::ioctl_fionbio(output, true);
+        outputs.iter().flatten().try_for_each(never_block).map_err(|errno| not_started(errno.into()))?;
         let process = child.id();
         let mut running = Self {
             child: Departing { child: Some(child), parent: None, group: None },
@@ -283,7 +287,7 @@ impl Running {
             if is_over {
                 return self.outcome(ending.map(|(cause, _)| cause), bounds);
             }
-            ending = self.look_at_clock(ending, plan, bounds)?;
+            ending = self.look_at_clock(ending, bounds)?;
             self.bound_memory(plan.limits.memory_bytes);
         }
     }
@@ -415,12 +419,7 @@ impl Running {
     }
 
     /// Ends a command that has run for too long, or that was cancelled or stopped; returns the end that it is in.
-    fn look_at_clock(
-        &mut self,
-        ending: Option<Ending>,
-        plan: &SandboxPlan,
-        bounds: &Bounds,
-    ) -> Result<Option<Ending>, Failure> {
+    fn look_at_clock(&mut self, ending: Option<Ending>, bounds: &Bounds) -> Result<Option<Ending>, Failure> {
         let now = Instant::now();
         let is_killed = bounds.kill.should_stop();
         let cause = if bounds.control.should_stop() {
@@ -443,7 +442,7 @@ impl Running {
                 // If the sandbox is gone already, the next check of the link shows that.
                 let order = if is_killed { Order::Kill } else { Order::End };
                 let _ = self.link.as_mut().map(|link| link.send(&order, None));
-                Ok(Some((cause, now + plan.grace() + SANDBOX_END_TIME_MAX)))
+                Ok(Some((cause, now + GRACE + SANDBOX_END_TIME_MAX)))
             }
             (Some((_, until)), _) if now >= until => {
                 Err(Error::new(ErrorKind::IoError, "the command could not be ended").into())
@@ -529,11 +528,4 @@ fn feed(bytes: &[u8]) -> io::Result<PipeReader> {
     let bytes = bytes.to_vec();
     std::thread::Builder::new().spawn(move || writer.write_all(&bytes))?;
     Ok(reader)
-}
-
-/// Makes a descriptor non-blocking.
-fn never_block(fd: &impl AsFd) -> io::Result<()> {
-    let fd: BorrowedFd<'_> = fd.as_fd();
-    let flags = rustix::fs::fcntl_getfl(fd)?;
-    Ok(rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK)?)
 }

@@ -96,7 +96,6 @@ pub fn plan(
         environment: environment_of(engine, request, network != Network::None)?,
         reach: Reach { layer, network, peer, ..reach },
         limits: limits(engine),
-        grace_ms: GRACE_MS,
     };
     Ok(Planned { plan, placeholder, marks, temporary })
 }
@@ -387,9 +386,6 @@ fn search(engine: &Engine, looking: Looking<'_>) -> Result<(ProtectedPaths, Opti
     }
     Ok(found)
 }
-
-/// Time between TERM and KILL when the time limit ends a command.
-const GRACE_MS: u64 = 1000;
 
 /// Folder by which a command could turn the workspace into a repository.
 pub const GIT_FOLDER: &str = ".git";
