@@ -1,6 +1,6 @@
 //! `fork`: copies of the workspace for several agents.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
 use schemars::JsonSchema;
@@ -368,19 +368,15 @@ fn exec(engine: &mut Engine, name: &str, command: &[OsString]) -> Error {
         Ok(opened) => opened,
         Err(error) => return error,
     };
-    let mut program = match at {
-        None => {
-            let [own, words @ ..] = place.words();
-            let mut program = Command::new(own);
-            program.args(words).args(command);
-            program
-        }
-        Some(at) => {
-            let mut program = Command::new(command.first().map_or(OsStr::new(""), OsString::as_os_str));
-            program.args(command.get(1..).unwrap_or_default()).current_dir(at);
-            program
-        }
-    };
+    // Into a layer lbx leads, in a copy it is enough to be there.
+    let own = place.words().map(OsString::from);
+    let words: Vec<&OsString> = own.iter().filter(|_| at.is_none()).chain(command).collect();
+    let Some((first, rest)) = words.split_first() else { return Error::internal("no program is left") };
+    let mut program = Command::new(first);
+    program.args(rest);
+    if let Some(at) = at {
+        program.current_dir(at);
+    }
     if std::env::var_os(SESSION_VARIABLE).is_none() {
         program.env(SESSION_VARIABLE, name);
     }

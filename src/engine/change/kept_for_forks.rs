@@ -99,34 +99,28 @@ fn keep_present(
         }
         Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
     };
-    if !fs::is_folder(&stat) {
+    if !fs::is_folder(&stat) || !moves {
         return keep_entry(workspace, fork, path, &stat);
-    }
-    fork.keep(root, path, &mut Earlier::Folder)?;
-    if !moves {
-        return Ok(());
     }
     let mut found = Vec::new();
     moves::walk(workspace, path, &mut |entry| {
         found.push((entry.path.clone(), *entry.stat));
         Ok(())
     })?;
-    found.iter().try_for_each(|(path, stat)| {
-        if fs::is_folder(stat) {
-            fork.keep(root, path, &mut Earlier::Folder)
-        } else {
-            keep_entry(workspace, fork, path, stat)
-        }
-    })
+    found.iter().try_for_each(|(path, stat)| keep_entry(workspace, fork, path, stat))
 }
 
-/// Keeps a file or symlink, unless it has changed since the fork began: then what the fork began with is lost.
+/// Keeps a folder without its entries, or a file or symlink, unless that has changed since the fork began: then what the
+/// fork began with is lost.
 fn keep_entry(
     workspace: &Workspace,
     fork: &ForkFolder,
     path: &WorkspacePath,
     stat: &Stat,
 ) -> Result<(), Error> {
+    if fs::is_folder(stat) {
+        return fork.keep(workspace.root_fd(), path, &mut Earlier::Folder);
+    }
     if changed_at(stat) > fork.record.began || !(fs::is_regular(stat) || fs::is_symlink(stat)) {
         return Ok(());
     }

@@ -621,12 +621,8 @@ fn freeze_git(workspace: &Workspace, (lower, references): (&OwnedFd, &[String]))
             continue;
         };
         let value = read(name, GIT_HEAD_BYTES_MAX)?.or_else(|| packed_value(&packed, name));
-        let (mut folder, mut at) = (fs::open_at(own.as_fd(), OsStr::new("."), fs::FOLDER)?, at.clone());
-        for name in path.parent().unwrap_or_default().components() {
-            at = at.join(name);
-            let Some(inner) = folder_like(folder.as_fd(), name, (root, &at), true)? else { return Ok(()) };
-            folder = inner;
-        }
+        let at = at.join(path.parent().unwrap_or_default().as_path().as_os_str());
+        let Some(folder) = folder_for(lower.as_fd(), root, &at, true)? else { return Ok(()) };
         let name = path.name().unwrap_or_default();
         match value {
             Some(value) if fs::stat_at(folder.as_fd(), name).is_err() => write(&folder, name, &value)?,

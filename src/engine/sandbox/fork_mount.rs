@@ -17,7 +17,7 @@ use rustix::mount::{MountPropagationFlags, MoveMountFlags};
 use rustix::thread::CapabilitySet;
 
 use super::backend::{SetupResult, with_context};
-use super::{layer_mount, mounts, privileges};
+use super::{layer_mount, mounts, namespaces, privileges};
 use crate::engine::store::sandboxes::{ENTER_FORK, ForkPlace};
 use crate::engine::workspace::programs;
 
@@ -85,7 +85,8 @@ fn mount(place: &ForkPlace) -> SetupResult<()> {
             unshare(new | CloneFlags::CLONE_NEWUSER),
             "the system does not let a user namespace be made",
         )?;
-        map_ids(uid, gid)?;
+        // It has left the user namespace of its ids.
+        namespaces::map_own_ids("/proc/self", (uid, gid), false)?;
     }
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     with_context(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
@@ -136,17 +137,6 @@ fn is_inside(place: &ForkPlace, process: &str) -> bool {
     let theirs = read(process);
     mount_at(&theirs, &place.root, &place.label).is_some()
         && mount_at(&theirs, "/", "") == mount_at(&read("self"), "/", "")
-}
-
-/// Gives this process, which has left the user namespace of its ids, the same ids in its own.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-fn map_ids(uid: u32, gid: u32) -> SetupResult<()> {
-    let write = |name: &str, text: String| {
-        with_context(std::fs::write(format!("/proc/self/{name}"), text), format_args!("cannot write {name}"))
-    };
-    write("setgroups", "deny".to_owned())?;
-    write("uid_map", format!("{uid} {uid} 1\n"))?;
-    write("gid_map", format!("{gid} {gid} 1\n"))
 }
 
 /// Makes git's history in a fork read-only.

@@ -195,11 +195,20 @@ pub(super) fn map_ids(process: u32) -> SetupResult<()> {
     if uid == 0 && map_all().is_ok() {
         return Ok(());
     }
+    let has_uid = fs::read_to_string(format!("{folder}/uid_map")).is_ok_and(|map| !map.is_empty());
+    map_own_ids(&folder, (uid, gid), has_uid)
+}
+
+/// Gives the user namespace of a process, by its folder of `/proc`, one user id, unless it has that, and one group id.
+///
+/// # Errors
+/// Returns the OS error.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+pub(super) fn map_own_ids(folder: &str, (uid, gid): (u32, u32), has_uid: bool) -> SetupResult<()> {
     let map = |name: &str, id: u32| fs::write(format!("{folder}/{name}"), format!("{id} {id} 1\n"));
-    let mapped = fs::read_to_string(format!("{folder}/uid_map")).is_ok_and(|map| !map.is_empty());
     let denied = fs::write(format!("{folder}/setgroups"), "deny");
     with_context(denied, "cannot give up supplementary groups")?;
-    if !mapped {
+    if !has_uid {
         with_context(map("uid_map", uid), "cannot map the user")?;
     }
     with_context(map("gid_map", gid), "cannot map the group")

@@ -145,7 +145,7 @@ fn one(engine: &mut Engine, planned: &Planned<'_>, named: &Selection) -> Result<
         }
     };
     Ok(CheckedFork {
-        name: trees.fork_name().to_owned(),
+        name: trees.fork.record.name.clone(),
         mergeable: conflicts.is_empty() && reason.is_none(),
         count: files.len() + conflicts.len(),
         files,
@@ -191,7 +191,7 @@ fn overlaps(engine: &Engine, planned: &[Planned<'_>], named: &Selection) -> Resu
             texts.iter().enumerate().flat_map(|(at, one)| texts.iter().skip(at + 1).map(move |it| (one, it)));
         let conflict = pairs.into_iter().any(|(one, other)| one.conflicts_with(other));
         let forks = sides.iter().map(|(planned, text)| OverlapSide {
-            name: planned.trees.fork_name().to_owned(),
+            name: planned.trees.fork.record.name.clone(),
             lines: text.lines.iter().map(shown_lines).collect(),
         });
         let path = path_of(path).unwrap_or_else(WorkspacePath::root);
@@ -336,7 +336,7 @@ impl<'a> Describer<'a> {
             ..side(Side::Ours, &paths.ours, 0)
         };
         // A fork's session has its name.
-        let session = Some(self.trees.fork_name().to_owned());
+        let session = Some(self.trees.fork.record.name.clone());
         let theirs = ConflictSide { session, ..side(Side::Theirs, &paths.theirs, 1) };
         let path = paths.ours.as_ref().or(paths.theirs.as_ref()).or(paths.base.as_ref());
         Conflict {
@@ -368,7 +368,7 @@ impl<'a> Describer<'a> {
             let mut next = numbers.newest()?;
             while let Some(seq) = next {
                 let entry = journal::done_entry(&state, &session, seq)?;
-                if entry.as_ref().is_some_and(|entry| entry.time < self.trees.fork_created()) {
+                if entry.as_ref().is_some_and(|entry| entry.time < self.trees.fork.record.created) {
                     break;
                 }
                 changes.extend(entry);

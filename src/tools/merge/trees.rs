@@ -36,7 +36,7 @@ const WORKSPACE_LAYER: usize = 2;
 /// The trees of a merge.
 pub struct ForkTrees<'f> {
     /// The fork.
-    fork: &'f ForkFolder,
+    pub(super) fork: &'f ForkFolder,
     /// Versions that both sides began with.
     base: Stack,
     /// The workspace.
@@ -205,16 +205,6 @@ impl<'f> ForkTrees<'f> {
             sources.next().is_none().then_some(pair)
         };
         if gone.is_empty() { Vec::new() } else { changes.iter().filter(is_new).filter_map(renamed).collect() }
-    }
-
-    /// Returns the name of the fork.
-    pub fn fork_name(&self) -> &str {
-        &self.fork.record.name
-    }
-
-    /// Returns the time at which the fork was created, in seconds since 1970.
-    pub const fn fork_created(&self) -> u64 {
-        self.fork.record.created
     }
 
     /// Plans the merge.
