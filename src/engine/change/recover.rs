@@ -108,13 +108,16 @@ fn killed_layer(KeptLayer { name, record, is_lost }: &KeptLayer) -> Message {
 }
 
 /// Returns the warning about a killed command that had changed the files themselves.
-fn killed_direct(DirectCommand { session, tip, .. }: &DirectCommand) -> String {
-    let old = tip.as_ref().map_or_else(String::new, |tip| {
-        format!(": the old bytes are in the snapshot {tip}, but for files that snapshots leave out, and `lbx diff --from {tip}` shows what has changed since")
-    });
-    format!(
-        "lbx was killed while a direct command of session {session} ran; undo does not take back what it changed, and the snapshots may count that as the developer's{old}"
-    )
+fn killed_direct(DirectCommand { session, tip, .. }: &DirectCommand) -> Message {
+    let killed = text!(
+        "lbx was killed while a direct command of session {} ran; undo does not take back what it changed, and the snapshots may count that as the developer's",
+        session
+    );
+    let Some(tip) = tip else { return killed };
+    killed.then(text!(
+        ". The old bytes are in the snapshot {}, but for files that snapshots leave out. `diff` with `from` shows what has changed since",
+        tip
+    ))
 }
 
 /// Returns the id of the change whose entry has that file name.
