@@ -285,6 +285,35 @@ fn job_of_a_connections_own_session_ends_with_the_connection() {
     assert_eq!(logged["snapshots"][0]["tool"], "bash", "{logged:#}");
 }
 
+#[test]
+fn job_output_keeps_characters_whole() {
+    let Some(backend) = first_backend() else { return };
+    let ws = Workspace::with(&[]);
+    for (number, (printed, output, bytes)) in [
+        ("abc", "abc", 3),
+        (r"a\303\244", "a\u{e4}", 3),
+        (r"a\303", "a", 1),
+        (r"abc\342\202", "abc", 3),
+        (r"ab\377", "ab\u{fffd}", 3),
+        (r"\342\202", "\u{fffd}", 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let command = format!("printf '{printed}'; touch {number}; sleep 1000");
+        let job = start(&ws, backend, &json!({ "command": command }));
+        wait_for(&ws, &number.to_string());
+        let shown = || look(&ws, &["--job", &job]);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while shown()["output_bytes"].as_u64() < Some(bytes) {
+            assert!(Instant::now() < deadline, "{printed}: {:#}", shown());
+        }
+        let shown = shown();
+        assert_eq!((&shown["output"], &shown["next_offset"]), (&json!(output), &json!(bytes)), "{printed}");
+        look(&ws, &["--job", &job, "--stop"]);
+    }
+}
+
 /// Copies a finished job, as if it had run again under the numbers.
 fn repeat(ws: &Workspace, job: &str, numbers: std::ops::RangeInclusive<usize>) {
     let folder = |name: &str| ws.path(&state(&format!("jobs/{name}")));

@@ -13,7 +13,7 @@ mod start;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::{Duration, Instant};
 
-use record::{About, End, JobFolder, JobState};
+use record::{About, End, JobFolder, JobState, READ, STOP};
 pub use start::{RunningJob, run_internal};
 
 use super::recording;
@@ -143,7 +143,7 @@ fn list(engine: &Engine) -> Result<Jobs, Error> {
 fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job, Error> {
     let (folder, about) = find(engine, name)?;
     if request.stop {
-        folder.ask_to_stop()?;
+        folder.tell(STOP)?;
         wait(&engine.control, &folder, STOP_TIME_MAX)?;
         if folder.is_alive() {
             return Err(Error::new(ErrorKind::Timeout, format!("job {name} has not ended yet"))
@@ -178,7 +178,7 @@ fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
 pub fn end_all(workspace: &Workspace, session: &SessionId) {
     // Best effort: nobody reads an error any more.
     let mut jobs = JobFolder::of_session(workspace, session).unwrap_or_default();
-    jobs.retain(|(folder, _)| folder.is_alive() && folder.ask_to_stop().is_ok());
+    jobs.retain(|(folder, _)| folder.is_alive() && folder.tell(STOP).is_ok());
     jobs.iter().for_each(|(folder, _)| drop(wait(&Control::default(), folder, END_TIME_MAX)));
 }
 
@@ -223,7 +223,8 @@ fn shown(
         engine.set_snapshot(id);
     }
     if state != JobState::Running && next_offset >= size {
-        folder.note_read();
+        // If this fails, the job is only kept longer.
+        let _ = folder.tell(READ);
     }
     let path = folder.output_path();
     Ok(Job {
@@ -279,24 +280,4 @@ fn whole_characters(bytes: &[u8]) -> usize {
     let is_cut = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
     let end = bytes.len() - last.len();
     if is_cut && end > 0 { end } else { bytes.len() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::whole_characters;
-
-    #[test]
-    fn job_output_keeps_characters_whole() {
-        for (bytes, whole) in [
-            (&b"abc"[..], 3),
-            ("aä".as_bytes(), 3),
-            (&"aä".as_bytes()[..2], 1),
-            (&"abc€".as_bytes()[..5], 3),
-            (b"ab\xff", 3),
-            (b"\xe2\x82", 2),
-            (b"", 0),
-        ] {
-            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
-        }
-    }
 }

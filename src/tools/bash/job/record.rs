@@ -32,9 +32,9 @@ pub const ABOUT: &str = "job.lbx";
 /// Result of the job.
 pub const END: &str = "end.lbx";
 /// File that asks the supervisor to end the job.
-const STOP: &str = "stop";
+pub const STOP: &str = "stop";
 /// File that shows that the output was read to its end after the job had ended.
-const READ: &str = "read";
+pub const READ: &str = "read";
 /// Output of the job.
 const OUTPUT: &str = "output.txt";
 /// Largest record, in bytes.
@@ -215,30 +215,20 @@ impl JobFolder {
         }
     }
 
-    /// Asks the supervisor to end the job.
+    /// Makes a file that tells others something: [`STOP`] or [`READ`].
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn ask_to_stop(&self) -> Result<(), Error> {
-        match fs::create_at(self.opened.as_fd(), OsStr::new(STOP), 0o600) {
+    pub fn tell(&self, file: &str) -> Result<(), Error> {
+        match fs::create_at(self.opened.as_fd(), OsStr::new(file), 0o600) {
             Ok(_) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(Error::io("stop", &self.name, errno)),
+            Err(errno) => Err(Error::io(file, &self.name, errno)),
         }
     }
 
-    /// Records that the output was read to its end. If this fails, the job is only kept longer.
-    pub fn note_read(&self) {
-        let _ = fs::create_at(self.opened.as_fd(), OsStr::new(READ), 0o600);
-    }
-
-    /// Returns true if the output was read to its end.
-    pub fn is_read(&self) -> bool {
-        fs::stat_at(self.opened.as_fd(), OsStr::new(READ)).is_ok()
-    }
-
-    /// Returns true if another call asked to end the job.
-    pub fn must_stop(&self) -> bool {
-        fs::stat_at(self.opened.as_fd(), OsStr::new(STOP)).is_ok()
+    /// Returns true if a call has made that file: [`STOP`] or [`READ`].
+    pub fn has(&self, file: &str) -> bool {
+        fs::stat_at(self.opened.as_fd(), OsStr::new(file)).is_ok()
     }
 
     /// Creates the file for the output.

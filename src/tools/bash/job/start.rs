@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::record::{ABOUT, About, END, End, JobFolder};
+use super::record::{ABOUT, About, END, End, JobFolder, READ, STOP};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
@@ -100,7 +100,7 @@ fn make_room(engine: &mut Engine) -> Result<(), Error> {
     }
     // A folder without a record belongs to another call that is about to start its job.
     let ended = others.into_iter().filter(|folder| folder.about().is_some());
-    let (read, unread): (Vec<JobFolder>, Vec<JobFolder>) = ended.partition(JobFolder::is_read);
+    let (read, unread): (Vec<JobFolder>, Vec<JobFolder>) = ended.partition(|folder| folder.has(READ));
     let old = read.len().saturating_sub(KEPT - 1);
     read.into_iter().take(old).for_each(JobFolder::remove);
     let old = unread.len().saturating_sub(KEPT_UNREAD - 1);
@@ -160,7 +160,7 @@ fn said(
     let interval = Timespec::try_from(LOOK_INTERVAL).ok();
     loop {
         if engine.control.should_stop() {
-            let _ = folder.ask_to_stop();
+            let _ = folder.tell(STOP);
             return Ok(None);
         }
         let mut fds = [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)];
@@ -295,7 +295,7 @@ impl RunningJob {
         let stop = Control::default();
         let (marked, asked) = (folder.clone(), stop.clone());
         std::thread::spawn(move || {
-            while !marked.must_stop() {
+            while !marked.has(STOP) {
                 std::thread::sleep(LOOK_INTERVAL);
             }
             asked.cancel();
