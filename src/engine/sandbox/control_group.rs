@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::engine::store::lock::{is_unique, unique_name};
+use crate::engine::store::lock::{is_unique_with, unique_name};
 use crate::engine::workspace::fs;
 use crate::limits::{CONTROL_GROUP_FILE_BYTES_MAX, FOLDER_TRIES_MAX, KILL_PASSES_MAX, REMOVAL_TRIES_MAX};
 use crate::platform::process::descendants;
@@ -165,19 +165,14 @@ fn has_memory(group: BorrowedFd<'_>) -> bool {
 fn remove_left(above: BorrowedFd<'_>) {
     let Ok(listed) = fs::open_at(above, OsStr::new("."), fs::FOLDER) else { return };
     for name in fs::names_in(&listed).unwrap_or_default() {
-        let opened = is_name(&name).then(|| fs::open_at(above, &name, fs::FOLDER).ok());
+        let is_own = name.to_str().is_some_and(|name| is_unique_with(PREFIX, name));
+        let opened = is_own.then(|| fs::open_at(above, &name, fs::FOLDER).ok());
         let Some(folder) = opened.flatten() else { continue };
         if rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // It has processes if the call was killed a moment ago.
             let _ = fs::unlink_at(above, &name, AtFlags::REMOVEDIR);
         }
     }
-}
-
-/// Returns true if a group of lbx can have this name.
-fn is_name(name: &OsStr) -> bool {
-    let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_prefix('-'));
-    rest.is_some_and(is_unique)
 }
 
 /// Returns the text of a file of the kernel; empty if it cannot be read.
@@ -192,9 +187,9 @@ mod tests {
 
     #[test]
     fn only_groups_of_lbx_are_removed() {
-        assert!(is_name(OsStr::new(&unique_name(PREFIX))));
+        assert!(is_unique_with(PREFIX, &unique_name(PREFIX)));
         for name in ["lbx", "lbx-", "lbx-1-2-3", "lbxd-0123456789ab-1-2", "user.slice"] {
-            assert!(!is_name(OsStr::new(name)), "{name}");
+            assert!(!is_unique_with(PREFIX, name), "{name}");
         }
     }
 

@@ -176,23 +176,3 @@ fn readable(shown: impl Iterator<Item = PathBuf>, hidden: &[&Path]) -> SetupResu
 fn is_own(entry: &std::fs::DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| !kind.is_symlink()) && entry.file_name() != OsStr::new("..")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readable_directories_contain_no_hidden_path() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        for path in ["home/.ssh", "home/project", "other"] {
-            std::fs::create_dir_all(root.join(path)).unwrap();
-        }
-        let hidden = root.join("home/.ssh");
-        let readable = readable([root.clone()].into_iter(), &[&hidden]).unwrap();
-        assert!(readable.iter().all(|path| !hidden.starts_with(path) && !path.starts_with(&hidden)));
-        for path in ["home/project", "other"] {
-            assert!(readable.contains(&root.join(path)), "{path}");
-        }
-    }
-}

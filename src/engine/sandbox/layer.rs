@@ -36,7 +36,7 @@ use super::plan::Layer;
 use crate::control::seconds_now;
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
 use crate::engine::store::lock::Lock;
-use crate::engine::store::lock::{is_unique, unique_name};
+use crate::engine::store::lock::{is_unique_with, unique_name};
 use crate::engine::store::state::{State, replace_by_way_of};
 use crate::engine::store::{trash, version_of, written_by_newer};
 use crate::engine::workspace::Workspace;
@@ -191,7 +191,8 @@ impl LayerFolder {
             Error::new(ErrorKind::NotFound, format!("layer not found: {name}"))
                 .suggest("`bash` with `list` shows the layers that are kept.")
         };
-        let layers = state.find_folder(FOLDER)?.filter(|_| is_name(name)).ok_or_else(missing)?;
+        let layers =
+            state.find_folder(FOLDER)?.filter(|_| is_unique_with(PREFIX, name)).ok_or_else(missing)?;
         let folder = fs::open_at(layers.as_fd(), OsStr::new(name), fs::FOLDER).map_err(|_| missing())?;
         let Some(lock) = state.try_lock(layers.as_fd(), &lock_name(name))? else {
             return Err(Error::new(
@@ -400,24 +401,19 @@ fn read_record(folder: BorrowedFd<'_>, name: &str) -> Result<Option<LayerRecord>
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
-/// Returns true for a name that a layer can have.
-fn is_name(name: &str) -> bool {
-    name.strip_prefix(PREFIX).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
-}
-
 /// Removes a mark, and returns the dead layer that it names; `None` if its command runs or the layer is done.
 ///
 /// # Errors
 /// Returns the OS error.
 pub fn take_dead(state: &State, name: &str) -> Result<Option<KeptLayer>, Error> {
     let layers = state.folder(FOLDER)?;
-    if is_name(name) && state.try_lock(layers.as_fd(), &lock_name(name))?.is_none() {
+    if is_unique_with(PREFIX, name) && state.try_lock(layers.as_fd(), &lock_name(name))?.is_none() {
         return Ok(None);
     }
     if let Some(marks) = state.find_folder(OPEN_FOLDER)? {
         let _ = fs::unlink_at(&marks, format!("{name}{LAYER_MARK}"), AtFlags::empty());
     }
-    if is_name(name) { Ok(kept_layer(state, layers.as_fd(), name)) } else { Ok(None) }
+    if is_unique_with(PREFIX, name) { Ok(kept_layer(state, layers.as_fd(), name)) } else { Ok(None) }
 }
 
 /// Waits until the clock of the file system of `folder` moves on; changes the times of `folder`. Returns a moment, and
@@ -470,7 +466,7 @@ pub fn kept(state: &State) -> Result<Vec<KeptLayer>, Error> {
     names.sort_unstable();
     names.dedup();
     let mut kept = Vec::new();
-    for name in names.into_iter().filter(|name| is_name(name)) {
+    for name in names.into_iter().filter(|name| is_unique_with(PREFIX, name)) {
         let Some(_dead) = state.try_lock(layers.as_fd(), &lock_name(name))? else { continue };
         kept.extend(kept_layer(state, layers.as_fd(), name).filter(|layer| !layer.is_lost));
     }

@@ -20,7 +20,7 @@ use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::journal::{DIRECT_MARK, OPEN_FOLDER};
-use crate::engine::store::lock::{self, Lock, Wait, is_unique, unique_name};
+use crate::engine::store::lock::{self, Lock, Wait, is_unique_with, unique_name};
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::workspace::fs;
@@ -181,7 +181,7 @@ impl DirectCommand {
 /// Returns the OS error.
 pub fn take_dead(state: &State, name: &str) -> Result<Option<DirectCommand>, Error> {
     let (folder, marks) = (state.folder(FOLDER)?, state.folder(OPEN_FOLDER)?);
-    if is_name(name) {
+    if is_unique_with(PREFIX, name) {
         if state.try_lock(folder.as_fd(), name)?.is_none() {
             return Ok(None);
         }
@@ -199,14 +199,9 @@ pub fn take_dead(state: &State, name: &str) -> Result<Option<DirectCommand>, Err
 /// Returns the command with the mark of that name, if it runs.
 pub fn find_running(state: &State, name: &str) -> Option<DirectCommand> {
     let folder = state.find_folder(FOLDER).ok()??;
-    let runs = is_name(name) && state.try_lock(folder.as_fd(), name).ok()?.is_none();
+    let runs = is_unique_with(PREFIX, name) && state.try_lock(folder.as_fd(), name).ok()?.is_none();
     let marks = state.find_folder(OPEN_FOLDER).ok()??;
     runs.then(|| DirectCommand::read(&marks, name))
-}
-
-/// Returns true if a command may have that name.
-fn is_name(name: &str) -> bool {
-    name.strip_prefix(PREFIX).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
 }
 
 /// Takes the notes of commands whose calls were killed. The caller holds the lock of the workspace.

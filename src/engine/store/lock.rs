@@ -374,6 +374,11 @@ pub fn is_unique(name: &str) -> bool {
         && parts.first().is_some_and(|nanos| nanos.len() == 12)
 }
 
+/// Returns true if [`unique_name`] could have made the name with that prefix.
+pub fn is_unique_with(prefix: &str, name: &str) -> bool {
+    name.strip_prefix(prefix).and_then(|name| name.strip_prefix('-')).is_some_and(is_unique)
+}
+
 /// A new folder for temporary files of this user alone; removed on drop.
 pub struct TemporaryFolder(pub PathBuf);
 
