@@ -71,7 +71,7 @@ fn oversized_env_field_is_an_invalid_request() {
         assert!(error["message"].as_str().unwrap().contains("131068 bytes; the limit is 131067"), "{error}");
         let many = |count: usize| -> serde_json::Value {
             let variables = (0..count).map(|number| (format!("V{number}"), json!("x".repeat(110_000))));
-            json!({ "command": "true", "env": serde_json::Map::from_iter(variables) })
+            json!({ "command": "true", "env": variables.collect::<serde_json::Map<_, _>>() })
         };
         with(&ws, backend, &many(5)).ok();
         let error = with(&ws, backend, &many(60)).error("invalid_request");
