@@ -716,8 +716,15 @@ impl Store {
             made.max(steps.iter().rposition(|(before, _)| *before == then).filter(|index| *index > 0))
         };
         // Example: this session deletes a file and undoes that, and another one deletes it. The branch lacks it since a
-        // commit after that undo, so it does not have this session's deletion.
-        let had_gone = |since: i64| count(None).filter(|count| next(*count).is_none_or(|next| since <= next));
+        // commit after that undo, so it does not have this session's deletion. Times have whole seconds: within one, the
+        // newest snapshot decides, which has the file only if nobody else deleted it.
+        let tip =
+            self.branch.tip(&self.repo)?.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
+        let is_back = tip.map_or(Ok(None), |tip| self.entry_at(tip, path))?.is_some();
+        let had_gone = |since: i64| {
+            let is_before = |next: i64| since < next || (since == next && is_back);
+            count(None).filter(|count| next(*count).is_none_or(is_before))
+        };
         let (mut gone_since, mut texts): (Option<i64>, Vec<ObjectId>) = (None, Vec::new());
         for (tree, seconds) in trees {
             let then = self.entry_at(*tree, path)?;
