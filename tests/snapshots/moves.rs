@@ -187,3 +187,27 @@ fn review_counts_no_file_that_others_reverted_before_its_undo() {
     let totals = ws.lbx(&["review", "--session", "s"]).ok()["totals"].clone();
     assert_eq!((&totals["insertions"], &totals["deletions"]), (&json!(0), &json!(0)), "{totals}");
 }
+
+#[test]
+fn review_counts_no_empty_folder_that_moved() {
+    let ws = after(&["delete -r d", "move k d/b", "move d/b k", "move d e", "move k h"]);
+    let files = |tool: &str| ws.lbx(&[tool, "--session", "s"]).ok();
+    assert_eq!((&files("review")["totals"]["files"], &files("diff")["files"]), (&json!(3), &json!(3)));
+}
+
+#[test]
+fn history_has_both_halves_of_a_move_or_none() {
+    let cases: &[(&[Step], &str)] = &[
+        (&["move f d/f", "undo", "delete d/a"], "D d/a"),
+        (&["move f h", "undo", "move f h"], "R100 f h"),
+        (&["move d/b g", "undo", "append k x", "move k h"], "M k R100 k h"),
+        (&["move d e", "move e/b h", "move e d"], "R100 d/b e/b R100 e/b h"),
+    ];
+    for (steps, wanted) in cases {
+        let ws = after(steps);
+        squash(&ws, &["--keep-history"]).ok();
+        let log = ["log", "--reverse", "--no-merges", "--format=", "-M", "--name-status", "main..feature"];
+        let history = ws.git(&log).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(history, *wanted, "{steps:?}");
+    }
+}

@@ -518,6 +518,67 @@ fn moves(step: &[PathChange]) -> Vec<(&PathChange, &PathChange)> {
     moves
 }
 
+/// Changes of each path in the steps of a session, and the moves among them.
+#[derive(Default)]
+struct MovesOfSteps<'s> {
+    /// Changes of each path, oldest first.
+    changes: BTreeMap<&'s Vec<u8>, Vec<&'s PathChange>>,
+    /// Deletion and new file of each move: the path, and the index of the change there.
+    halves: Vec<[(&'s Vec<u8>, usize); 2]>,
+}
+
+impl<'s> MovesOfSteps<'s> {
+    /// Finds the moves in these steps.
+    fn of(steps: &'s [SessionStep]) -> Self {
+        let mut found = Self::default();
+        for step in steps {
+            for change in &step.paths {
+                found.changes.entry(&change.path).or_default().push(change);
+            }
+            let last = |change: &'s PathChange| {
+                (&change.path, found.changes.get(&change.path).map_or(0, |all| all.len() - 1))
+            };
+            found.halves.extend(moves(&step.paths).into_iter().map(|(old, new)| [last(old), last(new)]));
+        }
+        found
+    }
+
+    /// Changes `had`, the number of changes of each path that a branch has, so that it has both halves of each move, or
+    /// none, as far as its files allow that; `now` returns its present version of a path.
+    ///
+    /// Example: the session moves `a` to `b`, and takes that back. The branch has `a` as after the second change, and as
+    /// before the first one; it has no `b`, as before the first one, and as after the second.
+    fn settle(&self, had: &mut BTreeMap<Vec<u8>, usize>, now: &BTreeMap<&Vec<u8>, Option<TreeItem>>) {
+        let fits = |path: &Vec<u8>, count: usize| {
+            let changes = self.changes.get(path).map_or(&[][..], Vec::as_slice);
+            let next = changes.get(count).map(|next| next.before);
+            next.or_else(|| Some(changes.last()?.after)) == now.get(path).copied()
+        };
+        for drops in [true, false] {
+            let mut is_settled = false;
+            while !std::mem::replace(&mut is_settled, true) {
+                for halves in &self.halves {
+                    let is_had = |&(path, at): &(&Vec<u8>, usize)| had.get(path).is_some_and(|had| at < *had);
+                    let [old, new] = halves.map(|half| is_had(&half));
+                    let Some(&(path, at)) = halves.iter().find(|half| is_had(half) != drops) else {
+                        continue;
+                    };
+                    let count = self.changes.get(path).map_or(0, Vec::len);
+                    let found = if drops {
+                        (at + 1..=count).find(|count| fits(path, *count))
+                    } else {
+                        (0..=at).rev().find(|count| fits(path, *count))
+                    };
+                    if let Some(count) = found.filter(|_| old != new) {
+                        had.insert(path.clone(), count);
+                        is_settled = false;
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Removes the first changes of each path, as many as `had` says, from the steps of a session.
 fn drop_had(steps: &mut [SessionStep], mut had: BTreeMap<Vec<u8>, usize>) {
     for step in steps {
@@ -573,6 +634,12 @@ impl Store {
                 net.push(PathChange { path: from, from: None, before, after: None });
             }
         }
+        let moves = MovesOfSteps::of(&steps);
+        let mut now = BTreeMap::new();
+        for (path, _) in moves.halves.iter().flatten() {
+            now.insert(*path, branch.now.map_or(Ok(None), |now| self.entry_at(now, path))?);
+        }
+        moves.settle(&mut had, &now);
         drop_had(&mut steps, had);
         Ok(Missing { net: in_order(net), steps })
     }
