@@ -101,6 +101,10 @@ fn squash_adds_to_the_developers_commit_what_came_after_it() {
         (&["move f g", "git commit -qam x", "undo"], "A f"),
         // It has another file of the session at the path.
         (&["move d/a g", "move f d/a", "git commit -qam x", "undo"], "R100 d/a f\nA g"),
+        (
+            &["move d/b g", "move f d/b", "git commit -qam x", "undo", "append k x", "move g d/b"],
+            "M d/b\nA f\nM k",
+        ),
     ];
     for (steps, wanted) in cases {
         for arguments in [&[][..], &["--keep-history"]] {

@@ -351,8 +351,8 @@ struct PathSteps {
     steps: Vec<Sides<TreeItem>>,
     /// Number of those that were made at an earlier path.
     carried: usize,
-    /// Number of changes here before the file moved here.
-    dropped: usize,
+    /// Changes of another file that was here before this one moved here.
+    dropped: Vec<Sides<TreeItem>>,
     /// True if a file of others moved here and left.
     is_passed: bool,
 }
@@ -361,18 +361,33 @@ impl PathSteps {
     /// Returns how many of the changes here are among the first `count`.
     const fn made_here(&self, count: usize) -> usize {
         match count.checked_sub(self.carried) {
-            Some(here) if here > 0 => here + self.dropped,
+            Some(here) if here > 0 => here + self.dropped.len(),
             _ => 0,
         }
     }
-}
 
-impl PathSteps {
+    /// Returns how many of the changes here before the file came a branch has, on which the version of another file is
+    /// here still.
+    fn made_before(&self, another: Option<TreeItem>) -> usize {
+        let is_it = |(_, after): &Sides<TreeItem>| another.is_some() && *after == another;
+        self.dropped.iter().rposition(is_it).map_or(self.dropped.len(), |at| at + 1)
+    }
+
+    /// Returns true if a version is one of this file.
+    fn has(&self, entry: TreeItem) -> bool {
+        has_side(&self.steps, entry)
+    }
+
+    /// Returns true if a version is one of another file that the session had here before.
+    fn had_another(&self, entry: TreeItem) -> bool {
+        has_side(&self.dropped, entry) && !self.has(entry)
+    }
+
     /// Returns the time of the change after the first `count` ones, in seconds since 1970; `None` without one, or if
     /// files moved here or away.
     fn next(&self, steps: &[SessionStep], path: &[u8], count: usize) -> Option<i64> {
         let is_of_path = |step: &&SessionStep| step.paths.iter().any(|change| change.path == path);
-        let is_alone = self.carried == 0 && self.dropped == 0 && !self.is_passed;
+        let is_alone = self.carried == 0 && self.dropped.is_empty() && !self.is_passed;
         let next = is_alone.then(|| steps.iter().filter(is_of_path).nth(count)).flatten();
         next.map(|step| step.snapshot.seconds)
     }
@@ -384,10 +399,10 @@ impl Steps for PathSteps {
     }
 
     fn come(&mut self, moved: Self) {
-        let dropped = self.dropped + self.steps.len() - self.carried;
+        self.dropped.extend(self.steps.drain(..).skip(self.carried));
         // The last of them is the move to this path.
-        let carried = moved.steps.len().saturating_sub(1);
-        *self = Self { carried, dropped, steps: moved.steps, is_passed: self.is_passed };
+        self.carried = moved.steps.len().saturating_sub(1);
+        self.steps = moved.steps;
     }
 
     fn leave(&mut self, before: Option<TreeItem>) {
@@ -403,6 +418,11 @@ impl Steps for PathSteps {
         let (first, last) = (self.steps.first(), self.steps.last());
         (first.and_then(|(before, _)| *before), last.and_then(|(_, after)| *after))
     }
+}
+
+/// Returns true if changes begin or end with a version.
+fn has_side(steps: &[Sides<TreeItem>], entry: TreeItem) -> bool {
+    steps.iter().any(|(before, after)| [before, after].contains(&&Some(entry)))
 }
 
 /// Changes of each path by a session. A file that the session moves brings along those of its old path, so that lines of
@@ -660,9 +680,12 @@ impl Store {
         let count = self.count_had(there.at, (&own.steps, &made), ours, (&branch.since, &next))?;
         let rest = own.steps.get(count..).unwrap_or_default();
         let is_elsewhere = there.at != path || there.is_past;
+        // Example: the session moves `a` away, and `b` to `a`. After the developer's commit, it takes both moves back.
+        let now = branch.now.map_or(Ok(None), |now| self.entry_at(now, path))?;
+        let another = now.filter(|now| is_elsewhere && own.had_another(*now));
         let had = match count {
             // The branch has what was here before the file came, and not yet the file.
-            _ if is_elsewhere && ours.is_some() => own.dropped,
+            _ if is_elsewhere && ours.is_some() => own.made_before(another),
             // A file on its way to another path needs all steps, or none.
             _ if ours.is_none() && (is_elsewhere || own.is_passed) => 0,
             count => own.made_here(count),
@@ -680,8 +703,8 @@ impl Store {
             (_, []) => PathChange { path: path.clone(), from: None, before: last, after: last },
             (_, rest) => self.change_of(path.clone(), rest, Until::Now)?,
         };
-        let change = if there.is_past && change.before == ours {
-            PathChange { before: None, ..change }
+        let change = if change.before == ours && (there.is_past || another.is_some()) {
+            PathChange { before: another, ..change }
         } else {
             PathChange { from: (there.at != path).then(|| there.at.clone()), ..change }
         };
@@ -704,11 +727,11 @@ impl Store {
         let mut earlier = earlier.iter().filter(|earlier| *earlier != path);
         let all = std::iter::once(path).chain(earlier.clone().rev());
         // The session may have put another file at an earlier path since.
-        let has = |at: &Vec<u8>, entry: &TreeItem| {
-            let mut sides = paths.steps.get(at).into_iter().flat_map(|own| &own.steps);
-            sides.any(|(before, after)| [before, after].contains(&&Some(*entry)))
+        let is_own = |entry| paths.steps.get(path).is_some_and(|own| own.has(entry));
+        let is_known = |own: &PathSteps, entry| own.has(entry) || own.had_another(entry);
+        let is_another = |at: &Vec<u8>, entry: &TreeItem| {
+            paths.steps.get(at).is_some_and(|there| is_known(there, *entry)) && !is_own(*entry)
         };
-        let is_another = |at: &Vec<u8>, entry: &TreeItem| has(at, entry) && !has(path, entry);
         let missing = FileOnBranch { entry: None, at: earlier.next().unwrap_or(path), is_past: false };
         let past = branch.since.iter().map(|(tree, _)| tree).chain(&branch.older);
         let past = past.filter(|_| missing.at != path);
