@@ -266,7 +266,7 @@ pub fn net_size(
     let (mut files, mut sum) = (0, Counts::default());
     for change in session_diff::net(entries) {
         engine.control.check()?;
-        if !look.is_change(&change) {
+        if !look.is_change(&change) || look.is_empty_folder(&change.after) {
             continue;
         }
         files += 1;
@@ -325,6 +325,13 @@ impl Look<'_> {
         }
         let before = self.bytes_of(&change.path, &change.before);
         before.is_none() || before != self.bytes_of(&change.path, &change.after)
+    }
+
+    /// Returns true for a folder without files, which moved.
+    fn is_empty_folder(&self, after: &Side) -> bool {
+        let Side::At(path) = after else { return false };
+        let folder = fs::open_beneath(self.engine.workspace.root_fd(), path, fs::FOLDER);
+        folder.and_then(|folder| fs::names_in(&folder)).is_ok_and(|names| names.is_empty())
     }
 
     /// Returns the change of a path.
