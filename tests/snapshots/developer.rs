@@ -280,7 +280,12 @@ fn review_lists_changes_errors_and_undo_commands() {
     let first = &data["changes"][0];
     assert_eq!((&first["undone_in_part_by"], &first["why"]), (&json!([4]), &json!("two to TWO")));
     assert_eq!(data["changes"][5]["undone_by"], 6);
-    assert_eq!(data["changes"][5]["files"][0]["undo"], "lbx undo --session s --seq 5 --path 'my notes.md'");
+    // An undone change cannot be undone again, but its undo can.
+    assert_eq!(
+        (&data["changes"][5]["undo"], &data["changes"][5]["files"][0]["undo"]),
+        (&json!(null), &json!(null))
+    );
+    assert_eq!(data["changes"][6]["files"][0]["undo"], "lbx undo --session s --seq 6 --path 'my notes.md'");
     let file = &first["files"][0];
     assert_eq!(
         (&file["path"], &file["insertions"], &file["by_hunk"]),

@@ -245,6 +245,10 @@ fn log_counts_the_undone_changes_of_a_turn() {
     let data = ws.lbx(&["log", "--turns", "--session", "s"]).ok();
     let undone: Vec<&Value> = data["turns"].as_array().unwrap().iter().map(|turn| &turn["undone"]).collect();
     assert_eq!(undone, [false, true, true], "{data:#}");
+    // No command undoes them again.
+    let data = ws.lbx(&["review", "--session", "s"]).ok();
+    let turns = data["turns"].as_array().unwrap();
+    assert!(turns.len() == 2 && turns.iter().all(|turn| turn["undo"].is_null()), "{data:#}");
 }
 
 #[test]

@@ -154,6 +154,16 @@ pub struct ReviewedChange {
     pub files_total: Option<usize>,
 }
 
+impl ReviewedChange {
+    /// Drops the commands that undo it.
+    fn drop_undo(&mut self) {
+        self.undo = None;
+        for file in &mut self.files {
+            (file.undo, file.by_hunk) = (None, false);
+        }
+    }
+}
+
 /// A turn of the session.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ReviewedTurn {
@@ -162,8 +172,9 @@ pub struct ReviewedTurn {
     /// Beginning of its prompt, if the policy keeps it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The command that undoes it
-    pub undo: String,
+    /// The command that undoes it, unless all its changes are undone
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
 }
 
 /// Effect of a change on one file.
@@ -318,10 +329,17 @@ fn head(response: &Response, text: &mut Text) {
 fn tell_turn(turn: &ReviewedTurn, text: &mut Text) {
     let title = turn.title.iter().map(|title| format!(": {}", escaped::line(title))).collect::<String>();
     let heading = text.paint(Paint::Bold, &format!("turn {}{title}", turn.turn));
-    let undo = text.paint(Paint::Dim, &format!("    {}", escaped::line(&turn.undo)));
     text.out.push(b'\n');
     text.styled(&heading);
-    text.styled(&undo);
+    tell_undo(turn.undo.as_deref(), text);
+}
+
+/// Adds the command that undoes a change or a turn, if there is one.
+fn tell_undo(undo: Option<&str>, text: &mut Text) {
+    if let Some(undo) = undo {
+        let undo = text.paint(Paint::Dim, &format!("    {}", escaped::line(undo)));
+        text.styled(&undo);
+    }
 }
 
 /// Adds one change.
@@ -346,10 +364,7 @@ fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
     if let Some(why) = &change.why {
         why.lines().for_each(|line| text.line(&format!("    {line}")));
     }
-    if let Some(undo) = &change.undo {
-        let undo = text.paint(Paint::Dim, &format!("    {}", escaped::line(undo)));
-        text.styled(&undo);
-    }
+    tell_undo(change.undo.as_deref(), text);
     change.files.iter().for_each(|file| tell_file(file, text));
     if let Some(total) = change.files_total {
         text.line(&format!("  and {} more", total.saturating_sub(change.files.len())));

@@ -292,7 +292,8 @@
     if (!found) return;
     const heading = make('h2', 'turn');
     append(heading, found.title === undefined ? `Turn ${turn}` : `Turn ${turn}: ${found.title}`);
-    fragment.append(heading, commandOf(found.undo));
+    fragment.append(heading);
+    if (found.undo) fragment.append(commandOf(found.undo));
   };
   changes.forEach((data, index) => {
     turnOf(data);

@@ -113,7 +113,9 @@ impl<'a> Story<'a> {
         let turns = self.turns_of(&told);
         let said =
             |texts: &[&str]| texts.iter().fold(TextSize::plain(REFUSED_BYTES), |size, text| size.with(text));
-        room = turns.iter().fold(room, |room, turn| room.beside(said(&[&turn.undo])));
+        room = turns
+            .iter()
+            .fold(room, |room, turn| room.beside(said(&[turn.undo.as_deref().unwrap_or_default()])));
         // The newest ones, since the count of all is among the totals.
         let mut refused = fitting_in(&mut room, self.refused.iter().rev(), |refused| {
             said(&[&refused.message, refused.path.as_deref().unwrap_or_default()])
@@ -171,6 +173,9 @@ impl<'a> Story<'a> {
         };
         if let Some((whole, parts)) = change.seq.and_then(|seq| self.taken_back.get(&seq)) {
             change.undone_by = *whole;
+            if whole.is_some() {
+                change.drop_undo();
+            }
             change.undone_in_part_by.clone_from(parts);
         }
         let turn = change.seq.map(|seq| self.turns.of(seq)).filter(Turn::is_of_client);
@@ -182,10 +187,15 @@ impl<'a> Story<'a> {
     fn turns_of(&self, changes: &[ReviewedChange]) -> Vec<ReviewedTurn> {
         let firsts: BTreeSet<u64> = changes.iter().filter_map(|change| change.turn).collect();
         let session = &self.chosen.session;
-        let turn = |turn| ReviewedTurn {
-            turn,
-            title: self.turns.of(turn).title,
-            undo: format!("lbx undo --session {session} --turn {turn}"),
+        let made = self.account.story.iter().filter(|line| line.by == StoryBy::Session);
+        let made: Vec<u64> =
+            made.map(|line| line.seq).chain(self.unseen.iter().map(|entry| entry.seq)).collect();
+        let is_left = |seq: u64| self.taken_back.get(&seq).is_none_or(|(whole, _)| whole.is_none());
+        let turn = |turn| {
+            let known = self.turns.of(turn);
+            let has_any = made.iter().any(|seq| known.holds(*seq) && is_left(*seq));
+            let undo = has_any.then(|| format!("lbx undo --session {session} --turn {turn}"));
+            ReviewedTurn { turn, title: known.title, undo }
         };
         firsts.into_iter().map(turn).collect()
     }
