@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::targets::{self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known};
+use super::targets::{
+    self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known, session_must_be_known,
+};
 use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -92,6 +94,7 @@ impl Tool for Diff {
             for path in request.path.iter().chain(&request.paths) {
                 path_must_be_known(engine, None, path)?;
             }
+            engine.named_session().map_or(Ok(()), |session| session_must_be_known(engine, session))?;
             return Ok(Response::of(&Compared::default(), 0));
         };
         let (request, places) = compare::settled(engine, &store, request)?;
@@ -104,6 +107,9 @@ impl Tool for Diff {
         }
         let mut compared =
             compared(&store, &request, &record::part_of(engine, &caller.session, caller.after), is_named)?;
+        if let Some(session) = engine.named_session().filter(|_| compared.to.is_none()) {
+            session_must_be_known(engine, session)?;
+        }
         compared.changes.retain(|change| lies_in_any(&change.path, &places));
         let deltas = store.deltas(&compared.changes)?;
         let mut response = Response::of(&compared, deltas.len());
