@@ -199,6 +199,8 @@ fn undo_stops_at_a_damaged_journal_record_and_names_it() {
     ws.lbx(&["rewind", &before]).warned(warning);
     let error = ws.unchanged(|| ws.lbx(&["undo"]).error("not_found"));
     assert_eq!(error["message"], "change #3 cannot be undone: its record in the journal is damaged");
+    let named = ws.unchanged(|| ws.lbx(&["undo", "--seq", "3"]).error("not_found"));
+    assert_eq!(named["message"], error["message"]);
     ws.lbx(&["undo", "--seq", "2"]).ok();
     ws.holds("a.txt", "two\n");
     ws.holds("new.txt", "new\n");

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::files::{Interleaved, LOST, Manner, Single};
 use super::plan::plan;
-use super::response::{Undone, listed, nothing, touches, warn_of_damaged, warn_of_lost, warn_of_nothing};
+use super::response::{
+    Undone, listed, nothing, record_is_damaged, touches, warn_of_damaged, warn_of_lost, warn_of_nothing,
+};
 use super::{Request, Response, Steps};
 use crate::engine::Engine;
 use crate::engine::change::{Change, record};
@@ -100,6 +102,9 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<Found, Error> {
         return Ok(Found { history, entry, texts });
     }
     let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
+        if Numbers::of(state, &session)?.has(seq) {
+            return Err(record_is_damaged(seq));
+        }
         let newest = history.newest()?;
         return Err(no_change(change.engine(), "seq", seq, newest));
     };
