@@ -36,7 +36,7 @@ _lbx_data() {
         session) _lbx_flags='--offset= --max-bytes= --dry-run' _lbx_places='status,list,forget,compact,brief,end @path*' ;;
         trash) _lbx_flags='--trash-id=@trash --limit= --offset= --max-bytes= --dry-run' _lbx_places='list,purge' ;;
         gc) _lbx_flags='--dry-run --keep-days= --keep-bytes=' _lbx_places='' ;;
-        stats) _lbx_flags='' _lbx_places='' ;;
+        stats) _lbx_flags='--offset= --max-bytes=' _lbx_places='' ;;
         doctor) _lbx_flags='--fix' _lbx_places='' ;;
         sandbox) _lbx_flags='--root=@dir --container= --exec=' _lbx_places='list,create,remove @sandbox' ;;
         fork) _lbx_flags='--from=@snapshot --at=@dir --why= --stat --offset= --max-bytes=' _lbx_places='- - -*' ;;

@@ -141,6 +141,8 @@ function __lbx_valued_of
             string split ' ' -- '--trash-id --limit --offset --max-bytes'
         case gc
             string split ' ' -- '--keep-days --keep-bytes'
+        case stats
+            string split ' ' -- '--offset --max-bytes'
         case sandbox
             string split ' ' -- '--root --container --exec'
         case fork
@@ -489,6 +491,8 @@ complete -c lbx -n '__lbx_in gc' -l dry-run -d 'Show what would change without c
 complete -c lbx -n '__lbx_in gc' -l keep-days -x -d 'Number of days to keep everything, 30 unless the policy says otherwise'
 complete -c lbx -n '__lbx_in gc' -l keep-bytes -x -d 'Maximum bytes to keep: beyond it the oldest is removed, but nothing…'
 complete -c lbx -n '__lbx_at 0' -a stats -d 'Show the calls, refusals, output size, time and sessions of each tool'
+complete -c lbx -n '__lbx_in stats' -l offset -x -d 'Sessions to skip'
+complete -c lbx -n '__lbx_in stats' -l max-bytes -x -d 'Maximum bytes of the sums by session'
 complete -c lbx -n '__lbx_at 0' -a doctor -d 'Check the workspace, its state, the snapshots and the machine, and…'
 complete -c lbx -n '__lbx_in doctor' -l fix -d 'Make the repairs that can lose nothing'
 complete -c lbx -n '__lbx_at 0' -a sandbox -d 'Give a workspace a name, which every tool takes as --sandbox'

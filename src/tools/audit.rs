@@ -277,7 +277,15 @@ const PAGE_RECORDS_MAX: usize = 10_000;
 /// Counts the calls in a workspace that has a state, which begins with the first read or change. Counts all sessions,
 /// unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-pub struct StatsRequest {}
+pub struct StatsRequest {
+    /// Sessions to skip
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    #[serde(default)]
+    pub offset: usize,
+    /// Maximum bytes of the sums by session; 0 for no limit
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
 
 /// Sums over the calls.
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -286,10 +294,17 @@ pub struct StatsResponse {
     pub total: Sum,
     /// Sums by tool
     pub by_tool: BTreeMap<String, Sum>,
-    /// Sums by session
+    /// Sums by session, ordered by name
     pub by_session: BTreeMap<String, Sum>,
+    /// Number of sessions
+    pub sessions: usize,
     /// Refusals by kind
     pub refusals: BTreeMap<String, u64>,
+    /// True if there are more sessions
+    pub truncated: bool,
+    /// Offset to continue at
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
 }
 
 /// Sum of several calls.
@@ -359,7 +374,7 @@ impl Tool for Stats {
     type Request = StatsRequest;
     type Response = StatsResponse;
 
-    fn run(engine: &mut Engine, _request: StatsRequest) -> Result<StatsResponse, Error> {
+    fn run(engine: &mut Engine, request: StatsRequest) -> Result<StatsResponse, Error> {
         let named = engine.named_session().cloned();
         let mut sums = StatsResponse::default();
         let Some(state) = State::find(&engine.workspace)? else { return Ok(sums) };
@@ -380,6 +395,7 @@ impl Tool for Stats {
                 broken.file, broken.line, broken.message
             ));
         }
+        sums.cut_to(request.offset, request.max_bytes.unwrap_or(engine.policy().max_bytes()));
         Ok(sums)
     }
 
@@ -393,6 +409,10 @@ impl Tool for Stats {
         for (kind, count) in &response.refusals {
             text.line(&format!("refused as {}: {count}", escaped::name(kind)));
         }
+        if let Some(next) = response.next_offset {
+            let sessions = plural(response.sessions, "session");
+            text.note(format!("{sessions} in all; more: {}", text.option("offset", next)));
+        }
     }
 }
 
@@ -402,6 +422,18 @@ impl StatsResponse {
         self.total.add_counted(sum);
         self.by_tool.entry(key.tool).or_default().add_counted(sum);
         self.by_session.entry(key.session).or_default().add_counted(sum);
+    }
+
+    /// Keeps the sessions from `offset` on that fit into `bytes_max`, at least one.
+    fn cut_to(&mut self, offset: usize, bytes_max: usize) {
+        let all = std::mem::take(&mut self.by_session);
+        self.sessions = all.len();
+        let json = |sum: &Sum| serde_json::to_string(sum).map_or(0, |json| json.len());
+        let size = |(name, sum): &(String, Sum)| name.len() + json(sum);
+        self.by_session = fitting(bytes_max, all.into_iter().skip(offset), size).into_iter().collect();
+        let next = offset.saturating_add(self.by_session.len());
+        self.truncated = next < self.sessions;
+        self.next_offset = self.truncated.then_some(next);
     }
 
     /// Adds the calls of a session.

@@ -44,6 +44,27 @@ fn stats_counts_calls_by_tool_and_session() {
 }
 
 #[test]
+fn sums_by_session_are_bounded() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for session in ["a", "b", "c"] {
+        ws.lbx(&["append", "a.txt", "--content", "x\n", "--session", session]).ok();
+    }
+    // This call counts from now on.
+    ws.lbx(&["stats"]).ok();
+    let page = |arguments: &[&str]| {
+        let data = ws.lbx(&[&["stats"], arguments].concat()).ok();
+        let names: Vec<String> = data["by_session"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!((&data["sessions"], &data["total"]["paths"]), (&json!(4), &json!(3)));
+        (names.join(" "), data["truncated"].as_bool().unwrap(), data["next_offset"].as_u64())
+    };
+    assert_eq!(page(&["--max-bytes", "1"]), ("a".to_owned(), true, Some(1)));
+    assert_eq!(page(&["--max-bytes", "1", "--offset", "3"]), ("default".to_owned(), false, None));
+    assert_eq!(page(&["--max-bytes", "0"]), ("a b c default".to_owned(), false, None));
+    let text = ws.lbx(&["stats", "--text", "--max-bytes", "1"]).stderr();
+    assert!(text.contains("4 sessions in all; more: --offset 1"), "{text}");
+}
+
+#[test]
 fn stats_counts_the_returned_bytes_of_every_output_form() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     // The first read creates the state.
