@@ -251,13 +251,11 @@ impl PreparedSnapshot {
                 return Ok(None);
             }
             // A `git prune` that began before the branch moved may still remove them.
-            let stats = written.objects.stats();
-            if let Some(tip) = self.tip.filter(|_| stats.is_none()) {
+            if let Some(tip) = self.tip.filter(|_| written.objects.have_vanished()) {
                 let newest = written.value.to();
                 self.store.branch.advance(&self.store.repo, Some(newest), tip, &written.log)?;
                 return Ok(None);
             }
-            self.store.repo.keep_written(&stats.unwrap_or_default());
         }
         Ok(Some(Published { ready: self, branch }))
     }

@@ -16,7 +16,6 @@ use gix::hash::Kind as Hash;
 use gix::objs::Kind;
 use gix::objs::encode::loose_header;
 use gix::zlib::Compression;
-use rustix::fs::Stat;
 use rustix::io::Errno;
 use zlib_rs::adler32::adler32;
 
@@ -74,10 +73,7 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
-    let new = repo.take_new();
-    let objects = written(Arc::clone(repo.objects_folder()), &new, packed, level).context(doing)?;
-    repo.note_written(new);
-    Ok(objects)
+    written(Arc::clone(repo.objects_folder()), &repo.take_new(), packed, level).context(doing)
 }
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
@@ -125,8 +121,8 @@ pub struct LooseObjects {
     folders: Folders,
     /// Objects not renamed yet.
     waiting: Vec<Waiting>,
-    /// Renamed objects to check again, up to a bound: folder, its name, and name in it.
-    named: Vec<(Arc<Dir>, String, String)>,
+    /// Renamed objects to check again, up to a bound: folder, and name in it.
+    named: Vec<(Arc<Dir>, String)>,
 }
 
 impl LooseObjects {
@@ -155,24 +151,14 @@ impl LooseObjects {
                 renamed => renamed?,
             }
             let named = self.waiting.pop().filter(|_| self.named.len() < LOOKED_AT_MAX);
-            self.named.extend(named.map(|one| (folder, one.fan_out, one.to)));
+            self.named.extend(named.map(|one| (folder, one.to)));
         }
         Ok(())
     }
 
-    /// Returns the stats of their files; `None` if one has vanished: `git prune --expire=now` removes unreferenced
-    /// objects.
-    pub fn stats(&self) -> Option<Vec<(ObjectId, Stat)>> {
-        let mut stats = Vec::new();
-        for (folder, fan_out, name) in &self.named {
-            let id = ObjectId::from_hex(format!("{fan_out}{name}").as_bytes()).ok();
-            match folder.stat(name) {
-                Ok(None) => return None,
-                Ok(Some(stat)) => stats.extend(id.map(|id| (id, stat))),
-                Err(_) => {}
-            }
-        }
-        Some(stats)
+    /// Returns true if one has vanished: `git prune --expire=now` removes unreferenced objects.
+    pub fn have_vanished(&self) -> bool {
+        self.named.iter().any(|(folder, name)| matches!(folder.stat(name), Ok(None)))
     }
 
     /// Makes their names durable.

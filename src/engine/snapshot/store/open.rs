@@ -22,7 +22,7 @@ use super::branch::Branch;
 use super::commit_builder::CommitMeta;
 use super::dir::Dir;
 use super::preflight::{self, CONFIG_BYTES_MAX, RULES, parse_config};
-use super::repo::{Folders, LAST_OBJECTS_BYTES_MAX, LastObjects, Repo};
+use super::repo::{Folders, Repo};
 use super::settings::Settings;
 use super::{Context as _, SnapshotError};
 use super::{Limits, Store};
@@ -122,8 +122,6 @@ fn open_with(
     // Small files of the repository that earlier calls have read.
     let files: Option<Arc<FileCache>> =
         place.kept.lasting_value((root, "files of the repository"), stat_cache::CACHE_BYTES_MAX);
-    let last: Option<Arc<LastObjects>> =
-        place.kept.lasting_value((root, "last objects"), LAST_OBJECTS_BYTES_MAX);
     let mut work_tree = place.root_folder()?.keeping(files.clone());
     let found = locate(&work_tree, place.git_dirs)
         .context(|| format!("cannot look at `{}`", root.join(".git").display()))?;
@@ -134,7 +132,7 @@ fn open_with(
             // It is usable in itself: the caller tries again, or the next call does.
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
-                let repo = Repo::new(work_tree, folders, settings).with_last(last.clone());
+                let repo = Repo::new(work_tree, folders, settings);
                 let store = store(repo, located.worktree.as_deref(), false, None)?;
                 let can_write = demand == Demand::Readable || store.takes_objects();
                 match if demand == Demand::Whole && can_write { store.check() } else { Ok(()) } {
@@ -163,7 +161,7 @@ fn open_with(
     let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
-    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings).with_last(last);
+    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
     store(repo, None, true, warning).map(Some)
 }
 

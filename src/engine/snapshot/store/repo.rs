@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::bstr::BStr;
@@ -14,14 +14,14 @@ use gix::error::ResultExt as _;
 use gix::objs::{CommitRefIter, Data, Find as _, Kind, TreeRefIter, WriteTo};
 use gix::refs::packed;
 use gix::zlib::{Inflate, Status};
-use rustix::fs::{AtFlags, Stat};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
 use super::dir::Dir;
 use super::preflight;
 use super::settings::Settings;
 use super::{Context as _, SnapshotError};
-use crate::engine::workspace::fs::{is_regular, is_unchanged};
+use crate::engine::workspace::fs::is_regular;
 use crate::limits::CACHED_OBJECT_BYTES_MAX;
 
 /// Largest file of packed references, in bytes: a million references.
@@ -53,10 +53,6 @@ pub struct Repo {
     new: RefCell<NewObjects>,
     /// Cache of objects that were read.
     read: RefCell<ReadObjects>,
-    /// Objects that earlier calls wrote last, in a long-lived process.
-    last: Option<Arc<LastObjects>>,
-    /// Objects that this call has written, for the next one.
-    written: RefCell<NewObjects>,
 }
 
 /// The folders of a repository.
@@ -119,57 +115,12 @@ impl ReadObjects {
     }
 }
 
-/// Most bytes of these objects.
-pub const LAST_OBJECTS_BYTES_MAX: usize = 64 << 10;
-
-/// Objects by id, each with the stat of its file from when it was put in place.
-type Known = BTreeMap<ObjectId, (Stat, Kind, Vec<u8>)>;
-
-/// Commits and trees that a long-lived process wrote last: its next change builds on them.
-#[derive(Default)]
-pub struct LastObjects(Mutex<Known>);
-
-impl LastObjects {
-    /// Returns an object whose file has the stat `now`, if that file is the one that was written: a pruned object is not
-    /// there, and a damaged one looks different.
-    pub fn get(&self, id: &gix::hash::oid, now: &Stat) -> Option<(Kind, Vec<u8>)> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known
-            .get(id)
-            .filter(|(then, ..)| is_unchanged(then, now))
-            .map(|(_, kind, data)| (*kind, data.clone()))
-    }
-
-    /// Adds the objects of a change whose files have these stats; drops all others if there is no room.
-    pub fn put(&self, mut objects: NewObjects, files: &[(ObjectId, Stat)]) {
-        let size = |known: &Known| known.values().map(|(.., data)| data.len()).sum::<usize>();
-        let new = files.iter().filter_map(|(id, stat)| {
-            let (kind, data) = objects.remove(id)?;
-            Some((*id, (*stat, kind, data)))
-        });
-        let new: Known = new.collect();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if size(&known) + size(&new) > LAST_OBJECTS_BYTES_MAX {
-            known.clear();
-        }
-        if size(&new) <= LAST_OBJECTS_BYTES_MAX {
-            known.extend(new);
-        }
-    }
-}
-
 impl Repo {
     /// Returns the repository in `folders`, with its settings.
     pub fn new(work_tree: Dir, folders: Folders, settings: Settings) -> Self {
         let (heads, elsewhere) = (OnceCell::new(), OnceCell::new());
-        let (new, read, written) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { work_tree, settings, folders, heads, elsewhere, new, read, last: None, written }
-    }
-
-    /// Uses the objects that earlier calls wrote last.
-    #[must_use]
-    pub fn with_last(self, last: Option<Arc<LastObjects>>) -> Self {
-        Self { last, ..self }
+        let (new, read) = (RefCell::default(), RefCell::default());
+        Self { work_tree, settings, folders, heads, elsewhere, new, read }
     }
 
     /// Returns the work tree, held open.
@@ -243,21 +194,6 @@ impl Repo {
     /// Removes and returns the new objects.
     pub fn take_new(&self) -> NewObjects {
         self.new.take()
-    }
-
-    /// Notes the commits and trees that were just written, to be kept for the next call once they are in place.
-    pub fn note_written(&self, mut objects: NewObjects) {
-        if self.last.is_some() {
-            objects.retain(|_, (kind, _)| *kind != Kind::Blob);
-            self.written.replace(objects);
-        }
-    }
-
-    /// Keeps these objects for the next call; `files` are the stats of their files.
-    pub fn keep_written(&self, files: &[(ObjectId, Stat)]) {
-        if let Some(last) = &self.last {
-            last.put(self.written.take(), files);
-        }
     }
 
     /// Keeps a new object until all are stored, unless it is stored already.
@@ -388,8 +324,7 @@ impl Repo {
         }
         let with = |kind, data| Rc::new(Object { id: id.to_owned(), kind, data });
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
-        let last = self.last.as_deref();
-        let object = match read_loose(&self.folders.objects, id, last).context_redacted(damaged)? {
+        let object = match read_loose(&self.folders.objects, id).context_redacted(damaged)? {
             Loose::Here(kind, data) => with(kind, data),
             Loose::Elsewhere => {
                 let mut buffer = Vec::new();
@@ -574,11 +509,11 @@ pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
     hex.into()
 }
 
-/// Reads the object `id` in the folder `objects`, or takes it from the `last` ones.
+/// Reads the object `id` in the folder `objects`.
 ///
 /// # Errors
 /// Fails if its file is not regular, or is damaged.
-pub fn read_loose(objects: &Dir, id: &gix::hash::oid, last: Option<&LastObjects>) -> io::Result<Loose> {
+pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     let name = loose_name(id);
     // Check the type first: a FIFO or a device is not even opened. A link leads elsewhere.
     let stat = match rustix::fs::statat(objects, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
@@ -591,9 +526,6 @@ pub fn read_loose(objects: &Dir, id: &gix::hash::oid, last: Option<&LastObjects>
     }
     if !is_regular(&stat) {
         return Err(Errno::INVAL.into());
-    }
-    if let Some((kind, data)) = last.and_then(|last| last.get(id, &stat)) {
-        return Ok(Loose::Here(kind, data));
     }
     match objects.read_once(&name, LOOSE_BYTES_MAX) {
         Ok(Some(bytes)) => {

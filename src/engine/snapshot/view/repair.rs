@@ -450,7 +450,7 @@ impl Store {
 
 /// Returns true if the file of an object can be read and has the wrong content.
 fn is_damaged(objects: &Dir, id: ObjectId) -> bool {
-    match repo::read_loose(objects, &id, None) {
+    match repo::read_loose(objects, &id) {
         Ok(Loose::Here(kind, data)) => {
             gix::objs::compute_hash(id.kind(), kind, &data).is_ok_and(|found| found != id)
         }
