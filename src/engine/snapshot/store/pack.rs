@@ -18,7 +18,7 @@ use rustix::fs::CWD;
 
 use super::deflate::{Deflater, PackedObject, REF_DELTA};
 use super::dir::Dir;
-use super::repo::Repo;
+use super::repo::{Object, Repo};
 use super::versions::{Bounds, Versions};
 use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{self, is_regular, size_of};
@@ -164,15 +164,11 @@ impl Packer<'_> {
             {
                 break;
             }
-            let Ok(object) = self.repo.find_object(id) else { continue };
             // A damaged object stays where it is, for a repair.
-            let is_whole =
-                gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
-            if is_whole {
-                bytes += object.data.len();
-                let packed = deflater.entry(id, object.kind, &object.data);
-                entries.push(packed.context(|| format!("cannot pack {id}"))?);
-            }
+            let Some(object) = self.repo.find_object(id).ok().filter(Object::is_whole) else { continue };
+            bytes += object.data.len();
+            let packed = deflater.entry(id, object.kind, &object.data);
+            entries.push(packed.context(|| format!("cannot pack {id}"))?);
         }
         let packed = entries.len();
         self.replace_loose(entries)?;

@@ -415,6 +415,18 @@ pub struct Object {
     pub data: Vec<u8>,
 }
 
+impl Object {
+    /// Returns true if its bytes have its id.
+    pub fn is_whole(&self) -> bool {
+        has_id(self.id, self.kind, &self.data)
+    }
+}
+
+/// Returns true if an object of this kind, with these bytes, has that id.
+pub fn has_id(id: ObjectId, kind: Kind, bytes: &[u8]) -> bool {
+    gix::objs::compute_hash(id.kind(), kind, bytes).is_ok_and(|found| found == id)
+}
+
 /// An object that is a commit.
 #[derive(Debug, Clone)]
 pub struct Commit(pub(super) Object);

@@ -14,7 +14,7 @@ use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
 use gix::validate::path::component;
 use serde::{Deserialize, Serialize};
 
-use super::repo::{Repo, Tree as FoundTree};
+use super::repo::{Repo, Tree as FoundTree, has_id};
 use super::{Context as _, SnapshotError};
 use crate::engine::workspace::protect::is_held;
 use crate::engine::workspace::resolve::PATH_BYTES_MAX;
@@ -264,9 +264,7 @@ fn is_on_disk(repo: &Repo, at: &[BString], name: &BString, entry: Option<&Entry>
     let found = repo.work_tree().read(OsStr::from_bytes(&path), SNAPSHOT_FILE_BYTES_MAX);
     match (found, entry) {
         (Ok(None), None) => true,
-        (Ok(Some(bytes)), Some(entry)) if entry.mode.is_blob() => {
-            gix::objs::compute_hash(repo.object_hash(), Kind::Blob, &bytes).is_ok_and(|id| id == entry.oid)
-        }
+        (Ok(Some(bytes)), Some(entry)) if entry.mode.is_blob() => has_id(entry.oid, Kind::Blob, &bytes),
         _ => false,
     }
 }

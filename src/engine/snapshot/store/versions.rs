@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use gix::ObjectId;
-use gix::objs::tree::EntryRef;
-use gix::objs::{Kind, TreeRefIter};
+use gix::objs::Kind;
 use gix::zlib::Compression;
 
 use super::commit_builder;
 use super::deflate::{Deflater, PackedObject};
 use super::repo::{self, Object, Repo};
+use super::tree;
 use super::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{is_regular, size_of};
 use crate::limits::{LOOSE_FILE_BYTES_MAX, TREE_DEPTH_MAX};
@@ -139,11 +139,17 @@ impl<'r> Versions<'r> {
             return Ok(());
         }
         // A damaged tree would never count as packed, and could be visited again by each tree that names it.
-        let Some(tree) = self.checked(id).filter(|tree| tree.kind == Kind::Tree) else { return Ok(()) };
-        let old = before.and_then(|before| self.repo.find_tree(before).ok());
-        let old = old.as_ref().map_or(&[][..], |old| old.data());
-        for Differing { id, before, is_tree } in differing(old, &tree.data, id.kind()) {
-            if is_tree { self.add_tree(id, before, depth + 1)? } else { self.add(id, before)? }
+        if self.checked(id).is_none_or(|tree| tree.kind != Kind::Tree) {
+            return Ok(());
+        }
+        let old = before.filter(|before| self.repo.find_tree(*before).is_ok());
+        let old = old.unwrap_or_else(|| ObjectId::empty_tree(id.kind()));
+        for (_, old, new) in tree::differing(self.repo, old, id).unwrap_or_default() {
+            let Some(new) = new.filter(|new| !new.mode.is_commit()) else { continue };
+            let is_tree = new.mode.is_tree();
+            let old = old.filter(|old| !old.mode.is_commit() && old.mode.is_tree() == is_tree);
+            let before = old.map(|old| old.oid);
+            if is_tree { self.add_tree(new.oid, before, depth + 1)? } else { self.add(new.oid, before)? }
         }
         self.add(id, before)
     }
@@ -186,11 +192,7 @@ impl<'r> Versions<'r> {
         if let Some(object) = self.checked.get(&id) {
             return Some(Rc::clone(object));
         }
-        let object = self.repo.find_object(id).ok()?;
-        let is_whole = gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
-        if !is_whole {
-            return None;
-        }
+        let object = self.repo.find_object(id).ok().filter(Object::is_whole)?;
         if self.checked_bytes > CHECKED_BYTES_MAX {
             self.checked.clear();
             self.checked_bytes = 0;
@@ -200,32 +202,4 @@ impl<'r> Versions<'r> {
         self.checked.insert(id, Rc::clone(&object));
         Some(object)
     }
-}
-
-/// An entry that a tree does not have, or has with another object.
-struct Differing {
-    /// Its object.
-    id: ObjectId,
-    /// Object of that name in the old tree, of the same type.
-    before: Option<ObjectId>,
-    /// True if both are trees.
-    is_tree: bool,
-}
-
-/// Returns the files and folders of `new` that `old` does not have. Both are in git's order; if not, some objects are
-/// packed as a whole.
-fn differing(old: &[u8], new: &[u8], hash: gix::hash::Kind) -> Vec<Differing> {
-    let entries = |data| TreeRefIter::from_bytes(data, hash).map_while(Result::ok);
-    let mut old = entries(old).peekable();
-    let mut found = Vec::new();
-    for entry in entries(new).filter(|entry| !entry.mode.is_commit()) {
-        while old.next_if(|before| *before < entry).is_some() {}
-        let is_same = |before: &EntryRef<'_>| before.filename == entry.filename;
-        let before = old.next_if(|before| is_same(before) && before.mode.is_tree() == entry.mode.is_tree());
-        if before.is_none_or(|before| before.oid != entry.oid) {
-            let before = before.filter(|before| !before.mode.is_commit()).map(|before| before.oid.to_owned());
-            found.push(Differing { id: entry.oid.to_owned(), before, is_tree: entry.mode.is_tree() });
-        }
-    }
-    found
 }

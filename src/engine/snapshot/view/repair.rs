@@ -358,11 +358,7 @@ impl Store {
         let path = Path::new(OsStr::from_bytes(path));
         let bytes = self.repo.work_tree().read(path, self.limits.file_bytes_max).ok().flatten()?;
         let with_lf = bytes.replace("\r\n", "\n");
-        let is_it = |bytes: &Vec<u8>| {
-            gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
-                .is_ok_and(|id| id == version.id)
-        };
-        [bytes, with_lf].into_iter().find(is_it)
+        [bytes, with_lf].into_iter().find(|bytes| repo::has_id(version.id, Kind::Blob, bytes))
     }
 
     /// Moves the branch to a snapshot before its damaged value; saves the file of that value.
