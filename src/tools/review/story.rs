@@ -70,8 +70,7 @@ impl<'a> Story<'a> {
             .map(|store| store.account_of(&record::part_of(engine, &chosen.session, chosen.after)))
             .transpose()?;
         let account = account.unwrap_or_default();
-        let own = account.story.iter().filter(|line| line.by != StoryBy::Developer);
-        let seen: BTreeMap<u64, StoryBy> = own.map(|line| (line.seq, line.by)).collect();
+        let seen: BTreeMap<u64, StoryBy> = account.own().map(|line| (line.seq, line.by)).collect();
         // The others take back nothing, and their snapshots say what they changed.
         let mut entries = Vec::new();
         for seq in Numbers::of(state, &chosen.session)?.since(chosen.after + 1)? {
@@ -123,9 +122,8 @@ impl<'a> Story<'a> {
         refused.reverse();
         let read = fitting_in(&mut room, self.read.iter(), |path| TextSize::of(path.as_bytes()));
         truncated |= refused.len() < self.refused.len() || read.len() < self.read.len();
-        let own = self.account.story.iter().filter(|line| line.by != StoryBy::Developer);
         let seconds = |line: &StoryLine| u64::try_from(line.seconds).unwrap_or(0);
-        let times = own.map(seconds).chain(self.unseen.iter().map(|entry| entry.time));
+        let times = self.account.own().map(seconds).chain(self.unseen.iter().map(|entry| entry.time));
         let times: Vec<u64> = times.collect();
         Ok(Response {
             session: self.chosen.session.clone(),
@@ -202,14 +200,13 @@ impl<'a> Story<'a> {
 
     /// Returns the totals of the session.
     fn totals(&self) -> Result<Totals, Error> {
-        let story = &self.account.story;
-        let own = story.iter().filter(|line| line.by != StoryBy::Developer).count();
+        let own = self.account.own().count();
         let undone = self.taken_back.values().filter(|(whole, _)| whole.is_some()).count();
         let mut totals = Totals {
             changes: own + self.unseen.len(),
             undone,
             refused: self.refused.len(),
-            developer: story.len() - own,
+            developer: self.account.story.len() - own,
             ..Totals::default()
         };
         if let Some(store) = self.store {

@@ -14,9 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::{self, PathChange};
 use super::history::{Read, Snapshot};
-use super::session::{
-    ChangedPaths, MovedAway, SEQ_FIRST, SessionPart, SessionStep, TurnedBack, Until, in_order,
-};
+use super::session::{ChangedPaths, MovedAway, SessionPart, SessionStep, TurnedBack, Until, in_order};
 use crate::engine::history::session_diff::PathChanges;
 use crate::engine::journal::ACCOUNTS_FOLDER;
 use crate::engine::snapshot::store::SnapshotError;
@@ -38,6 +36,8 @@ const OF_SESSION: &str = ".session";
 const VERSION: u32 = 6;
 /// Number of snapshots after which an account is written again.
 const SAVED_EVERY: usize = 64;
+/// Number of a session's first change in the journal.
+const SEQ_FIRST: u64 = 1;
 /// Fields of a line of the story.
 const STORY_FIELDS: usize = 4;
 /// Tools whose changes turn earlier ones around.
@@ -137,6 +137,16 @@ impl SessionAccount {
     /// Returns true if the session has changed nothing.
     pub const fn is_empty(&self) -> bool {
         self.last.is_none()
+    }
+
+    /// Returns the session's own snapshots, oldest first.
+    pub fn own(&self) -> impl Iterator<Item = &StoryLine> {
+        self.story.iter().filter(|line| line.by != StoryBy::Developer)
+    }
+
+    /// Returns the snapshot of a change.
+    fn line_of(&self, seq: u64) -> Option<&StoryLine> {
+        self.own().find(|line| line.seq == seq)
     }
 
     /// Returns true if the session has changed a path, even if it changed it back.
@@ -303,10 +313,8 @@ impl Store {
     /// Adds what a session turned back without a snapshot.
     fn turn_back(&self, account: &mut SessionAccount, turn: &TurnedBack) -> Result<(), SnapshotError> {
         let last = |path: &[u8]| Some(account.paths.steps.get(path)?.last().copied());
-        let paths_of = |seq| {
-            let line = account.story.iter().find(|line| line.seq == seq && line.by != StoryBy::Developer);
-            line.map_or(Ok(Vec::new()), |line| Ok(self.step_at(line)?.paths))
-        };
+        let paths_of =
+            |seq| account.line_of(seq).map_or(Ok(Vec::new()), |line| Ok(self.step_at(line)?.paths));
         let paths = turn.paths(last, paths_of)?;
         account.paths.take(&paths);
         Ok(())
@@ -322,8 +330,7 @@ impl Store {
         seq: u64,
         path: &[u8],
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let line = account.story.iter().find(|line| line.seq == seq && line.by != StoryBy::Developer);
-        line.map_or(Ok(None), |line| self.file_at(&line.id.to_string(), path))
+        account.line_of(seq).map_or(Ok(None), |line| self.file_at(&line.id.to_string(), path))
     }
 
     /// Returns one change of a story, with its paths.

@@ -10,20 +10,16 @@ use gix::ObjectId;
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 
-use super::compare::{self, PathChange};
-use super::history::{Read, Snapshot};
+use super::compare::PathChange;
+use super::history::Snapshot;
 use crate::engine::history::session_diff::{self, AtEnd, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder;
 use crate::engine::snapshot::store::refs;
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
-use crate::limits::SNAPSHOT_PATHS_MAX;
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike};
-
-/// Number of a session's first change in the journal.
-pub(super) const SEQ_FIRST: u64 = 1;
 
 /// Changes of one session, without changes by others in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,30 +114,11 @@ impl session_diff::StoredVersion for TreeItem {
 impl Store {
     /// Returns the changes of a session, oldest first, each with its paths.
     ///
-    /// Goes back no further than the session's first change.
-    ///
     /// # Errors
     /// Fails if the branch or a commit on it cannot be read.
     fn steps_of(&self, part: &SessionPart<'_>) -> Result<Vec<SessionStep>, SnapshotError> {
-        let mut steps = Vec::new();
-        for found in self.snapshots(self.branch.tip(&self.repo)?) {
-            let Read { snapshot, tree, tree_before, .. } = found?;
-            // Only numbered changes are the session's own: changes by others have no number, and `session` and `undo` do
-            // not count them either.
-            if snapshot.session != part.session || snapshot.seq == 0 {
-                continue;
-            }
-            if snapshot.seq <= part.after {
-                break;
-            }
-            let is_first = snapshot.seq == SEQ_FIRST;
-            let paths = compare::trees(&self.repo, tree_before, tree, SNAPSHOT_PATHS_MAX)?.paths;
-            steps.push(SessionStep { snapshot, paths });
-            if is_first {
-                break;
-            }
-        }
-        steps.reverse();
+        let account = self.account_of(part)?;
+        let mut steps = account.own().map(|line| self.step_at(line)).collect::<Result<Vec<_>, _>>()?;
         for turn in (part.turned)(part.after).0 {
             let at = steps.partition_point(|step: &SessionStep| step.snapshot.seq <= turn.seq);
             let (earlier, _) = steps.split_at(at);
