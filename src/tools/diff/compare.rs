@@ -135,17 +135,6 @@ impl Action {
 pub type WriteFile<'w> = dyn Fn(usize, &mut Vec<u8>) -> Result<FileStat, Error> + 'w;
 
 impl Response {
-    /// Returns a response without a diff.
-    pub(super) fn of(compared: &Compared, files: usize) -> Self {
-        Self {
-            from: compared.from.clone(),
-            to: compared.to.clone(),
-            session: compared.session.clone(),
-            files,
-            ..Self::default()
-        }
-    }
-
     /// Adds the part of the diff inside the window, or of its line counts.
     pub(super) fn fill(
         &mut self,
@@ -173,6 +162,7 @@ impl Response {
         stat: bool,
         mut window: Window,
     ) -> Result<(), Error> {
+        self.files = files;
         if stat {
             return self.fill_stat((files, write), &window);
         }
@@ -244,27 +234,15 @@ impl FileStat {
     }
 }
 
-/// Two states to compare.
-#[derive(Debug, Default)]
-pub struct Compared {
-    /// Earlier commit.
-    pub from: Option<String>,
-    /// Later commit.
-    pub to: Option<String>,
-    /// Session whose changes are compared, if any.
-    pub session: Option<String>,
-    /// Paths that differ.
-    pub changes: Vec<PathChange>,
-}
-
-/// Returns the states that the request compares; `part` has the changes of the caller's session, which a diff without a
-/// snapshot shows, and `is_named` is true if the call itself names it.
+/// Returns a response with the states that the request compares, and the paths that differ; `part` has the changes of the
+/// caller's session, which a diff without a snapshot shows, and `is_named` is true if the call itself names it.
 pub fn compared(
     store: &Store,
     request: &Request,
     part: &SessionPart<'_>,
     is_named: bool,
-) -> Result<Compared, Error> {
+) -> Result<(Response, Vec<PathChange>), Error> {
+    let without_changes = |response| Ok((response, Vec::new()));
     let named = |name: &Option<String>, field| {
         name.as_deref().map(|name| commit_named(store, name, field)).transpose()
     };
@@ -274,10 +252,10 @@ pub fn compared(
         let session = Some(part.session.clone());
         if let Some(changed) = store.changed_by(part)? {
             let (from, to) = (changed.before, Some(changed.last));
-            return Ok(Compared { from, to, session, changes: changed.paths });
+            return Ok((Response { from, to, session, ..Response::default() }, changed.paths));
         }
         if is_named {
-            return Ok(Compared { session, ..Compared::default() });
+            return without_changes(Response { session, ..Response::default() });
         }
     }
     let is_any = of.is_none() && from.is_none() && to.is_none();
@@ -288,14 +266,14 @@ pub fn compared(
     };
     let Some(to) = to else {
         // Without a snapshot there are no differences.
-        return Ok(Compared { from, ..Compared::default() });
+        return without_changes(Response { from, ..Response::default() });
     };
     let from = match from {
         Some(from) => Some(from),
         None => store.parent(&to)?,
     };
     let changes = store.changes(from.as_deref(), &to, DIFF_FILES_MAX)?.paths;
-    Ok(Compared { from, to: Some(to), session: None, changes })
+    Ok((Response { from, to: Some(to), ..Response::default() }, changes))
 }
 
 /// Part of a diff to show.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::escaped::plural;
 pub use compare::{Action, FileStat, Response, Window, with_bytes, write};
-use compare::{Compared, SessionDiff, compared};
+use compare::{SessionDiff, compared};
 
 /// Show what changed between two snapshots, in one of them, or in this session
 ///
@@ -95,7 +95,7 @@ impl Tool for Diff {
                 path_must_be_known(engine, None, path)?;
             }
             engine.named_session().map_or(Ok(()), |session| session_must_be_known(engine, session))?;
-            return Ok(Response::of(&Compared::default(), 0));
+            return Ok(Response::default());
         };
         let (request, places) = compare::settled(engine, &store, request)?;
         let caller = targets::session_named(engine, engine.session())?;
@@ -105,14 +105,13 @@ impl Tool for Diff {
             warn_of_cut_lines(engine, &response);
             return Ok(response);
         }
-        let mut compared =
+        let (mut response, mut changes) =
             compared(&store, &request, &record::part_of(engine, &caller.session, caller.after), is_named)?;
-        if let Some(session) = engine.named_session().filter(|_| compared.to.is_none()) {
+        if let Some(session) = engine.named_session().filter(|_| response.to.is_none()) {
             session_must_be_known(engine, session)?;
         }
-        compared.changes.retain(|change| lies_in_any(&change.path, &places));
-        let deltas = store.deltas(&compared.changes)?;
-        let mut response = Response::of(&compared, deltas.len());
+        changes.retain(|change| lies_in_any(&change.path, &places));
+        let deltas = store.deltas(&changes)?;
         let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
         response.fill(&store, &deltas, &request, Window::new(request.offset, room))?;
         if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
@@ -180,7 +179,7 @@ fn by_session(
     request: &Request,
     places: &[ResolvedPath],
 ) -> Result<Response, Error> {
-    let mut whole = Response { sessions: Some(Vec::new()), ..Response::of(&Compared::default(), 0) };
+    let mut whole = Response { sessions: Some(Vec::new()), ..Response::default() };
     let mut room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
     for name in targets::all_sessions(store)? {
         engine.control.check()?;
@@ -197,7 +196,7 @@ fn by_session(
             break;
         }
         let deltas = store.deltas(&changed.paths)?;
-        let mut response = Response::of(&Compared::default(), deltas.len());
+        let mut response = Response::default();
         response.fill(store, &deltas, request, Window::new(0, room))?;
         whole.files += response.files;
         whole.truncated |= response.truncated;
