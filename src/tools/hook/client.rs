@@ -128,13 +128,25 @@ const PLUGIN_EVENTS: &[(&str, Moment)] = &[
     ("fresh", Fresh),
 ];
 
+/// Client with the fields that most clients share.
+const COMMON: HookClient = HookClient {
+    name: "",
+    program: "",
+    since: None,
+    events: COMMON_EVENTS,
+    worktrees: &[],
+    tools: &[],
+    reads: READS,
+    form: ReplyForm::Nested,
+    takes_changed_calls: true,
+};
+
 /// All clients with hooks.
 pub const CLIENTS: &[HookClient] = &[
     HookClient {
         name: "claude-code",
         program: "claude",
         since: Some("2.1.196"),
-        events: COMMON_EVENTS,
         worktrees: &[("WorktreeCreate", WorktreeCreate), ("WorktreeRemove", WorktreeRemove)],
         tools: &[
             ("Read", Read),
@@ -144,25 +156,19 @@ pub const CLIENTS: &[HookClient] = &[
             ("Write", Write),
             ("Bash", Command),
         ],
-        reads: READS,
-        form: ReplyForm::Nested,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "codex",
         program: "codex",
         since: Some("0.154.0"),
-        events: COMMON_EVENTS,
-        worktrees: &[],
         tools: &[("apply_patch", Patch), ("Bash", Command)],
-        reads: READS,
         form: ReplyForm::NestedAllowed,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "gemini",
         program: "gemini",
-        since: None,
         events: &[
             ("BeforeAgent", Prompt),
             ("BeforeTool", Before),
@@ -171,23 +177,19 @@ pub const CLIENTS: &[HookClient] = &[
             ("SessionStart", Fresh),
             ("PreCompress", Compaction),
         ],
-        worktrees: &[],
         tools: &[
             ("read_file", Read),
             ("replace", Edit),
             ("write_file", Write),
             ("run_shell_command", Command),
         ],
-        reads: READS,
         form: ReplyForm::Decision,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "antigravity",
         program: "agy",
-        since: None,
         events: &[("PreToolUse", Before), ("PostToolUse", After), ("Stop", Stop), ("SessionStart", Fresh)],
-        worktrees: &[],
         tools: &[
             ("view_file", Read),
             ("replace_file_content", Edit),
@@ -197,12 +199,11 @@ pub const CLIENTS: &[HookClient] = &[
         ],
         reads: ReadBounds { lines: 800, ..READS },
         form: ReplyForm::Explicit,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "cursor",
         program: "cursor-agent",
-        since: None,
         events: &[
             ("beforeSubmitPrompt", Prompt),
             ("preToolUse", Before),
@@ -214,16 +215,13 @@ pub const CLIENTS: &[HookClient] = &[
             ("preCompact", Compaction),
         ],
         // An edit comes as Write, too.
-        worktrees: &[],
         tools: &[("Read", Read), ("Write", Edit), ("Delete", Edit), ("Shell", Command)],
-        reads: READS,
         form: ReplyForm::Permission,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "copilot-cli",
         program: "copilot",
-        since: None,
         events: &[
             ("userPromptSubmitted", Prompt),
             ("preToolUse", Before),
@@ -234,7 +232,6 @@ pub const CLIENTS: &[HookClient] = &[
             ("sessionStart", Fresh),
             ("preCompact", Compaction),
         ],
-        worktrees: &[],
         tools: &[
             ("view", Read),
             ("edit", Edit),
@@ -243,16 +240,12 @@ pub const CLIENTS: &[HookClient] = &[
             ("create", Write),
             ("bash", Command),
         ],
-        reads: READS,
         form: ReplyForm::Flat,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "vscode",
         program: "code",
-        since: None,
-        events: COMMON_EVENTS,
-        worktrees: &[],
         tools: &[
             ("readFile", Read),
             ("read_file", Read),
@@ -267,16 +260,11 @@ pub const CLIENTS: &[HookClient] = &[
             ("runInTerminal", Command),
             ("run_in_terminal", Command),
         ],
-        reads: READS,
-        form: ReplyForm::Nested,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "qwen-code",
         program: "qwen",
-        since: None,
-        events: COMMON_EVENTS,
-        worktrees: &[],
         tools: &[
             ("read_file", Read),
             ("edit", Edit),
@@ -284,16 +272,13 @@ pub const CLIENTS: &[HookClient] = &[
             ("write_file", Write),
             ("run_shell_command", Command),
         ],
-        reads: READS,
-        form: ReplyForm::Nested,
         takes_changed_calls: false,
+        ..COMMON
     },
     HookClient {
         name: "opencode",
         program: "opencode",
-        since: None,
         events: PLUGIN_EVENTS,
-        worktrees: &[],
         tools: &[
             ("read", Read),
             ("edit", Edit),
@@ -303,20 +288,16 @@ pub const CLIENTS: &[HookClient] = &[
             ("bash", Command),
             ("shell", Command),
         ],
-        reads: READS,
         form: ReplyForm::Plain,
-        takes_changed_calls: true,
+        ..COMMON
     },
     HookClient {
         name: "pi",
         program: "pi",
-        since: None,
         events: PLUGIN_EVENTS,
-        worktrees: &[],
         tools: &[("read", Read), ("edit", Edit), ("write", Write), ("bash", Command)],
-        reads: READS,
         form: ReplyForm::Plain,
-        takes_changed_calls: true,
+        ..COMMON
     },
 ];
 
