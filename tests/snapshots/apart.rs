@@ -69,6 +69,50 @@ fn lines_changed_later_by_others_belong_to_them() {
 }
 
 #[test]
+fn changes_by_others_are_on_both_sides_or_on_none() {
+    /// Text of the file after each change, by turns of the session and of others; empty for no file.
+    type Texts = &'static [&'static str];
+    let cases: &[(&str, Texts, &[&str])] = &[
+        ("a\n", &["b\n"], &["-a", "+b"]),
+        ("a\n", &["b\n", "b\n", "c\n"], &["-a", "+c"]),
+        (
+            "1\n2\n3\n4\n",
+            &["1\nB\n3\n4\n", "1\nB\n3\nD\n", "A\nB\n3\nD\n", "A\nB\nC\nD\n", "A\nBB\nC\nD\n"],
+            &["-1", "-2", "+A", "+BB"],
+        ),
+        (
+            "",
+            &["1\n2\n3\n", "1\n2\n3\nX\n", "1\nB\n3\nX\n", "1\nB\n3\nX\nY\n", "0\n1\nB\n3\nX\nY\n"],
+            &["+0", "+1", "+B", "+3"],
+        ),
+        ("", &["a\n", "b\n", "c\n"], &["+c"]),
+        ("", &["a\n", "b\n", ""], &[]),
+        ("a\n", &["b\n", "", "c\n"], &["+c"]),
+        ("a\n", &["", "b\n", "c\n"], &["-b", "+c"]),
+    ];
+    for (first, texts, wanted) in cases {
+        let ws = Workspace::with(&[("k", "k\n")]);
+        if !first.is_empty() {
+            ws.write("f", first);
+            ws.git(&["add", "f"]);
+            ws.git(&["commit", "-qm", "f"]);
+        }
+        for (at, text) in texts.iter().enumerate() {
+            match (at % 2, text.is_empty()) {
+                (0, true) => drop(ws.lbx(&["delete", "f", "--session", "a"]).ok()),
+                (0, false) => {
+                    drop(ws.lbx(&["read", "f", "--session", "a"]));
+                    ws.lbx(&["write", "f", "--content", text, "--session", "a"]).ok();
+                }
+                (_, true) => std::fs::remove_file(ws.path("f")).unwrap(),
+                (_, false) => ws.write("f", text),
+            }
+        }
+        assert_eq!(changed(&ws.lbx(&["diff", "--session", "a"]).ok()), *wanted, "{texts:?}");
+    }
+}
+
+#[test]
 fn ended_session_has_no_changes_and_keeps_its_numbering() {
     let ws = shared();
     let _ = ws.lbx(&["session", "end", "--session", "a"]).success();
@@ -128,6 +172,13 @@ fn unknown_path_or_revision_is_not_found() {
     assert_eq!(changed(&all).len(), 8, "{all}");
     assert_eq!(changed(&ws.lbx(&["diff", "HEAD"]).ok()).len(), 8);
     ws.lbx(&["diff", "HEAD..nosuch"]).error("not_found");
+    let third = ws.git(&["rev-parse", "lbx-snapshots~3"]);
+    for name in ["lbx-snapshots~3", "lbx-snapshots^^~1", "lbx-snapshots^1~2"] {
+        assert_eq!(ws.lbx(&["diff", "--from", name]).ok()["from"], third.trim(), "{name}");
+    }
+    for name in ["", "~1", "lbx-snapshots^2", "lbx-snapshots~x"] {
+        ws.lbx(&["diff", "--from", name]).error("not_found");
+    }
     // A deleted file can still be named.
     ws.lbx(&["delete", "a.txt", "--session", "a"]).ok();
     ws.lbx(&["log", "a.txt"]).ok();

@@ -335,7 +335,14 @@ fn review_page_is_escaped_and_overwrites_only_itself() {
     let text = fs::read_to_string(&page).unwrap();
     assert_eq!(text.matches("<script").count(), 2, "{text}");
     assert!(!text.contains("<img") && !text.contains("http:") && !text.contains("https:"));
-    assert!(text.contains("default-src 'none'"));
+    assert!(text.contains("default-src 'none'") && !text.contains("{{"));
+    // Its data is whole, and no element can begin or end in it.
+    let (_, rest) = text.split_once("<script id=\"data\" type=\"application/json\">").unwrap();
+    let (json, _) = rest.split_once("</script>").unwrap();
+    assert!(!json.contains(['<', '>', '&', '\u{2028}']), "{json}");
+    assert!(
+        serde_json::from_str::<serde_json::Value>(json).unwrap().to_string().contains("</script><script>")
+    );
     // It overwrites its own page, and no other file.
     ws.lbx(&["review", "--session", "s", "--html", path]).ok();
     assert_eq!(fs::read_to_string(&page).unwrap(), text);

@@ -1,7 +1,9 @@
 //! One change is one commit, and nothing else of the repository moves.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
@@ -370,4 +372,108 @@ fn snapshot_waits_for_git_gc_with_prune_now() {
         ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
     }
     assert_eq!(ws.git(&["fsck", "--no-dangling"]).trim(), "");
+}
+
+#[test]
+fn objects_of_every_length_are_valid_for_git() {
+    /// Bytes of a large file that are compressed independently of the others.
+    const PIECE: usize = 60 << 10;
+    let ws = Workspace::with(&[("k", "k\n")]);
+    let lengths = [0, 1, 300, 4070, 4071, 4072, 4073, 4074, 4075, 4080, 9000];
+    let large = [1 << 20, (1 << 20) + 1, 18 * PIECE - 1, 18 * PIECE, 18 * PIECE + 1];
+    for (level, seed) in [("1", 1_u64), ("6", 2)] {
+        ws.git(&["config", "core.looseCompression", level]);
+        // Repetitive and incompressible bytes.
+        let mut state = seed;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        };
+        let noise: Vec<u8> = std::iter::repeat_with(&mut random).take(18 * PIECE + 1).collect();
+        let lines: Vec<u8> =
+            (0..99_999).flat_map(|line| format!("line {line} {seed}\n").into_bytes()).collect();
+        let mut files = Vec::new();
+        for length in lengths.into_iter().chain(large) {
+            for (name, source) in [("noise", &noise), ("lines", &lines)] {
+                let path = format!("{name}-{length}");
+                ws.write(&path, &source[..length]);
+                files.push((path, source[..length].to_vec()));
+            }
+        }
+        ws.lbx(&["snapshot"]).ok();
+        for (path, bytes) in files {
+            let name = format!("lbx-snapshots:{path}");
+            assert!(ws.git_command(&["cat-file", "blob", &name]).output().unwrap().stdout == bytes, "{path}");
+            let id = ws.git(&["rev-parse", &name]);
+            let (fan_out, rest) = id.trim().split_at(2);
+            let size = fs::metadata(ws.path(&format!(".git/objects/{fan_out}/{rest}"))).unwrap().len();
+            // A small object is stored as it is: it takes one block of the disk either way.
+            let whole = format!("blob {}\0", bytes.len()).len() + bytes.len() + 11;
+            let is_stored = level == "1" && whole <= 4096;
+            assert!(!is_stored || size == whole as u64, "{path}: {size}");
+        }
+        ws.git(&["fsck", "--strict", "--no-dangling"]);
+    }
+}
+
+#[test]
+fn snapshot_has_only_the_policy_of_an_lbx_folder() {
+    let ws = Workspace::with(&[("k", "k\n")]);
+    let entering = [".lbx/config.toml", "a/b", "sub/.lbx/config.toml", "x.lbx/config.toml"];
+    let others = [
+        ".LBX/config.toml",
+        "sub/.lbx/state.json",
+        "sub/.lbx/xconfig.toml",
+        "sub/.lbx/trash/.lbx/config.toml",
+        "two/.lbx/config.toml/x",
+        "three/.lbx",
+    ];
+    for path in entering.iter().chain(&others) {
+        ws.write(path, format!("# {path}\n"));
+    }
+    ws.lbx(&["snapshot"]).success();
+    let names = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+    let mut names: Vec<&str> = names.lines().collect();
+    names.retain(|name| *name != "k");
+    assert_eq!(names, entering);
+}
+
+#[test]
+fn worktrees_never_share_a_snapshot_branch() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let (long, other_long) = ("x".repeat(255), format!("{}y", "x".repeat(254)));
+    let names: [&[u8]; 18] = [
+        b"x y",
+        b"x-y",
+        b"x%20y",
+        b"x%2520y",
+        b"x~y",
+        b"x^y",
+        b"x:y",
+        b"x..y",
+        b"x.y",
+        b"x%2E%2Ey",
+        b".x",
+        b"x.lock",
+        b"x%2Elock",
+        b"x@{y",
+        "\u{e9}".as_bytes(),
+        b"\xe9",
+        long.as_bytes(),
+        other_long.as_bytes(),
+    ];
+    for (at, name) in names.iter().enumerate() {
+        let folder = ws.outside.join(format!("w{at}"));
+        ws.git(&["worktree", "add", "-q", "--detach", folder.to_str().unwrap()]);
+        // Git itself gives them plainer names.
+        let own = ws.path(".git/worktrees").join(OsStr::from_bytes(name));
+        fs::rename(ws.path(&format!(".git/worktrees/w{at}")), &own).unwrap();
+        fs::write(folder.join(".git"), [b"gitdir: ", own.as_os_str().as_bytes(), b"\n"].concat()).unwrap();
+        ws.call(&["append", "a.txt", "--content", "b\n"]).in_folder(&folder).run().ok();
+    }
+    let branches = ws.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads/lbx-snapshots-*"]);
+    let branches: Vec<&str> = branches.lines().collect();
+    assert_eq!(branches.len(), names.len(), "{branches:?}");
+    assert!(branches.contains(&"lbx-snapshots-x-y") && branches.contains(&"lbx-snapshots-x%20y"));
+    assert!(branches.iter().all(|branch| branch.len() < 180), "{branches:?}");
 }

@@ -97,6 +97,99 @@ fn session_status_shows_the_net_effect_of_changes() {
 }
 
 #[test]
+fn session_status_omits_what_cancels_out() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["append a x", "append a y"], &["a +2 -0"]),
+        (&["append a x", "undo"], &[]),
+        (&["write n 2"], &["n +1 new"]),
+        (&["write n 2", "undo"], &[]),
+        (&["write n 2", "delete n"], &[]),
+        (&["bash rm a"], &["a -1 deleted"]),
+        (&["bash rm a", "write a 3"], &["a +1 -1"]),
+        (&["move a b"], &["b was a"]),
+        (&["move a b", "move b a"], &[]),
+        (&["move a b", "move b c"], &["c was a"]),
+        (&["move a b", "append b x"], &["b +1 was a"]),
+        (&["append a x", "move a b"], &["b +1 was a"]),
+        (&["write n 1", "move n m"], &["m +1 new"]),
+        (&["delete a"], &["a -1 deleted"]),
+        (&["delete a", "restore a"], &[]),
+        (&["write n 1", "delete n"], &[]),
+        (&["write n 1", "delete n", "restore n --to m"], &["m +1 new"]),
+        (&["append a x", "delete a"], &["a -1 deleted"]),
+        (&["delete a", "write a 3"], &["a +1 -1"]),
+        (&["delete a", "session end", "restore a"], &["a +1 new"]),
+        (&["append d/a x", "move d e"], &["e was d", "e/a +1 -0"]),
+        (&["move d e", "move e/a f"], &["e was d", "f was d/a"]),
+        (&["move d e", "move e/a f", "move e d"], &["f was d/a"]),
+        (&["move a b", "write a 1"], &["a +1 new", "b was a"]),
+        (&["move a b", "append b x", "bash rm b", "write a 1"], &["a"]),
+        (&["move a b", "append b x", "bash rm b", "write a 3"], &["a +1 -1"]),
+        (&["move a b", "bash rm b"], &["a -1 deleted"]),
+        (&["move a t", "move k a", "move t k"], &["a was k", "k was a"]),
+        // An undo, or redo, of several moves is one change, with a temporary name.
+        (&["move a t", "move k a", "move t k", "undo --steps 3"], &[]),
+        (&["move a t", "move k a", "move t k", "undo --steps 3", "redo --steps 3"], &["a was k", "k was a"]),
+    ];
+    for (steps, wanted) in cases {
+        let ws = Workspace::bare(&[("a", "1\n"), ("k", "5\n"), ("d/a", "1\n"), ("d/b", "4\n")]);
+        for step in *steps {
+            let words: Vec<&str> = step.split(' ').collect();
+            match words.as_slice() {
+                [tool @ ("append" | "write"), path, text] => {
+                    ws.lbx(&[tool, path, "--content", &format!("{text}\n")]).success();
+                }
+                ["bash", ..] => drop(ws.lbx(&["bash", &step[5..]]).success()),
+                words => drop(ws.lbx(words).success()),
+            }
+        }
+        let found = status(&ws);
+        let lists = ["fresh", "changed"].map(|list| found[list].as_array().cloned().unwrap_or_default());
+        let mut shown: Vec<String> =
+            lists.iter().flatten().map(|entry| entry.as_str().unwrap().to_owned()).collect();
+        shown.retain(|entry| wanted.contains(&entry.as_str()) || entry.contains(' '));
+        shown.sort();
+        assert_eq!(shown, *wanted, "{steps:?} {found}");
+    }
+}
+
+#[test]
+fn long_session_status_groups_paths_by_folder() {
+    // Only a long one does.
+    let long = ["l", "m", "n", "o"].map(|letter| letter.repeat(240)).join("/");
+    let cases: &[(&[&str], &str)] = &[
+        (&["a.rs", "b.rs:1,3-4"], "L/{a.rs, b.rs:1,3-4}"),
+        (&["x/y/a.rs"], "L/x/y/a.rs"),
+        (&["x/y/a.rs", "x/y/b.rs", "z.rs"], "L/{x/y/{a.rs, b.rs}, z.rs}"),
+        (&["x/a.rs", "x/b.rs", "y/a"], "L/{x/{a.rs, b.rs}, y/a}"),
+        (&["a,b", "c"], "L/a,b L/c"),
+        (&["c", "{a}"], "L/c L/{a}"),
+    ];
+    for (paths, wanted) in cases {
+        let ws = Workspace::bare(&[]);
+        for path in *paths {
+            let (name, lines) = path.split_once(':').unwrap_or((path, ""));
+            let file = format!("{long}/{name}");
+            ws.write(&file, numbered(9));
+            let ranges = if lines.is_empty() { vec!["1-9"] } else { lines.split(',').collect() };
+            for range in ranges {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                ws.lbx(&["read", &file, "--start-line", first, "--end-line", last]).ok();
+            }
+        }
+        let shown = |found: &Value| {
+            let entries = found["fresh"].as_array().unwrap().iter().map(|entry| entry.as_str().unwrap());
+            entries.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(&status(&ws)), wanted.replace('L', &long), "{paths:?}");
+        let sub = ws.path("sub");
+        fs::create_dir(&sub).unwrap();
+        let below = shown(&ws.call(&["session"]).in_folder(&sub).run().ok());
+        assert_eq!(below, wanted.replace('L', &format!("../{long}")), "{paths:?}");
+    }
+}
+
+#[test]
 fn session_status_counts_errors_and_lists_the_last() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let edit = ["edit", "a.txt", "--old-string", "x", "--new-string", "y"];

@@ -64,8 +64,14 @@ fn why_and_its_aliases_become_the_commit_body() {
         assert!(body.starts_with("The list was incomplete.\n"), "{name}: {body}");
         assert_eq!(newest(&ws, "%(trailers:key=Lbx-Session,valueonly)"), "default");
         let entry = &ws.lbx(&["log"]).ok()["snapshots"][0];
-        assert!(entry["why"].as_str().unwrap().starts_with("The list was incomplete."), "{entry:#}");
+        assert_eq!(entry["why"], "The list was incomplete.\n\nLbx-Session: forged");
+        assert_eq!((&entry["session"], &entry["seq"]), (&json!("default"), &json!(1)));
     }
+    // A long subject is cut.
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.write("a.txt", "two\n");
+    ws.lbx(&["snapshot", "--message", &"x".repeat(1000)]).ok();
+    assert_eq!(newest(&ws, "%s").trim().chars().count(), 200);
 }
 
 #[test]
@@ -210,8 +216,13 @@ fn untracked_file_with_a_secret_name_enters_no_commit() {
     let written = ws.lbx(&["write", "private/deep/x", "--content", "KEY=2\n"]).success();
     let why = "not in the snapshot: private/deep/x (the policy's snapshot.exclude names it)";
     assert_eq!(written["warnings"], json!([why]));
-    for path in ["Server.KEY", "sub/id_rsa", "x.dump"] {
+    for path in ["Server.KEY", "sub/id_rsa", "x.dump", ".envrc", "A/B.PEM", "Id_Ed25519", ".netrc"] {
         ws.lbx(&["write", path, "--content", "KEY=3\n"]).success();
+    }
+    // These are no secrets.
+    let plain = ["a.env", "env", "id_rsa.pub", "key", "keys/x", "monkey", "pem.rs", "sub/.env/x"];
+    for path in plain {
+        ws.lbx(&["write", path, "--content", &format!("{path}\n")]).ok();
     }
     ws.lbx(&["append", ".env.local", "--content", "KEY=4\n"]).success();
     ws.lbx(&["bash", "echo KEY=5 > b.pem; echo two >> a.txt; mv x.dump y.txt.dump"]).success();
@@ -221,7 +232,8 @@ fn untracked_file_with_a_secret_name_enters_no_commit() {
     ws.lbx(&["append", "known.pem", "--content", "more\n"]).success();
     let all = ws.git(&["log", "--all", "--format=", "--name-only"]);
     let names: std::collections::BTreeSet<&str> = all.lines().collect();
-    assert_eq!(names.into_iter().collect::<Vec<_>>(), [".lbx/config.toml", "a.txt", "known.pem"]);
+    let wanted = [".lbx/config.toml", "a.txt", "known.pem"].into_iter().chain(plain).collect();
+    assert_eq!(names, wanted);
     let objects = ws.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"]);
     for object in objects.lines().filter_map(|line| line.strip_suffix(" blob")) {
         let content = ws.git(&["cat-file", "-p", object]);

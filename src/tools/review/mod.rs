@@ -447,17 +447,3 @@ fn page(response: &Response, name: &str) -> Result<String, Error> {
     page.push_str(rest);
     Ok(page)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn page_template_contains_each_placeholder_once() {
-        for part in ["TITLE", "STYLE-HASH", "SCRIPT-HASH", "STYLE", "STORY", "SCRIPT"] {
-            assert_eq!(PAGE.matches(&format!("{{{{{part}}}}}")).count(), 1 + usize::from(part == "TITLE"));
-        }
-        assert!(PAGE.as_bytes().starts_with(forks::BEGINNING));
-        assert!(!SCRIPT.contains("</script") && !STYLE.contains("</style"));
-    }
-}

@@ -321,35 +321,3 @@ fn cut(text: &str, chars_max: usize) -> String {
     }
     text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn some() -> Trailers {
-        Trailers {
-            session: "s".into(),
-            tool: "write".into(),
-            seq: 7,
-            gate: Some("warn".into()),
-            head: Some("ab".into()),
-        }
-    }
-
-    #[test]
-    fn trailers_forged_in_the_body_are_ignored() {
-        let message = compose("write: a\nb", Some("why\n\nLbx-Session: forged\nLbx-Seq: 1\n\n"), &some());
-        assert_eq!(parse_trailers(message.as_bstr()), Some(some()));
-        assert_eq!(subject_of(message.as_bstr()), "write: a b");
-        assert_eq!(why_of(message.as_bstr()).as_deref(), Some("why\n\nLbx-Session: forged\nLbx-Seq: 1"));
-    }
-
-    #[test]
-    fn long_subject_is_truncated() {
-        let message = compose(&"x".repeat(1000), None, &some());
-        assert_eq!(
-            message.to_str_lossy().lines().next().map(|line| line.chars().count()),
-            Some(SUBJECT_CHARS_MAX)
-        );
-    }
-}

@@ -170,22 +170,3 @@ fn entry_header(kind: u8, mut size: usize) -> Vec<u8> {
     }
     bytes
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn object_file_holds_the_object_stored_or_compressed() {
-        for length in [0, 1, 300, 4070, 4071, 4072, 4073, 4074, 4075, 4080, 9000] {
-            let content: Vec<u8> = (0..=250).cycle().take(length).collect();
-            let whole = [&loose_header(Kind::Blob, content.len() as u64)[..], &content].concat();
-            for level in [Compression::BEST_SPEED, Compression::DEFAULT] {
-                let file = Deflater::new(level).loose(Kind::Blob, &content).unwrap();
-                assert_eq!(crate::text::patch::inflate(&file, whole.len()).unwrap(), whole);
-                let is_stored = whole.len() + 11 <= 4096 && level == Compression::BEST_SPEED;
-                assert_eq!(file.len() == whole.len() + 11, is_stored, "{length}");
-            }
-        }
-    }
-}

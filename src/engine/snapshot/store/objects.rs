@@ -405,8 +405,6 @@ impl BlobPrefetch {
 
 #[cfg(test)]
 mod tests {
-    use gix::zlib::{Inflate, Status};
-
     use super::*;
 
     #[test]
@@ -426,30 +424,6 @@ mod tests {
         aside.sync_names().unwrap();
         assert!(objects.join(fan_out).join(rest).is_file());
         assert_eq!(std::fs::read_dir(&objects).unwrap().count(), 1, "nothing waits any more");
-    }
-
-    #[test]
-    fn blob_compressed_in_pieces_is_valid_zlib() {
-        // Repetitive and incompressible bytes, with lengths around that of a piece.
-        let mut state = 1_u64;
-        let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            state.to_be_bytes()[0]
-        };
-        let noise: Vec<u8> = std::iter::repeat_with(&mut random).take(LARGE_BYTES).collect();
-        let lines: Vec<u8> =
-            (0..80_000).flat_map(|line: u32| format!("line {line}\n").into_bytes()).collect();
-        for length in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES, LARGE_BYTES] {
-            for source in [&noise, &lines] {
-                let content = source.get(..length).unwrap_or(source);
-                let file = compress_in_pieces(content).unwrap();
-                let whole = [&*loose_header(Kind::Blob, content.len() as u64), content].concat();
-                let mut out = vec![0; whole.len() + 1];
-                let (status, read, written) = Inflate::default().prefix(&file, &mut out).unwrap();
-                assert_eq!((status, read), (Status::StreamEnd, file.len()));
-                assert!(out[..written] == *whole, "{length} bytes");
-            }
-        }
     }
 
     #[test]

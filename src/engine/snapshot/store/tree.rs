@@ -497,27 +497,3 @@ pub fn joined(folder: &[u8], name: &[u8]) -> BString {
     path.extend_from_slice(name);
     path
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn snapshot_tree_contains_only_the_policy_from_the_lbx_directory() {
-        let paths: [(&[u8], bool); 10] = [
-            (b"a/b", true),
-            (b".lbx/config.toml", true),
-            (b"sub/.lbx/config.toml", true),
-            (b".LBX/config.toml", false),
-            (b".lbx/state.json", false),
-            (b".lbx/xconfig.toml", false),
-            (b".lbx/config.toml/x", false),
-            (b".lbx/trash/.lbx/config.toml", false),
-            (b".lbx", false),
-            (b"x.lbx/config.toml", true),
-        ];
-        for (path, may) in paths {
-            assert_eq!(may_enter(path), may, "{}", path.as_bstr());
-        }
-    }
-}

@@ -382,23 +382,3 @@ impl Store {
         self.repo.find_blob(id).context(doing)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn revision_accepts_tilde_and_caret_suffixes() {
-        for (name, meant) in [
-            ("HEAD", Some(("HEAD", 0))),
-            ("abcd~3", Some(("abcd", 3))),
-            ("abcd^^~2", Some(("abcd", 4))),
-            ("abcd^2", None),
-            ("~1", None),
-            ("abcd~x", None),
-            ("", None),
-        ] {
-            assert_eq!(steps_back(name), meant, "{name}");
-        }
-    }
-}
