@@ -295,6 +295,54 @@ fn patch_with_10000_hunks_applies_in_seconds() {
     assert!(seconds < 10.0, "{seconds} s");
 }
 
+/// Returns the text of `f` after a patch with these blocks; `None` if it does not apply.
+fn after_blocks(before: &[u8], blocks: &[String]) -> Option<Vec<u8>> {
+    let patch = format!("f\n{}", blocks.concat()).into_bytes();
+    let mut read = |_: &[u8], _, _| -> Result<Option<Before>, ()> {
+        Ok(Some(Before { bytes: Arc::new(before.to_vec().into()), mode: None }))
+    };
+    let outcomes = compose(parse(&patch).unwrap(), &PlanOptions::default(), &mut read).ok()?;
+    assert_eq!(outcomes[0].hunks.len(), blocks.len());
+    outcomes.into_iter().next()?.after
+}
+
+#[test]
+fn blocks_of_one_file_apply_one_after_the_other() {
+    let mut random = Random::new(71);
+    let (mut applied, mut refused) = (0, 0);
+    for _ in 0..4000 {
+        let kinds = 3 + random.below(20);
+        let lines: Vec<String> = (0..14).map(|_| format!("{}\n", random.below(kinds))).collect();
+        let blocks: Vec<String> = (0..1 + random.below(4))
+            .map(|_| {
+                let start = random.below(11);
+                let old = lines[start..=start + random.below(3)].concat();
+                let new: String =
+                    (0..random.below(3)).map(|_| format!("{}\n", random.below(kinds + 9))).collect();
+                format!("<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n")
+            })
+            .collect();
+        let before = lines.concat().into_bytes();
+        let one_by_one = blocks
+            .iter()
+            .try_fold(before.clone(), |text, block| after_blocks(&text, std::slice::from_ref(block)));
+        assert_eq!(after_blocks(&before, &blocks), one_by_one, "{before:?} {blocks:?}");
+        *(if one_by_one.is_some() { &mut applied } else { &mut refused }) += 1;
+    }
+    assert!(applied > 500 && refused > 500, "{applied} {refused}");
+}
+
+#[test]
+fn patch_with_10000_blocks_applies_in_seconds() {
+    let before: String = (0..50_000).map(|line| format!("value {line}\n")).collect();
+    let block = |line| format!("<<<<<<< SEARCH\nvalue {line}\n=======\nchanged\n>>>>>>> REPLACE\n");
+    let blocks: Vec<String> = (0..10_000).map(|block_number| block(block_number * 5)).collect();
+    let started = std::time::Instant::now();
+    let after = after_blocks(before.as_bytes(), &blocks).unwrap();
+    assert_eq!(memchr::memmem::find_iter(&after, "changed").count(), 10_000);
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
+
 /// Runs git in `folder`; `None` if it fails or is missing.
 fn git(folder: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let output = Command::new("git")

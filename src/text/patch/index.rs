@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
+use std::collections::HashSet;
 use std::ops::Range;
 
-use super::model::{Ending, Line};
+use super::model::{Ending, Hunk, Kind, Line, lines};
 use crate::limits::{ANCHOR_STARTS_MAX, HUNK_COMPARISONS_MAX, REPORTED_PLACES_MAX};
 use crate::text::flexible::plain_typography;
 use crate::text::line_index::{LineIndex, Places};
@@ -212,6 +213,27 @@ impl<'f> Text<'f> {
     }
 }
 
+/// Returns true if hunks that each see the result of the one before change the same lines when all are placed in `file`:
+/// none touches the old lines of another, and each has an old line that is once in the file and that none adds.
+pub fn cannot_meet(hunks: &[Hunk<'_>], file: &[u8]) -> bool {
+    let text = Text::new(lines(file));
+    let all = hunks.iter().flat_map(|hunk| &hunk.lines);
+    let added: HashSet<&[u8]> = all.filter(|line| line.kind == Kind::Added).map(|line| line.text).collect();
+    let place = |hunk: &Hunk<'_>| {
+        let old: Vec<&[u8]> = hunk.old().map(|line| line.text).collect();
+        let start = old.iter().enumerate().find_map(|(index, line)| {
+            match text.index(Tier::Exact).positions(line) {
+                [only] if !added.contains(line) => only.checked_sub(index),
+                _ => None,
+            }
+        })?;
+        text.stands_at(&old, start, false, Tier::Exact).then_some(start..start + old.len())
+    };
+    let Some(mut places) = hunks.iter().map(place).collect::<Option<Vec<_>>>() else { return false };
+    places.sort_unstable_by_key(|place| place.start);
+    !text.is_mixed() && places.is_sorted_by(|one, next| one.end <= next.start)
+}
+
 /// Returns where a hunk may be: first in the blocks that its anchors open, else anywhere after.
 ///
 /// # Errors
@@ -286,7 +308,6 @@ fn indentation(text: &[u8]) -> usize {
 mod tests {
     use super::*;
     use crate::random::Random;
-    use crate::text::patch::model::lines;
 
     #[test]
     fn match_tiers_ignore_more_and_more_whitespace() {

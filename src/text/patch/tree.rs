@@ -5,10 +5,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::apply::{Applied, BYTE_ORDER_MARK, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
+use super::index::cannot_meet;
 use super::model::{Body, FilePatch, Format, Hunk, Operation, Patch, SYMLINK_MODE, is_symlink};
 use super::place::PatchOptions;
 use super::plan::{
-    Action, Before, FileOutcome, Form, Look, PatchStep, PlanError, PlanOptions, Reader, RefusalReason, steps,
+    Action, Before, FileOutcome, Form, Look, PatchStep, PlanError, PlanOptions, Reader, Refusal,
+    RefusalReason, steps,
 };
 use crate::text::checked::Fault;
 use crate::text::replaced_lines::{self, ReplacedLines};
@@ -153,6 +155,37 @@ impl<'r, E> Tree<'r, E> {
         let paths = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten();
         let made = paths.filter_map(|path| Some((path.clone(), self.entries.get(path)?.clone())));
         self.earlier = made.collect();
+    }
+
+    /// Applies the blocks of one file, or one step of another format. Blocks that cannot meet are applied together.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be read.
+    fn take_run(&mut self, run: &mut [PatchStep<'_, '_>], refusals: &mut Vec<Refusal>) -> Result<(), E> {
+        if let [step] = run {
+            let taken = self.take(step)?;
+            refusals.extend(taken.err().map(|reason| step.refusal(reason)));
+            // The lines of a patch of thousands of files take more memory than its text.
+            step.file.to_mut().body = Body::Unseen;
+            return Ok(());
+        }
+        let Some((first, path)) = run.first().and_then(|step| Some((step, step.new.clone()?))) else {
+            return Ok(());
+        };
+        self.load(&path)?;
+        let is_change = run.iter().all(|step| step.file.operation == Operation::Modify);
+        let hunks: Vec<_> = run.iter().flat_map(|step| step.file.hunks().iter().cloned()).collect();
+        let text = self.now(&path).bytes.filter(|_| is_change);
+        if text.is_some_and(|text| cannot_meet(&hunks, text)) {
+            let together = FilePatch { body: Body::Hunks(hunks), ..FilePatch::clone(&first.file) };
+            if self.modify(&together, &path).is_ok() {
+                return Ok(());
+            }
+        }
+        // A block that meets another, or does not apply, is found by halves.
+        let (head, tail) = run.split_at_mut(run.len() / 2);
+        self.take_run(head, refusals)?;
+        self.take_run(tail, refusals)
     }
 
     /// Applies one step.
@@ -475,16 +508,13 @@ pub fn compose<'r, E>(
     options: &PlanOptions,
     read: &'r mut Reader<'r, E>,
 ) -> Result<Vec<FileOutcome>, PlanError<E>> {
-    let is_git = patch.format == Format::Git;
+    let (is_git, is_blocks) = (patch.format == Format::Git, patch.format == Format::SearchReplace);
     let (mut steps, mut refusals) = steps(patch.files.into_iter().map(Cow::Owned), options);
     let mut tree = Tree::new(is_git, &steps, options, read);
     for commit in steps.chunk_by_mut(|one, next| one.file.commit == next.file.commit) {
         tree.begin(commit);
-        for step in commit {
-            let taken = tree.take(step).map_err(PlanError::Read)?;
-            refusals.extend(taken.err().map(|reason| step.refusal(reason)));
-            // The lines of a patch of thousands of files take more memory than its text.
-            step.file.to_mut().body = Body::Unseen;
+        for run in commit.chunk_by_mut(|one, next| is_blocks && one.new.is_some() && one.new == next.new) {
+            tree.take_run(run, &mut refusals).map_err(PlanError::Read)?;
         }
     }
     let outcomes = tree.outcomes();
