@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
 use search_support::queries::{EVERYWHERE, SMALL};
 use search_support::{
-    call, field, is_installed, lines_of, messy, output, places_of, places_of_rg, rg_version, skipped, texts,
+    Tree, call, field, is_installed, lines_of, messy, output, places_of, places_of_rg, rg_version, skipped,
+    texts,
 };
 
 /// Folders of additional repositories to compare on, separated by colons.
@@ -230,6 +231,117 @@ fn glob_paths_equal_rg_files() {
             assert_eq!(texts(&tree.glob(&args).data["paths"]), expected, "{pattern} {flags:?}");
         }
     }
+}
+
+/// A glob or a path that begins with a dot finds what `rg` finds by it.
+#[test]
+fn named_hidden_files_equal_rg() {
+    if !is_installed("rg") {
+        return;
+    }
+    let tree = messy();
+    for path in
+        [".env", ".env.local", ".github/w/a.yml", ".github/b", "sub/.env", "sub/.hid/f", "sub/env", "x.env"]
+    {
+        std::fs::create_dir_all(tree.path().join(path).parent().unwrap()).unwrap();
+        std::fs::write(tree.path().join(path), "foo\n").unwrap();
+    }
+    let listed = |args: &[&str]| -> Vec<String> {
+        let all =
+            String::from_utf8(output(tree.path(), "rg", &[&["--sort", "path"], args].concat())).unwrap();
+        all.lines().filter(|path| !path.split('/').any(|name| name == ".git")).map(str::to_owned).collect()
+    };
+    let named = [
+        ".env*",
+        ".env",
+        "**/.env",
+        "sub/.*",
+        "sub/.env",
+        "[.]env",
+        "?env",
+        ".github/**",
+        ".github/*",
+        ".github/",
+        "**/.github/**",
+        ".github/w/*.yml",
+        "sub/.hid/f",
+        ".hid/f",
+    ];
+    for glob in named {
+        let expected = listed(&["--files", "-g", glob]);
+        let found = tree.glob(&[glob, "--type", "file"]);
+        assert_eq!(texts(&found.data["paths"]), expected, "glob {glob}");
+        let found = tree.grep(&["foo", "-l", "-g", glob]);
+        assert_eq!(texts(&found.data["files"]), listed(&["foo", "-l", "-g", glob]), "grep -g {glob}");
+    }
+    for path in [".env", ".github", ".github/w", "sub/.hid", "sub/.hid/f"] {
+        assert_eq!(
+            texts(&tree.grep(&["foo", "-l", path]).data["files"]),
+            listed(&["foo", "-l", path]),
+            "grep {path}"
+        );
+        let listed = listed(&["--files", path]);
+        let entries = tree.ls(&["-R", path]);
+        let entries =
+            entries.data["entries"].as_array().unwrap().iter().filter(|entry| entry["type"] == "file");
+        let found: Vec<&str> = entries.map(|entry| entry["path"].as_str().unwrap()).collect();
+        assert_eq!(found, listed, "ls {path}");
+        if tree.path().join(path).is_dir() {
+            assert_eq!(texts(&tree.glob(&["*", path]).data["paths"]), listed, "glob * {path}");
+        }
+    }
+}
+
+/// A split or sparse index has the tracked files in two files, or names a folder for them.
+#[test]
+fn tracked_files_of_a_split_or_sparse_index_are_found() {
+    if !is_installed("git") {
+        return;
+    }
+    let tree =
+        Tree::with(&[(".gitignore", "*.log\n"), ("in/a.log", "a\n"), ("out/b.log", "b\n"), ("u.log", "u\n")]);
+    let git = |args: &[&str]| {
+        let user = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        output(tree.path(), "git", &[&user[..], args].concat());
+    };
+    let found =
+        || texts(&tree.glob(&["**/*.log"]).data["paths"]).iter().map(ToString::to_string).collect::<Vec<_>>();
+    git(&["init", "-q"]);
+    git(&["add", "-f", "in", "out", ".gitignore"]);
+    git(&["commit", "-qm", "1"]);
+    git(&["update-index", "--split-index"]);
+    assert_eq!(found(), ["in/a.log", "out/b.log"]);
+    std::fs::write(tree.path().join("in/n.log"), "n\n").unwrap();
+    git(&["add", "-f", "in/n.log"]);
+    git(&["rm", "-q", "--cached", "out/b.log"]);
+    assert_eq!(found(), ["in/a.log", "in/n.log"]);
+    let shared = std::fs::read_dir(tree.path().join(".git")).unwrap().map(|entry| entry.unwrap().path());
+    let shared = shared.filter(|path| path.to_string_lossy().contains("sharedindex")).collect::<Vec<_>>();
+    let moved = |path: &Path| tree.path().join(path.extension().unwrap());
+    for path in &shared {
+        std::fs::rename(path, moved(path)).unwrap();
+        std::fs::create_dir(path).unwrap();
+    }
+    let damaged = tree.glob(&["**/*.log"]);
+    assert!(
+        format!("{:?}", damaged.warnings).contains("git's index: sharedindex."),
+        "{:?}",
+        damaged.warnings
+    );
+    for path in &shared {
+        std::fs::remove_dir(path).unwrap();
+        std::fs::rename(moved(path), path).unwrap();
+    }
+    git(&["update-index", "--no-split-index"]);
+    git(&["add", "-f", "out/b.log"]);
+    git(&["commit", "-qm", "2"]);
+    git(&["sparse-checkout", "set", "--cone", "--sparse-index", "in"]);
+    assert_eq!(found(), ["in/a.log", "in/n.log"]);
+    std::fs::create_dir_all(tree.path().join("out")).unwrap();
+    std::fs::write(tree.path().join("out/b.log"), "b\n").unwrap();
+    let sparse = tree.glob(&["out/*.log"]);
+    let told = "ignored were left out where git's index is sparse";
+    assert!(format!("{:?}", sparse.warnings).contains(told), "{:?}", sparse.warnings);
 }
 
 #[test]

@@ -82,6 +82,14 @@ impl PathGlob {
         self.set.is_match_candidate(&Candidate::new(Path::new(OsStr::from_bytes(path))))
     }
 
+    /// Returns true if it matches a path whose last name begins with a dot because it names that dot: with a letter
+    /// before the dot, the path would not match.
+    pub fn names_dot(&self, path: &[u8]) -> bool {
+        let name = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
+        let with_letter = || path.split_at_checked(name).map(|(folder, name)| [folder, b"x", name].concat());
+        self.matches(path) && with_letter().is_some_and(|path| !self.matches(&path))
+    }
+
     /// Returns true if something below the folder at this path may match.
     pub fn may_lie_below(&self, folder: &[u8]) -> bool {
         let mut components = 0;

@@ -9,6 +9,7 @@
 //! ls-files` lists it, and so do `glob` and `ls`. `rg` does not check, and so `grep` does not either.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -440,6 +441,8 @@ pub struct Tracked {
     index: File,
     /// Workspace root relative to the work tree; empty, or ending in `/`.
     prefix: Vec<u8>,
+    /// True once a warning says that the index is sparse.
+    is_sparse_told: Cell<bool>,
 }
 
 impl Tracked {
@@ -449,7 +452,7 @@ impl Tracked {
         let below = root.strip_prefix(work_tree).map_or(&[][..], |path| path.as_os_str().as_bytes());
         let prefix = if below.is_empty() { Vec::new() } else { [below, b"/"].concat() };
         match index.and_then(|index| index.decode()) {
-            Ok(index) => Some(Self { index, prefix }),
+            Ok(index) => Some(Self { index, prefix, is_sparse_told: Cell::new(false) }),
             Err(reason) => {
                 notes.push(|| format!("tracked files that are ignored were left out: git's index: {reason}"));
                 None
@@ -457,13 +460,26 @@ impl Tracked {
         }
     }
 
-    /// Returns true if the file at `path`, or one below that folder, is tracked.
-    pub fn has(&self, path: &[u8], kind: Kind) -> bool {
+    /// Returns true if the file at `path`, or one below that folder, is known to be tracked.
+    pub fn has(&self, path: &[u8], kind: Kind, notes: &mut SearchWarnings) -> bool {
         let path = [&self.prefix, path].concat();
+        if self.index.is_sparse() && !self.is_sparse_told.get() && self.is_in_sparse_folder(&path) {
+            self.is_sparse_told.set(true);
+            notes.push(|| {
+                "tracked files that are ignored were left out where git's index is sparse (`git sparse-checkout`)".into()
+            });
+        }
         match kind {
             Kind::Dir => self.index.path_is_directory(path.as_bstr()),
             Kind::File | Kind::Symlink => self.index.entry_by_path(path.as_bstr()).is_some(),
             Kind::Other => false,
         }
+    }
+
+    /// Returns true if a path is at or below a folder of which the index names no files.
+    fn is_in_sparse_folder(&self, path: &[u8]) -> bool {
+        let ends = memchr::memchr_iter(b'/', path).map(|slash| slash + 1);
+        ends.filter_map(|end| path.get(..end))
+            .any(|folder| self.index.entry_by_path(folder.as_bstr()).is_some())
     }
 }

@@ -354,6 +354,11 @@ impl<'w> Walk<'w> {
         };
         let path = Path::new(OsStr::from_bytes(&self.path));
         let name = self.path.get(frame.path_length..).unwrap_or_default();
+        let relative = |length: usize| self.path.get(length..).unwrap_or_default();
+        let glob = self.selection.glob.as_ref();
+        let is_hidden = name.first() == Some(&b'.')
+            && !self.selection.hidden
+            && !glob.is_some_and(|glob| frame.any_start(|length, _| glob.names_dot(relative(length))));
         let admission = match naming {
             Naming::Itself => return Admission::Wanted,
             _ if frame.reach.is_left_out => return self.admission_left_out(kind),
@@ -362,16 +367,18 @@ impl<'w> Walk<'w> {
                 Verdict::Ignored => Admission::Ignored,
                 Verdict::None | Verdict::GitIgnored | Verdict::Wanted => Admission::GitIgnored,
             },
-            _ => self.selection.admit(&frame.rules, path, name, kind),
+            _ => match self.selection.admit(&frame.rules, path, name, kind) {
+                Admission::Hidden if !is_hidden => Admission::Wanted,
+                admission => admission,
+            },
         };
         if admission != Admission::GitIgnored || !self.selection.tracked {
             return admission;
         }
         // `ls` counts by git's index; for a pattern the dot is reason enough.
-        if self.selection.glob.is_some() && name.first() == Some(&b'.') && !self.selection.hidden {
+        if glob.is_some() && is_hidden {
             return Admission::Hidden;
         }
-        let relative = |length: usize| self.path.get(length..).unwrap_or_default();
         if !frame.any_start(|length, _| self.selection.may_find(relative(length), kind)) {
             return admission;
         }
@@ -379,8 +386,8 @@ impl<'w> Walk<'w> {
         let (workspace, notes) = (self.workspace, &mut self.notes);
         let tracked = self.tracked.get_or_init(|| Tracked::round(workspace.root(), notes));
         match tracked {
-            Some(tracked) if !tracked.has(&self.path, kind) => admission,
-            Some(_) if name.first() == Some(&b'.') && !self.selection.hidden => Admission::Hidden,
+            Some(tracked) if !tracked.has(&self.path, kind, notes) => admission,
+            Some(_) if is_hidden => Admission::Hidden,
             Some(_) if kind == Kind::Dir => Admission::Tracked,
             Some(_) => Admission::Wanted,
             None => admission,

@@ -45,6 +45,8 @@ const SYMLINK_ENTRY: [u8; 4] = [0, 0, 0xa0, 0];
 pub struct Index {
     /// Regular file, or `None` in a repository without an index.
     file: Option<File>,
+    /// Git's own folder, which has the file.
+    folder: OwnedFd,
     /// Hash function of the repository.
     hash: gix::hash::Kind,
 }
@@ -58,10 +60,31 @@ impl Index {
         let Some(file) = &self.file else {
             return Ok(gix::index::File::from_state(State::new(self.hash), PathBuf::new()));
         };
-        // gix opens an index by its path: this one leads to the file that is open.
-        let path = platform::path_of(file.as_fd());
+        // gix opens an index by its path: this one leads to the file that is open. The rest of a split index is found
+        // by the path of its first part.
+        let path = match self.shared()? {
+            None => platform::path_of(file.as_fd()),
+            Some(_) => platform::path_of(self.folder.as_fd()).join("index"),
+        };
         gix::index::File::at(path, self.hash, true, decode::Options::default())
             .map_err(|error| error.to_string())
+    }
+
+    /// Opens the file of entries that a split index shares with others; `None` for a whole index.
+    fn shared(&self) -> Result<Option<File>, String> {
+        let bytes = self.read().unwrap_or_default();
+        // The extension has its name, its size in four bytes, and the checksum that names the file.
+        for at in memmem::find_iter(&bytes, b"link").map(|at| at + 8) {
+            let id = bytes.get(at..at + self.hash.len_in_bytes());
+            let Some(Ok(id)) = id.map(gix::hash::oid::try_from_bytes) else { break };
+            let name = format!("sharedindex.{id}");
+            if let Some(file) =
+                open_index(&self.folder, &name).map_err(|reason| format!("{name}: {reason}"))?
+            {
+                return Ok(Some(file));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the index without decoding it, which takes a tenth of the time.
@@ -73,7 +96,8 @@ impl Index {
 
     /// Returns false if no tracked file is a symlink.
     fn may_have_symlinks(&self) -> bool {
-        self.file.is_some() && self.read().is_none_or(|bytes| memmem::find(&bytes, &SYMLINK_ENTRY).is_some())
+        let is_in = |bytes: Vec<u8>| memmem::find(&bytes, &SYMLINK_ENTRY).is_some();
+        self.file.is_some() && (self.read().is_none_or(is_in) || !matches!(self.shared(), Ok(None)))
     }
 }
 
@@ -81,15 +105,24 @@ impl Index {
     /// Visits the folders of the tracked files, some of them repeatedly, if the index has whole paths.
     pub fn for_each_folder(&self, mut visit: impl FnMut(WorkspacePath)) {
         let mut last = Vec::new();
-        let Some(file) = &self.file else { return };
-        for_each_path(file, self.hash.len_in_bytes(), CHUNK_BYTES, |path| {
+        let mut visit_path = |path: &[u8]| {
             let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
             let folder = path.get(..end).unwrap_or_default();
             if folder != last {
                 last = folder.to_vec();
                 WorkspacePath::new(OsStr::from_bytes(folder).as_ref()).into_iter().for_each(&mut visit);
             }
-        });
+        };
+        match (self.shared(), &self.file) {
+            (Ok(None), Some(file)) => {
+                for_each_path(file, self.hash.len_in_bytes(), CHUNK_BYTES, visit_path);
+            }
+            (Ok(Some(_)), _) => {
+                let Ok(index) = self.decode() else { return };
+                index.entries().iter().for_each(|entry| visit_path(entry.path(&index)));
+            }
+            (Ok(None), None) | (Err(_), _) => {}
+        }
     }
 }
 
@@ -98,7 +131,7 @@ impl Index {
 pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
     let (work_tree, index) = find(root)?;
     let below = root.strip_prefix(work_tree).ok()?;
-    let index = index.ok()?;
+    let index = index.ok().filter(|index| matches!(index.shared(), Ok(None)))?;
     let mut found = Vec::new();
     for_each_path(index.file.as_ref()?, index.hash.len_in_bytes(), CHUNK_BYTES, |path| {
         if is_named(path, name.as_bytes()) {
@@ -174,7 +207,7 @@ pub fn find(root: &Path) -> Option<(&Path, Result<Index, String>)> {
     root.ancestors().find_map(|work_tree| {
         let folder = rustix::fs::open(work_tree, fs::FOLDER, Mode::empty()).ok()?;
         let git = git_folder(folder.as_fd()).ok()??;
-        Some((work_tree, open(&git)))
+        Some((work_tree, open(git)))
     })
 }
 
@@ -192,14 +225,20 @@ pub fn symlinks(root: &Path) -> Vec<WorkspacePath> {
 }
 
 /// Opens the index in git's own folder.
-fn open(git: &OwnedFd) -> Result<Index, String> {
+fn open(git: OwnedFd) -> Result<Index, String> {
     let config = read_regular(git.as_fd(), Path::new("config"), CONFIG_BYTES_MAX);
     let is_sha256 =
         config.is_ok_and(|text| text.is_some_and(|text| text.contains_str("objectformat = sha256")));
     let hash = if is_sha256 { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
-    let file = match rustix::fs::openat(git, "index", fs::READ, Mode::empty()) {
+    let file = open_index(&git, "index")?;
+    Ok(Index { file, folder: git, hash })
+}
+
+/// Opens an index, or a part of one, if it is a regular file within bounds.
+fn open_index(git: &OwnedFd, name: &str) -> Result<Option<File>, String> {
+    let file = match rustix::fs::openat(git, name, fs::READ, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(Index { file: None, hash }),
+        Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(errno.to_string()),
     };
     let stat = rustix::fs::fstat(&file).map_err(|errno| errno.to_string())?;
@@ -209,7 +248,7 @@ fn open(git: &OwnedFd) -> Result<Index, String> {
     if fs::size_of(&stat) > INDEX_BYTES_MAX {
         return Err(format!("it is larger than {INDEX_BYTES_MAX} bytes"));
     }
-    Ok(Index { file: Some(file), hash })
+    Ok(Some(file))
 }
 
 /// Returns git's own folder of the repository at `folder`; it may be elsewhere, as for a linked worktree.
