@@ -260,6 +260,29 @@ fn binary_file_is_an_error_or_base64() {
 }
 
 #[test]
+fn dangling_symlink_is_named_with_its_missing_target() {
+    let ws = Workspace::with(&[("config.toml", "a\n")]);
+    for (target, link) in [("nowhere/x.txt", "first"), ("first", "second"), ("config.tomll", "near")] {
+        ws.link(target, link);
+    }
+    for (link, target, advice) in [
+        ("first", "nowhere/x.txt", "Create the missing file nowhere/x.txt, or give the path of another one."),
+        (
+            "second",
+            "nowhere/x.txt",
+            "Create the missing file nowhere/x.txt, or give the path of another one.",
+        ),
+        ("near", "config.tomll", "Did you mean config.toml?"),
+    ] {
+        let error = ws.lbx(&["read", link]).error("not_found");
+        assert_eq!(error["message"], format!("no such file: {link}, which is a symlink to {target}"));
+        assert_eq!(error["suggested_action"], advice);
+    }
+    ws.lbx(&["write", "nowhere/x.txt", "--content", "x\n"]).ok();
+    assert_eq!(ws.lbx(&["read", "second"]).ok()["content"], "x\n");
+}
+
+#[test]
 fn dangling_symlink_is_not_suggested_for_itself() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     std::os::unix::fs::symlink("page-1.txt", ws.path("page-2.txt")).unwrap();

@@ -416,12 +416,23 @@ impl Workspace {
         let mut near = self.near(place.path());
         // The name that was given may be a link to a missing file of a like name.
         near.retain(|path| path != place.shown());
+        let entry = self.resolve_entry(Path::new(place.shown()));
+        let target = entry
+            .ok()
+            .and_then(|entry| entry.stat().is_some_and(fs::is_symlink).then(|| self.shown(place.path())));
         let error =
             Error::new(ErrorKind::NotFound, format!("no such file: {}", place.shown())).at(place.shown());
-        match near.as_slice() {
-            [] => error,
+        let error = match &target {
+            Some(target) => error.add_to_message(format!(", which is a symlink to {target}")),
+            None => error,
+        };
+        match (near.as_slice(), target) {
+            ([], None) => error,
+            ([], Some(target)) => {
+                error.suggest(format!("Create the missing file {target}, or give the path of another one."))
+            }
             // A question and no order: a guess may be a file that nobody meant.
-            near_ones => {
+            (near_ones, _) => {
                 let told: Vec<String> = near_ones.iter().map(|near| told_apart(near)).collect();
                 error.suggest(format!("Did you mean {}?", told.join(", "))).detail("near", near)
             }
