@@ -481,46 +481,6 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Replaces the only place.
-    fn edit(body: &str, old: &str, new: &str) -> String {
-        let places = places(body.as_bytes(), old.as_bytes(), false);
-        assert_eq!(places.len(), 1, "{body:?} {old:?}");
-        String::from_utf8(
-            replace(body.as_bytes(), &places, new.as_bytes(), usize::MAX).unwrap().body.into_vec(),
-        )
-        .unwrap()
-    }
-
-    #[test]
-    fn new_string_takes_the_endings_of_the_replaced_lines() {
-        for (body, old, new, after) in [
-            ("a\nb\nc\n", "b", "B", "a\nB\nc\n"),
-            ("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", "x\r\ny\r\nz\r\nc\r\n"),
-            ("a\r\nb\r\n", "a\r\nb", "x\r\ny", "x\r\ny\r\n"),
-            ("a\nb\n", "a\r\nb", "x\r\ny", "x\ny\n"),
-            ("a\rb\rc", "a\nb", "x\ny\nz", "x\ry\rz\rc"),
-            ("a\r\nb\nc\n", "a\nb\n", "1\n2\n3\n", "1\r\n2\n3\nc\n"),
-            ("a\r\nb\nc\n", "b", "b\nB", "a\r\nb\nB\nc\n"),
-            ("a\nb\r\nc", "b", "b\nB", "a\nb\r\nB\r\nc"),
-            ("a\r\nc", "c", "c\nd", "a\r\nc\r\nd"),
-            ("x", "x", "a\nb", "a\nb"),
-            ("x", "x", "a\r\nb", "a\r\nb"),
-            ("a\r\nb", "\nb", "", "a"),
-            ("a\rb\nc\n", "b", "B", "a\rB\nc\n"),
-            ("a\rb\nc\n", "a\rb", "A\rB", "A\rB\nc\n"),
-            ("a\nb\n", "b", "b\rB", "a\nb\rB\n"),
-            ("a\r\nb\r\n", "b", "b\rB\nc", "a\r\nb\rB\r\nc\r\n"),
-            ("tail\n", "tail\n", "", ""),
-            // With mixed endings, each line keeps its own, wherever it moves.
-            ("a\r\nb\nc\r\nd\n", "a\nb\nc\n", "a\nx\nb\nc\n", "a\r\nx\r\nb\nc\r\nd\n"),
-            ("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "b\nc\nd\n", "b\nc\r\nd\n"),
-            ("a\nb\r\nc\n", "a\nb\nc", "a\nB\nc", "a\nB\r\nc\n"),
-            ("a\nb\r\nc\n", "b\n", "new\nb\n", "a\nnew\r\nb\r\nc\n"),
-        ] {
-            assert_eq!(edit(body, old, new), after, "{body:?} {old:?} -> {new:?}");
-        }
-    }
-
     #[test]
     fn replacement_beyond_the_size_limit_is_rejected() {
         let body = vec![b'x'; 1 << 20];
@@ -543,21 +503,6 @@ mod tests {
             assert_eq!(flat.original(flattened), original);
             assert_eq!(flat.flattened(original), flattened);
         }
-    }
-
-    #[test]
-    fn old_string_matches_words_and_overlapping_text() {
-        let starts = |body: &[u8], needle: &[u8], word| -> Vec<usize> {
-            places(body, needle, word).into_iter().map(|place| place.start).collect()
-        };
-        assert_eq!(starts(b"aaa", b"aa", false), [0, 1]);
-        assert_eq!(apart(places(b"aaa", b"aa", false).into_iter()).collect::<Vec<_>>(), vec![0..2]);
-        assert_eq!(starts(b"x\r\nx\r\n", b"x\n", false), [0, 3]);
-        assert_eq!(starts(b"foo foobar _foo foo", b"foo", true), [0, 16]);
-        assert_eq!(starts("éfoo foo".as_bytes(), b"foo", true), [6]);
-        assert_eq!(starts(b"\xfffoo", b"foo", true), [1]);
-        assert_eq!(starts(b"a\rb\n", b"a\nb", false), Vec::<usize>::new());
-        assert_eq!(starts(b"a", b"", false), Vec::<usize>::new());
     }
 
     #[test]

@@ -331,43 +331,6 @@ fn hunk_lines<'a>(search: &[Line<'a>], replace: &[Line<'a>]) -> Vec<HunkLine<'a>
 mod tests {
     use super::*;
 
-    /// Reads the blocks of a text without a file to decide on dividers.
-    fn blocks_of(text: &[u8]) -> Result<Vec<Block>, ParseError> {
-        search_replace_blocks(text, &|_| None)
-    }
-
-    #[test]
-    fn search_replace_blocks_are_found_in_prose() {
-        let blocks = blocks_of(
-            b"Here:\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nand\n<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n",
-        )
-        .unwrap();
-        assert_eq!(blocks.len(), 2);
-        assert_eq!(
-            (&blocks[0].search[..], &blocks[0].replace[..], blocks[0].line),
-            (&b"a\n"[..], &b"b\n"[..], 2)
-        );
-        assert_eq!((&blocks[1].search[..], &blocks[1].replace[..]), (&b""[..], &b""[..]));
-    }
-
-    #[test]
-    fn longer_block_markers_enclose_shorter_ones() {
-        let text =
-            b"<<<<<<<<< SEARCH\n=======\n<<<<<<< SEARCH\n=========\n>>>>>>> REPLACE\n>>>>>>>>> REPLACE\n";
-        let blocks = blocks_of(text).unwrap();
-        assert_eq!(blocks[0].search, b"=======\n<<<<<<< SEARCH\n");
-        assert_eq!(blocks[0].replace, b">>>>>>> REPLACE\n");
-    }
-
-    #[test]
-    fn unterminated_block_is_an_error() {
-        assert_eq!(blocks_of(b"\n<<<<<<< SEARCH\na\n=======\nb\n").unwrap_err().line, 2);
-        assert!(blocks_of(b"<<<<<<< SEARCH\na\n").is_err());
-        assert!(blocks_of(b"nothing\n").is_err());
-        let nested = b"<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE\n";
-        assert_eq!(blocks_of(nested).unwrap_err().line, 3);
-    }
-
     #[test]
     fn block_with_many_dividers_is_refused_untried() {
         let block =
@@ -388,17 +351,5 @@ mod tests {
         assert_eq!((blocks.len(), asked.get()), (9, 2));
         assert_eq!(parse(&Source::new(block(2).repeat(9).as_bytes()), &read).unwrap().len(), 9);
         assert_eq!(asked.get(), 3);
-    }
-
-    #[test]
-    fn path_of_a_block_is_the_line_before_it() {
-        let path = |before: &str| {
-            let text = format!("{before}<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n");
-            parse(&Source::new(text.as_bytes()), &|_| None).unwrap()[0].new_path.clone()
-        };
-        assert_eq!(path("src/a.rs\n").unwrap(), b"src/a.rs");
-        assert_eq!(path("**`my file.txt`:**\n```rust\n").unwrap(), b"my file.txt");
-        assert_eq!(path("Change this please:\n"), None);
-        assert_eq!(path(""), None);
     }
 }

@@ -508,20 +508,7 @@ fn is_prefixed(operation: Operation, name: &[u8], stands: &dyn Fn(&[u8]) -> bool
 
 #[cfg(test)]
 mod tests {
-    use super::Strip;
     use super::*;
-    use crate::text::patch::parse;
-
-    #[test]
-    fn path_components_are_stripped_as_git_does() {
-        assert_eq!(without_components(b"a/b/c", 0).unwrap(), b"a/b/c");
-        assert_eq!(without_components(b"a//b/c", 1).unwrap(), b"b/c");
-        assert_eq!(without_components(b"a/b/c", 3), None);
-        assert_eq!(without_components(b"a/", 1), None);
-        assert_eq!(without_prefix(b"a/b").unwrap(), b"b");
-        assert_eq!(without_prefix(b"a//b").unwrap(), b"/b");
-        assert_eq!(without_prefix(b"a//"), None);
-    }
 
     #[test]
     fn lines_keep_their_endings() {
@@ -531,28 +518,5 @@ mod tests {
         assert_eq!(endings, wanted);
         assert!(lines(b"").is_empty());
         assert_eq!(lines_at_carriage_returns(b"a\rb").len(), 2);
-    }
-
-    /// Returns the path that a diff between `old` and `new` changes in a tree with `there`.
-    fn settled(old: &str, new: &str, there: &[&str]) -> String {
-        let text = format!("--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n");
-        let mut patch = parse(text.as_bytes()).unwrap();
-        patch.settle(&|path| there.iter().any(|there| there.as_bytes() == path));
-        let paths = patch.files[0].paths(Strip::Auto).unwrap();
-        assert_eq!(paths.old, paths.new);
-        String::from_utf8(paths.new.unwrap()).unwrap()
-    }
-
-    #[test]
-    fn existing_name_of_a_patch_header_is_used() {
-        assert_eq!(settled("f.orig", "f", &["f", "f.orig"]), "f");
-        assert_eq!(settled("f", "f.new", &["f"]), "f");
-        assert_eq!(settled("f", "f.new", &["f", "f.new"]), "f.new");
-        assert_eq!(settled("f", "g", &[]), "g");
-        assert_eq!(settled("old/f", "new/f", &["f"]), "f");
-        assert_eq!(settled("old/f", "new/f", &["f", "old", "old/f"]), "old/f");
-        assert_eq!(settled("old/f", "new/f", &["f", "new", "new/f"]), "new/f");
-        assert_eq!(settled("old/d/f", "new/d/f", &["d", "d/f"]), "d/f");
-        assert_eq!(settled("a/f", "b/f", &["b/f"]), "f", "git's prefixes are always such");
     }
 }
