@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::envelope::{self, Layout};
 
 /// Part of a result to show.
@@ -13,6 +15,22 @@ pub struct Window {
     pub limit: u64,
     /// Most bytes of payload to show; 0 for no limit.
     pub bytes_max: u64,
+}
+
+impl Window {
+    /// Returns the part of a result that a request shows; `limit` is the setting with the limit of entries.
+    pub fn of(
+        policy: &Policy,
+        offset: Option<u64>,
+        (asked, limit): (Option<u64>, Key),
+        bytes_max: Option<u64>,
+    ) -> Self {
+        Self {
+            offset: offset.unwrap_or(0),
+            limit: asked.unwrap_or(policy.number(limit)),
+            bytes_max: bytes_max.unwrap_or(policy.number(Key::MaxBytes)),
+        }
+    }
 }
 
 /// Bytes that one entry may have whatever the limit of the page: nearly all are whole then.

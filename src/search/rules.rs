@@ -291,45 +291,13 @@ pub struct Selection {
     /// Pattern that a path must match; folders are entered even if they do not match.
     pub glob: Option<PathGlob>,
     /// Types of entries to find.
-    pub kinds: Kinds,
+    pub kinds: &'static [Kind],
 }
 
-/// Set of entry types.
-#[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "a set, one for each member")]
-pub struct Kinds {
-    /// Regular files.
-    pub files: bool,
-    /// Folders.
-    pub folders: bool,
-    /// Symlinks.
-    pub symlinks: bool,
-    /// FIFOs, sockets and devices.
-    pub others: bool,
-}
-
-impl Kinds {
-    /// Only regular files.
-    pub const FILES: Self = Self { files: true, folders: false, symlinks: false, others: false };
-    /// Only folders.
-    pub const FOLDERS: Self = Self { files: false, folders: true, symlinks: false, others: false };
-    /// Only symlinks.
-    pub const SYMLINKS: Self = Self { files: false, folders: false, symlinks: true, others: false };
-    /// Files and symlinks, which git can track.
-    pub const LEAVES: Self = Self { files: true, folders: false, symlinks: true, others: false };
-    /// Everything.
-    pub const ALL: Self = Self { files: true, folders: true, symlinks: true, others: true };
-
-    /// Returns true if `kind` is in the set.
-    pub fn has(self, kind: Kind) -> bool {
-        match kind {
-            Kind::File => self.files,
-            Kind::Dir => self.folders,
-            Kind::Symlink => self.symlinks,
-            Kind::Other => self.others,
-        }
-    }
-}
+/// Types of entries that git can track.
+pub const LEAVES: &[Kind] = &[Kind::File, Kind::Symlink];
+/// All types of entries.
+pub const ALL_KINDS: &[Kind] = &[Kind::File, Kind::Dir, Kind::Symlink, Kind::Other];
 
 /// Decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -350,7 +318,7 @@ pub enum Admission {
 
 impl Selection {
     /// Selects everything of `kinds` that is neither hidden nor ignored.
-    pub fn of(kinds: Kinds) -> Self {
+    pub fn of(kinds: &'static [Kind]) -> Self {
         Self {
             hidden: false,
             no_ignore: false,

@@ -417,7 +417,7 @@ impl<'w> Walk<'w> {
             matches!(enter, Enter::All | Enter::OnlyTracked) && !(is_start && frame.reach.only_named);
         let matches =
             is_shown && glob.is_none_or(|glob| frame.any_start(|length, _| glob.matches(relative(length))));
-        let is_of_kind = self.selection.kinds.has(kind);
+        let is_of_kind = self.selection.kinds.contains(&kind);
         if matches && !is_of_kind && kind == Kind::Dir && self.folders.len() < FOLDERS_NAMED_MAX {
             self.folders.extend(WorkspacePath::new(Path::new(OsStr::from_bytes(&self.path))));
         }

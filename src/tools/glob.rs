@@ -9,16 +9,16 @@ use super::common::{search_control, warn_of_search};
 use super::grep::Sort;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::{ShownPath, WorkspacePath};
 use crate::error::{Error, ErrorKind};
 use crate::search::dir_sizes::{self, Order};
+use crate::search::entry::Kind;
 use crate::search::globs::{self, Beginning, PathGlob, one_or_many, roots};
 use crate::search::page::{Page, Window};
 use crate::search::results::Empty;
-use crate::search::rules::{Kinds, Selection};
+use crate::search::rules::{LEAVES, Selection};
 use crate::search::walk::Walk;
 use crate::text::escaped::plural;
 
@@ -120,7 +120,12 @@ impl Tool for Glob {
         let control = search_control(engine, request.timeout_ms);
         let workspace = &engine.workspace;
         let mut walk = Walk::new(workspace, roots.clone(), selection.clone(), control.clone());
-        let mut page = Page::new(request.window(engine.policy()));
+        let mut page = Page::new(Window::of(
+            engine.policy(),
+            request.offset,
+            (request.limit, Key::GlobLimit),
+            request.max_bytes,
+        ));
         let shown = |path: &WorkspacePath| workspace.listed(path);
         if request.sort == Some(Sort::Mtime) {
             for (path, ()) in dir_sizes::first_in_order(&mut walk, Order::Newest, |_| ())? {
@@ -167,10 +172,10 @@ impl Request {
     /// Returns the selection of entries.
     fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
         let kinds = match self.r#type {
-            None => Kinds::LEAVES,
-            Some(FoundType::File) => Kinds::FILES,
-            Some(FoundType::Dir) => Kinds::FOLDERS,
-            Some(FoundType::Symlink) => Kinds::SYMLINKS,
+            None => LEAVES,
+            Some(FoundType::File) => &[Kind::File],
+            Some(FoundType::Dir) => &[Kind::Dir],
+            Some(FoundType::Symlink) => &[Kind::Symlink],
         };
         let root = engine.workspace.root().display().to_string();
         // A model that uses only absolute paths puts the root before its pattern.
@@ -192,15 +197,6 @@ impl Request {
             )?),
             ..Selection::of(kinds)
         })
-    }
-
-    /// Returns the part of the result to show.
-    fn window(&self, policy: &Policy) -> Window {
-        Window {
-            offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(policy.number(Key::GlobLimit)),
-            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
-        }
     }
 }
 

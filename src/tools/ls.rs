@@ -11,7 +11,6 @@ use super::glob::ran_out;
 use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
-use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::workspace::path::ShownPath;
 use crate::engine::workspace::{Workspace, fs};
@@ -20,7 +19,7 @@ use crate::search::dir_sizes::{self, Below, FolderSum, Order, Sums, largest_of};
 use crate::search::entry::{Kind, Root, WalkEntry};
 use crate::search::globs::{Beginning, one_or_many, roots};
 use crate::search::page::{Page, Window};
-use crate::search::rules::{Kinds, Selection};
+use crate::search::rules::{ALL_KINDS, LEAVES, Selection};
 use crate::search::walk::Walk;
 use crate::text::escaped::plural;
 
@@ -183,18 +182,23 @@ impl Tool for Ls {
             no_ignore: request.no_ignore,
             tracked: true,
             depth,
-            ..Selection::of(Kinds::ALL)
+            ..Selection::of(ALL_KINDS)
         };
         let workspace = &engine.workspace;
         let below = request.sums.then(|| {
-            let files = Selection { depth: None, kinds: Kinds::FILES, ..selection.clone() };
+            let files = Selection { depth: None, kinds: &[Kind::File], ..selection.clone() };
             let mut walk = Walk::new(workspace, roots.clone(), files, control.clone());
             (Below::of(&mut walk), walk.notes)
         });
         let (below, deeper) = below.unzip();
         let mut walk = Walk::new(workspace, roots, selection, control.clone());
         walk.ignored_folders = Some(Vec::new());
-        let mut page = Page::new(request.window(engine.policy()));
+        let mut page = Page::new(Window::of(
+            engine.policy(),
+            request.offset,
+            (request.limit, Key::LsLimit),
+            request.max_bytes,
+        ));
         let mut sums = Sums::default();
         let made = |found: &WalkEntry| entry(workspace, found, request.long, below.as_ref());
         let order = match request.sort {
@@ -262,17 +266,6 @@ impl Tool for Ls {
     }
 }
 
-impl Request {
-    /// Returns the part of the list to show.
-    fn window(&self, policy: &Policy) -> Window {
-        Window {
-            offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(policy.number(Key::LsLimit)),
-            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
-        }
-    }
-}
-
 /// Returns a folder with its number of entries, as text.
 fn told(sum: &FolderSum, what: &str) -> String {
     let FolderSum { path, entries, at_least } = sum;
@@ -311,7 +304,7 @@ fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_ma
     for found in walk.ignored_folders.iter().flatten() {
         let path = found.path();
         let shown = workspace.shown(&path);
-        let selection = Selection { hidden: true, no_ignore: true, ..Selection::of(Kinds::LEAVES) };
+        let selection = Selection { hidden: true, no_ignore: true, ..Selection::of(LEAVES) };
         let inside = Walk::new(workspace, vec![Root { path, is_folder: true }], selection, control.clone());
         let most = usize::try_from(left).unwrap_or(usize::MAX);
         let count = inside.take(most).count() as u64;

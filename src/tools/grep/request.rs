@@ -10,11 +10,12 @@ use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::error::Error;
 use crate::search::collect::{MatchDetail, Style};
+use crate::search::entry::Kind;
 use crate::search::file::Manner;
 use crate::search::globs::{self, one_or_many};
 use crate::search::page::{ENTRY_BYTES, Window};
 use crate::search::pattern::{Pattern, Reading, compile};
-use crate::search::rules::{Kinds, Selection};
+use crate::search::rules::Selection;
 
 /// Largest number of context lines on each side.
 const CONTEXT_LINES_MAX: usize = 10_000;
@@ -295,17 +296,14 @@ impl Request {
             depth: self.depth,
             overrides: globs::overrides(engine.workspace.base(), &include, &exclude)?,
             types: globs::types(&self.r#type, &self.type_not)?,
-            ..Selection::of(Kinds::FILES)
+            ..Selection::of(&[Kind::File])
         })
     }
 
     /// Returns the part of the result to show.
     pub(super) fn window(&self, policy: &Policy) -> Window {
-        Window {
-            offset: self.offset.unwrap_or(0),
-            limit: if self.quiet { 1 } else { self.limit.unwrap_or(policy.number(Key::GrepLimit)) },
-            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
-        }
+        let limit = if self.quiet { Some(1) } else { self.limit };
+        Window::of(policy, self.offset, (limit, Key::GrepLimit), self.max_bytes)
     }
 }
 
