@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::fs::Stat;
 use serde_json::{Value, json};
 
 use crate::app::options::Options;
@@ -340,13 +341,17 @@ impl<'a> LbxClient<'a> {
         Ok(Policy::load(&self.workspace()?, &self.options.policy)?.max_bytes())
     }
 
+    /// Returns the stat of the entry at `path`, if there is one.
+    fn stat(&self, path: &str) -> Result<Option<Stat>, Error> {
+        Ok(self.workspace()?.resolve(Path::new(path))?.stat().copied())
+    }
+
     /// Returns the size of the entry at `path` in bytes, or 0 without an entry.
     ///
     /// # Errors
     /// Fails if the path cannot be resolved.
     pub fn size_of(&self, path: &str) -> Result<u64, Error> {
-        let place = self.workspace()?.resolve(Path::new(path))?;
-        Ok(place.stat().map_or(0, fs::size_of))
+        Ok(self.stat(path)?.as_ref().map_or(0, fs::size_of))
     }
 
     /// Returns true if `path` exists.
@@ -354,7 +359,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the path cannot be resolved.
     pub fn exists(&self, path: &str) -> Result<bool, Error> {
-        Ok(self.workspace()?.resolve(Path::new(path))?.stat().is_some())
+        Ok(self.stat(path)?.is_some())
     }
 
     /// Returns true if `path` is a folder.
@@ -362,8 +367,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Fails if the path cannot be resolved.
     pub fn is_folder(&self, path: &str) -> Result<bool, Error> {
-        let place = self.workspace()?.resolve(Path::new(path))?;
-        Ok(place.stat().is_some_and(fs::is_folder))
+        Ok(self.stat(path)?.as_ref().is_some_and(fs::is_folder))
     }
 }
 
@@ -428,6 +432,11 @@ pub(super) fn match_lines(found: &Value) -> impl Iterator<Item = (u64, bool, &st
     let lines =
         before.into_iter().map(around).chain(matched).chain(texts(found, "after").into_iter().map(around));
     (first..).zip(lines).map(|(number, (is_match, text))| (number, is_match, text))
+}
+
+/// Returns the matches of a `grep` response, in the lists of their files.
+pub(super) fn by_file(matches: &[Value]) -> impl Iterator<Item = &[Value]> {
+    matches.chunk_by(|one, next| text(one, "path") == text(next, "path"))
 }
 
 /// Returns each line of a `read` response, with its number as `form` writes it.

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, absolute_paths, count_of, first_replacement, flag, globs, list, match_lines,
-    number, says_past_end, shown, shown_lines, snippet, text, texts,
+    LbxClient, LinesShown, absolute_paths, by_file, count_of, first_replacement, flag, globs, list,
+    match_lines, number, says_past_end, shown, shown_lines, snippet, text, texts,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -358,27 +358,19 @@ fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<To
         return Ok(format!("No matches found {about}.").into());
     }
     let found = count_of(matches.len() as u64, "match", "matches");
-    Ok(format!("Found {found} {about}{cut}:\n---\n{}---", by_file(matches)).into())
+    Ok(format!("Found {found} {about}{cut}:\n---\n{}---", grouped(matches)).into())
 }
 
 /// Returns matches with their context, grouped by file.
-fn by_file(matches: &[Value]) -> String {
-    let (mut said, mut file) = (String::new(), "");
-    for found in matches {
-        let path = text(found, "path");
-        if path != file {
-            if !file.is_empty() {
-                said += "---\n";
-            }
-            said.extend([format!("File: {}\n", shown(found))]);
-            file = path;
-        }
-        said.extend(match_lines(found).map(|(number, is_match, text)| {
-            let mark = if is_match { ':' } else { '-' };
-            format!("L{number}{mark} {text}\n")
-        }));
-    }
-    said
+fn grouped(matches: &[Value]) -> String {
+    let line = |(number, is_match, text): (u64, bool, &str)| {
+        format!("L{number}{} {text}\n", if is_match { ':' } else { '-' })
+    };
+    let file = |matches: &[Value]| {
+        let lines: String = matches.iter().flat_map(match_lines).map(line).collect();
+        format!("File: {}\n{lines}", matches.first().map(shown).unwrap_or_default())
+    };
+    by_file(matches).map(file).collect::<Vec<_>>().join("---\n")
 }
 
 /// Finds files by a glob pattern, the newest first.

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, absolute_paths, count_of, flag, list, number, numbered, says_past_end, shown,
-    text, tree,
+    LbxClient, LinesShown, absolute_paths, by_file, count_of, flag, list, number, numbered, says_past_end,
+    shown, text, tree,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -230,25 +230,16 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
         return Ok("No files found".into());
     }
     let mut said = format!("Found {}", count_of(matches.len() as u64, "match", "matches"));
-    said += &lines_by_file(matches);
+    let line = |found: &Value| format!("\n  Line {}: {}", number(found, "line"), text(found, "text"));
+    let file = |matches: &[Value]| {
+        let lines: String = matches.iter().map(line).collect();
+        format!("{}:{lines}", matches.first().map(shown).unwrap_or_default())
+    };
+    said.extend(["\n", &by_file(matches).map(file).collect::<Vec<_>>().join("\n\n")]);
     if flag(&data, "truncated") {
         said += "\n\n(Results are truncated. Consider using a more specific path or pattern.)";
     }
     Ok(said.into())
-}
-
-/// Returns matches grouped by file.
-fn lines_by_file(matches: &[Value]) -> String {
-    let (mut said, mut file) = (String::new(), "");
-    for found in matches {
-        let path = text(found, "path");
-        if path != file {
-            said.extend([format!("{}\n{}:", if file.is_empty() { "" } else { "\n" }, shown(found))]);
-            file = path;
-        }
-        said.extend([format!("\n  Line {}: {}", number(found, "line"), text(found, "text"))]);
-    }
-    said
 }
 
 /// Finds files by a glob pattern, the newest first.
