@@ -518,46 +518,6 @@ pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Returns the level, title as written and title as shown of each header.
-    fn seen(text: &str) -> Vec<(u8, String, String)> {
-        outline(text.as_bytes()).into_iter().map(|it| (it.level, it.source, it.title)).collect()
-    }
-
-    #[test]
-    fn headings_equal_those_of_commonmark() {
-        /// A text, and the level, title as written and title as shown of each header.
-        type Case = (&'static str, &'static [(u8, &'static str, &'static str)]);
-        let cases: &[Case] = &[
-            ("   ## B ##  \nx\n", &[(2, "B", "B")]),
-            ("Foo\nbar\n===\n", &[(1, "Foo bar", "Foo bar")]),
-            ("# A\r\n\r\nFoo\r\n---\r\nx", &[(1, "A", "A"), (2, "Foo", "Foo")]),
-            ("> # q\n\n- # l\n\n  # m\n\n# Z", &[(1, "Z", "Z")]),
-            ("#\n# #\n", &[(1, "", ""), (1, "", "")]),
-            ("[a]: /u\n===\n\n[b]: /u\nfoo\n===\n", &[(1, "foo", "foo")]),
-            ("x\r# A\ry\r", &[(1, "A", "A")]),
-            ("<!--\n# no\n-->\n# yes {#id .c}\n", &[(1, "yes {#id .c}", "yes")]),
-            ("---\na: b\n# c\n---\n# T\n", &[(1, "T", "T")]),
-            ("+++\n# c\n+++\n# T\n", &[(1, "T", "T")]),
-            ("---\n\n# T\n\n---\n", &[(1, "T", "T")]),
-            ("a\n\n---\n# T\n---\n", &[(1, "T", "T")]),
-            ("| a |\n|---|\n| b |\n===\n# x\n", &[(1, "x", "x")]),
-            ("```\n# a\n", &[]),
-            ("~~~ md\n# a\n```\n# b\n~~~\n# c\n", &[(1, "c", "c")]),
-            ("# `a` *b* \\# [l](u) &amp;\n", &[(1, "`a` *b* \\# [l](u) &amp;", "a b # l &")]),
-            ("    # code\n\t# code\n####### no\n#no\n", &[]),
-            ("[^1]: note\n\n    # in\n\n# out\n", &[(1, "out", "out")]),
-            ("<div>\n# no\n</div>\n\n# yes\n", &[(1, "yes", "yes")]),
-            ("# a \\#\n# a#\n", &[(1, "a \\#", "a #"), (1, "a#", "a#")]),
-            ("", &[]),
-        ];
-        for (text, wanted) in cases {
-            let wanted = wanted
-                .iter()
-                .map(|(level, source, title)| (*level, (*source).to_owned(), (*title).to_owned()));
-            assert_eq!(seen(text), wanted.collect::<Vec<_>>(), "{text:?}");
-        }
-    }
-
     #[test]
     fn invalid_utf8_does_not_shift_headings() {
         let text = b"\xef\xbb\xbf# caf\xe9\r\n\xff\xfe\r\n\r\nFoo\r\n---\r\nx";
