@@ -313,7 +313,7 @@ fn blocks_of_one_file_apply_one_after_the_other() {
     for _ in 0..4000 {
         let kinds = 3 + random.below(20);
         let lines: Vec<String> = (0..14).map(|_| format!("{}\n", random.below(kinds))).collect();
-        let blocks: Vec<String> = (0..1 + random.below(4))
+        let blocks: Vec<String> = (0..=random.below(4))
             .map(|_| {
                 let start = random.below(11);
                 let old = lines[start..=start + random.below(3)].concat();
