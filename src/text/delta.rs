@@ -5,6 +5,8 @@
 //! # Source
 //! gitformat-pack(5), "Deltified representation".
 
+use super::lines::{common_end, common_start};
+
 /// Bytes that are looked up together: shorter pieces are inserted.
 const BLOCK_BYTES: usize = 16;
 /// Most bytes that one command copies: git writes no more into a pack.
@@ -22,10 +24,8 @@ pub fn encode(source: &[u8], target: &[u8], bytes_max: usize) -> Option<Vec<u8>>
     if source.len().max(target.len()) > SIDE_BYTES_MAX {
         return None;
     }
-    let same = |(one, other): &(&u8, &u8)| one == other;
-    let begin = source.iter().zip(target).take_while(same).count();
-    let ends = source.get(begin..)?.iter().rev().zip(target.get(begin..)?.iter().rev());
-    let end = ends.take_while(same).count();
+    let begin = common_start(source, target);
+    let end = common_end(source.get(begin..)?, target.get(begin..)?);
     let mut commands = Commands { bytes: Vec::new(), bytes_max };
     put_size(&mut commands.bytes, source.len());
     put_size(&mut commands.bytes, target.len());
@@ -103,10 +103,8 @@ impl Commands {
                 at += 1;
                 continue;
             };
-            let same = |(one, other): &(&u8, &u8)| one == other;
-            let earlier = target.get(written..at)?.iter().rev().zip(source.get(..start)?.iter().rev());
-            let earlier = earlier.take_while(same).count();
-            let later = target.get(at..)?.iter().zip(source.get(start..)?).take_while(same).count();
+            let earlier = common_end(target.get(written..at)?, source.get(..start)?);
+            let later = common_start(target.get(at..)?, source.get(start..)?);
             self.insert(target.get(written..at - earlier)?)?;
             self.copy(start - earlier, earlier + later)?;
             at += later;

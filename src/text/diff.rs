@@ -37,11 +37,9 @@ pub fn counts(old: &[u8], new: &[u8]) -> Counts {
     }
     let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines::all(old), lines::all(new));
     let mut counts = Counts::default();
-    for op in line_diff::diff(&old, &new).ops {
-        if !matches!(op, DiffOp::Equal { .. }) {
-            counts.removed += op.old_range().len() as u64;
-            counts.added += op.new_range().len() as u64;
-        }
+    for op in line_diff::diff(&old, &new).changes() {
+        counts.removed += op.old_range().len() as u64;
+        counts.added += op.new_range().len() as u64;
     }
     counts
 }

@@ -29,14 +29,25 @@ pub struct LineDiff {
     pub is_coarse: bool,
 }
 
+impl LineDiff {
+    /// Returns what is removed, added or replaced.
+    pub fn changes(&self) -> impl Iterator<Item = &DiffOp> {
+        self.ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }))
+    }
+}
+
+/// Returns the number of equal items at the start of two lists, and after these at the end.
+pub(super) fn common_ends<T: PartialEq>(old: &[T], new: &[T]) -> (usize, usize) {
+    let same = |(one, other): &(&T, &T)| one == other;
+    let head = old.iter().zip(new).take_while(same).count();
+    let rest = slice_or_empty(old, head..).iter().rev().zip(slice_or_empty(new, head..).iter().rev());
+    (head, rest.take_while(same).count())
+}
+
 /// Compares two lists of lines as they are given; an ending that is part of a line counts.
 pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
-    let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
-    let (old_rest, new_rest) = (slice_or_empty(old, head..), slice_or_empty(new, head..));
-    let tail =
-        old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(one, other)| one == other).count();
-    let old_middle = slice_or_empty(old_rest, ..old_rest.len() - tail);
-    let new_middle = slice_or_empty(new_rest, ..new_rest.len() - tail);
+    let (head, tail) = common_ends(old, new);
+    let [old_middle, new_middle] = [old, new].map(|lines| slice_or_empty(lines, head..lines.len() - tail));
     let mut found = Found { ops: Replace::new(Capture::new()), old: 0, new: 0 };
     found.keep(head);
     let mut is_coarse = old_middle.len() + new_middle.len() > DIFFED_LINES_MAX;
@@ -92,11 +103,8 @@ fn compare(found: &mut Found, old: &[u32], new: &[u32]) -> bool {
     while let Some((mut old_block, mut new_block)) = open.pop() {
         let (old_lines, new_lines) =
             (slice_or_empty(old, old_block.clone()), slice_or_empty(new, new_block.clone()));
-        let head = old_lines.iter().zip(new_lines).take_while(|(one, other)| one == other).count();
+        let (head, tail) = common_ends(old_lines, new_lines);
         found.keep(head);
-        let (old_lines, new_lines) = (slice_or_empty(old_lines, head..), slice_or_empty(new_lines, head..));
-        let pairs = old_lines.iter().rev().zip(new_lines.iter().rev());
-        let tail = pairs.take_while(|(one, other)| one == other).count();
         if tail > 0 {
             open.push((old_block.end - tail..old_block.end, new_block.end - tail..new_block.end));
         }

@@ -27,15 +27,6 @@ pub enum Alike {
     Conflict,
 }
 
-/// One change of a side: lines of the base, and the lines that replace them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SideChange {
-    /// Lines of the base.
-    base: Range<usize>,
-    /// Lines of this side.
-    new: Range<usize>,
-}
-
 /// Lines of the base that one or both sides change, and the lines of each side in their place.
 struct Region {
     /// Lines of the base.
@@ -65,10 +56,10 @@ impl<'t> Texts<'t> {
     fn regions(&self) -> (Vec<Region>, bool) {
         let diffs = self.sides.each_ref().map(|side| line_diff::diff(&self.base, side));
         let is_coarse = diffs.iter().any(|diff| diff.is_coarse);
-        let mut rest = diffs.map(|diff| SideRest::of(&diff.ops));
+        let mut rest = diffs.map(|diff| SideRest { changes: diff.changes().copied().collect(), passed: 0 });
         let mut regions = Vec::new();
         loop {
-            let nexts = rest.each_ref().map(|side| side.next().map(|next| (next.base.start, next.base.end)));
+            let nexts = rest.each_ref().map(|side| side.next().map(|next| (next.start, next.end)));
             let Some((start, end)) = nexts.into_iter().flatten().min() else { return (regions, is_coarse) };
             let mut base = start..end;
             let starts = rest.each_ref().map(|side| side.line(start));
@@ -76,7 +67,7 @@ impl<'t> Texts<'t> {
             let mut is_open = true;
             while std::mem::take(&mut is_open) {
                 for (side, is_changed) in rest.iter_mut().zip(&mut is_changed) {
-                    if side.next().is_some_and(|next| touch(&next.base, &base)) {
+                    if side.next().is_some_and(|next| touch(&next, &base)) {
                         base.end = base.end.max(side.pass());
                         (*is_changed, is_open) = (true, true);
                     }
@@ -122,34 +113,27 @@ impl<'t> Texts<'t> {
 /// The changes of a side that are in no region yet.
 struct SideRest {
     /// All changes, in order.
-    changes: Vec<SideChange>,
+    changes: Vec<DiffOp>,
     /// Number of those that are in a region.
     passed: usize,
 }
 
 impl SideRest {
-    /// Returns the changes of a diff from the base.
-    fn of(ops: &[DiffOp]) -> Self {
-        let changed = ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
-        let changes = changed.map(|op| SideChange { base: op.old_range(), new: op.new_range() });
-        Self { changes: changes.collect(), passed: 0 }
-    }
-
-    /// Returns the next change.
-    fn next(&self) -> Option<&SideChange> {
-        self.changes.get(self.passed)
+    /// Returns the lines of the base that the next change replaces.
+    fn next(&self) -> Option<Range<usize>> {
+        self.changes.get(self.passed).map(DiffOp::old_range)
     }
 
     /// Passes the next change, and returns its end in the base.
     fn pass(&mut self) -> usize {
         self.passed += 1;
-        self.changes.get(self.passed - 1).map_or(0, |passed| passed.base.end)
+        self.changes.get(self.passed - 1).map_or(0, |passed| passed.old_range().end)
     }
 
     /// Returns the line of this side for a line of the base between the last change and the next.
     fn line(&self, base: usize) -> usize {
         let last = self.passed.checked_sub(1).and_then(|last| self.changes.get(last));
-        last.map_or(base, |last| last.new.end + base - last.base.end)
+        last.map_or(base, |last| last.new_range().end + base - last.old_range().end)
     }
 }
 
@@ -224,7 +208,7 @@ pub fn overlaps(base: &[u8], one: &[u8], other: &[u8]) -> Vec<[Range<usize>; 2]>
 /// Returns the lines of `side` that differ from `base`, counted from 0; an empty range is a place of removed lines.
 pub fn changed_lines(base: &[u8], side: &[u8]) -> Vec<Range<usize>> {
     let diff = line_diff::diff(&lines::all(base), &lines::all(side));
-    SideRest::of(&diff.ops).changes.into_iter().map(|change| change.new).collect()
+    diff.changes().map(DiffOp::new_range).collect()
 }
 
 /// Adds lines to a text for reading, each with an ending.

@@ -92,9 +92,8 @@ pub fn compared(old: &[u8], new: &[u8]) -> Vec<ReplacedLines> {
         let bound = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
         lines::lines(text).skip(bound(head)).take(bound(count)).collect()
     };
-    let ops = line_diff::diff(&part(old, old_lines), &part(new, new_lines)).ops;
-    let changed = ops.iter().filter(|op| !matches!(op, similar::DiffOp::Equal { .. }));
-    changed
+    let diff = line_diff::diff(&part(old, old_lines), &part(new, new_lines));
+    diff.changes()
         .map(|op| ReplacedLines {
             first: head + 1 + op.old_range().start as u64,
             old_lines: op.old_range().len() as u64,

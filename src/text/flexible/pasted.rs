@@ -8,6 +8,7 @@ use super::Work;
 use super::place::{Folded, MatchedLines, NewLine, Unfit, compose, split, trimmed_end, whole_lines};
 use crate::limits::FLEXIBLE_PLACES_MAX;
 use crate::text::checked::slice_or_empty;
+use crate::text::line_diff::common_ends;
 
 /// Separators that may follow a number.
 const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];
@@ -160,10 +161,7 @@ fn rewritten(line: &NewLine<'_>) -> Vec<u8> {
     if old.len() != found.len() {
         return given();
     }
-    let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
-    let rest = (old.len() - head).min(new.len() - head);
-    let tail =
-        old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
+    let (head, tail) = common_ends(&old, &new);
     let kept_head = found.iter().take(head);
     let changed = new.iter().take(new.len() - tail).skip(head);
     let kept_tail = found.iter().skip(found.len() - tail);

@@ -163,11 +163,8 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
     for ((place, new), (first, _)) in places.iter().zip(&replaced.ranges).zip(firsts) {
         let [old, new] = [body.get(place.clone()), replaced.body.get(new.clone())]
             .map(|text| lines::lines(text.unwrap_or_default()).collect::<Vec<_>>());
-        let ops = line_diff::diff(&old, &new).ops;
-        let gone = ops
-            .iter()
-            .filter(|op| !matches!(op, similar::DiffOp::Equal { .. }))
-            .map(similar::DiffOp::old_range);
+        let diff = line_diff::diff(&old, &new);
+        let gone = diff.changes().map(similar::DiffOp::old_range);
         removed.extend(
             gone.filter(|gone| !gone.is_empty())
                 .map(|gone| (first + gone.start as u64, first + gone.end as u64 - 1)),
@@ -451,21 +448,15 @@ pub fn rebase(
 }
 
 /// Returns the lines in which `new` differs from `old`.
-fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
-    let old_lines: Vec<&[u8]> = lines::all(old);
-    let new_lines: Vec<&[u8]> = lines::all(new);
+fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
     let mut starts = vec![0];
-    starts.extend(new_lines.iter().scan(0, |end, line| {
+    starts.extend(lines::lines(new).scan(0, |end, line| {
         *end += line.len();
         Some(*end)
     }));
     let start = |line: usize| starts.get(line).copied().unwrap_or(new.len());
-    line_diff::diff(&old_lines, &new_lines)
-        .ops
-        .iter()
-        .filter(|op| !matches!(op, similar::DiffOp::Equal { .. }))
-        .map(|op| start(op.new_range().start)..start(op.new_range().end))
-        .collect()
+    let changed = merge::changed_lines(old, new).into_iter();
+    changed.map(|lines| start(lines.start)..start(lines.end)).collect()
 }
 
 /// Edits with their line numbers resolved.
