@@ -217,7 +217,9 @@ def main():
     changes, reads, files = (int(word) for word in (given + ["10000", "10000", "80000"][len(given):])[:3])
     with tempfile.TemporaryDirectory(prefix="lbx-scale-", dir=os.environ.get("TMPDIR", "/dev/shm")) as top:
         home = os.path.join(top, "home")
-        os.makedirs(home)
+        os.makedirs(os.path.join(home, ".config", "lbx"))
+        with open(os.path.join(home, ".config", "lbx", "config.toml"), "w", encoding="utf-8") as file:
+            file.write('loosen = ["durable"]\n')
         with open(os.path.join(home, ".gitconfig"), "w", encoding="utf-8") as file:
             file.write("[user]\n\tname = bench\n\temail = bench@localhost\n")
         after_reads(lbx, top, home, reads)

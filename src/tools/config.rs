@@ -303,8 +303,8 @@ fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
         takes: explain.then(|| values::expected(setting.form)),
         environment: (explain && setting.workspace != ByWorkspace::UserOnly).then(|| setting.variable()),
         workspace: explain.then(|| match setting.workspace {
-            ByWorkspace::Freely => "freely".to_owned(),
-            ByWorkspace::UpTo(most) => format!("up to {most}"),
+            ByWorkspace::Freely | ByWorkspace::UnlessUser => "freely".to_owned(),
+            ByWorkspace::UpTo(most) | ByWorkspace::UnlessUserUpTo(most) => format!("up to {most}"),
             ByWorkspace::MoreStrictly => "more strictly".to_owned(),
             ByWorkspace::MoreStrictlyUpTo(most) => format!("more strictly, up to {most}"),
             ByWorkspace::Never | ByWorkspace::UserOnly => "never".to_owned(),

@@ -41,8 +41,9 @@ pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";
 
 /// The user's policy in every test workspace: it lets flags set the backends and workspaces under test.
 pub const LOOSEN: &str = "loosen = [\"gate\", \"patch_gate\", \"hard_links\", \"bash.backend\", \"bash.network\", \
-                          \"bash.readable\", \"bash.writable\", \"gc.keep_days\", \"gc.keep_bytes\", \"workspace\", \
-                          \"content\", \"exec\"]\n";
+                          \"bash.readable\", \"bash.writable\", \"gc.keep_days\", \"gc.keep_bytes\", \"durable\", \
+                          \"snapshot.enabled\", \"snapshot.git_dirs\", \"snapshot.scan_seconds\", \"bash.caches\", \
+                          \"workspace\", \"content\", \"exec\"]\n";
 
 /// Changes a JSON file of lbx's state, and the digest at its end if it has one.
 #[allow(dead_code, reason = "not every test changes the state")]

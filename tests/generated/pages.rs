@@ -151,6 +151,10 @@ fn policy_page() -> Vec<u8> {
         let workspace = match setting.workspace {
             ByWorkspace::Freely => "The workspace's file sets it freely.".to_owned(),
             ByWorkspace::UpTo(most) => format!("The workspace's file sets it up to {most}."),
+            ByWorkspace::UnlessUser => "The workspace's file sets it, no looser than the user's.".to_owned(),
+            ByWorkspace::UnlessUserUpTo(most) => {
+                format!("The workspace's file sets it up to {most}, no looser than the user's.")
+            }
             ByWorkspace::MoreStrictly => "The workspace's file makes it stricter only.".to_owned(),
             ByWorkspace::MoreStrictlyUpTo(most) => {
                 format!("The workspace's file makes it stricter only, up to {most}.")

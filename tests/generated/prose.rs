@@ -619,8 +619,8 @@ From the weakest to the strongest:
 A workspace's file may come with a clone. It sets gate, patch_gate, match and limits freely, within bounds;
 everything else it can only make stricter. Where the user's value is stricter, that stays.
 
-Variables and flags are in the agent's hands: they make settings of the gate, of commands' reach and of what gc keeps only
-stricter. loosen = [\"gate\", \"bash.network\"] in the user's file lets them make these looser. A variable that may not
+Variables and flags are in the agent's hands: they make settings only stricter, except match, write.in_place, limits and
+the bounds of bash. loosen = [\"gate\", \"bash.network\"] in the user's file lets them make these looser. A variable that may not
 is ignored with a warning, a flag is an error. What the user's file says of the gate and of guard no workspace loosens.
 
 Three acts are the user's to allow in the same list: \"workspace\" (--workspace, LBX_WORKSPACE and sandbox create name

@@ -590,7 +590,12 @@ fn unbounded_diff_of_a_change_fits_into_a_message() {
     // Each quote takes six bytes of the answer: two in the JSON, and four in the text.
     let long = |end: char| format!("{}{end}\n", "\"".repeat(400_000));
     let workspace = Workspace::with(&[("a.txt", &long('a'))]);
-    let mut client = workspace.serve(&["--set", "snapshot.enabled=false"]);
+    let user = tempfile::tempdir().unwrap();
+    std::fs::create_dir(user.path().join("lbx")).unwrap();
+    std::fs::write(user.path().join("lbx/config.toml"), "snapshot.enabled = false\n").unwrap();
+    let mut server = workspace.lbx("", &["mcp"]);
+    server.env("XDG_CONFIG_HOME", user.path());
+    let mut client = Client::of(server).greeted();
     let sha256 = client.ok("read", &json!({ "path": "a.txt" }))["sha256"].clone();
     let write = json!({
         "path": "a.txt", "content": long('b'), "expected_sha256": sha256, "diff": true, "max_bytes": 0

@@ -670,13 +670,102 @@ fn flags_and_variables_loosen_only_what_the_user_allows() {
     ws.call(&WRITE).arguments(&["--set", "gate=off"]).run().success();
     // No other setting allows loosening.
     ws.lbx(&["ls", "--set", "loosen=gate"]).error("invalid_request");
-    ws.call(&["ls"]).env("LBX_LOOSEN", "gate").run().error("invalid_request");
+    ws.call(&["ls"])
+        .env("LBX_LOOSEN", "gate")
+        .run()
+        .warned("LBX_LOOSEN does not count: `loosen`: only the user's");
     ws.write(".lbx/config.toml", "loosen = ['gate']\n");
     ws.lbx(&["ls"]).error("invalid_request");
     ws.write(".lbx/config.toml", "gate = 'strict'\n");
     user_policy(&ws, "loosen = ['gaet']");
     let error = ws.lbx(&["ls"]).error("invalid_request");
     assert!(error["message"].as_str().unwrap().contains("did you mean `gate`?"), "{error}");
+}
+
+/// Value that is looser than the default, or than that of [`STRICT`], for each setting; and true if only the user's own file
+/// can let a flag set it.
+const LOOSER: [(&str, &str, bool); 51] = [
+    ("gate", "off", true),
+    ("patch_gate", "context", true),
+    ("match", "flexible", false),
+    ("hard_links", "replace", true),
+    ("durable", "false", true),
+    // These lists restrict: a flag can only add to them.
+    ("protect", "x", false),
+    ("loosen", "gate", true),
+    ("write.in_place", "x", false),
+    ("guard.gate", "off", true),
+    ("guard.bash", "off", true),
+    ("guard.files", "1", true),
+    ("guard.on_failure", "open", true),
+    ("guard.timeout_ms", "50", true),
+    ("guard.titles", "true", false),
+    ("limits.max_bytes", "1024", false),
+    ("limits.read", "0", false),
+    ("limits.grep", "0", false),
+    ("limits.glob", "0", false),
+    ("limits.ls", "0", false),
+    ("limits.log", "0", false),
+    ("limits.audit", "0", false),
+    ("limits.max_columns", "0", false),
+    ("limits.search_ms", "0", false),
+    ("limits.file_bytes", "1", false),
+    ("limits.lock_seconds", "1", false),
+    ("snapshot.enabled", "false", true),
+    ("snapshot.branch", "agents", true),
+    ("snapshot.require", "false", true),
+    ("snapshot.file_bytes", "1", true),
+    ("snapshot.exclude", "x", false),
+    ("snapshot.git_dirs", "/x", true),
+    ("snapshot.scan_seconds", "1", true),
+    ("snapshot.scan_files", "1", true),
+    ("snapshot.scan_bytes", "1", true),
+    ("gc.keep_days", "1", true),
+    ("gc.keep_bytes", "1", true),
+    ("bash.backend", "none", true),
+    ("bash.network", "allow", true),
+    ("bash.writable", "/x", true),
+    ("bash.readable", "/x", true),
+    ("bash.caches", "npm", true),
+    ("bash.hidden", "/x", false),
+    ("bash.env", "TOKEN", true),
+    ("bash.timeout_ms", "86400000", false),
+    ("bash.job_ms", "86400000", false),
+    ("bash.memory_bytes", "0", false),
+    ("bash.processes", "0", false),
+    ("bash.file_bytes", "0", false),
+    ("bash.ignored_file_bytes", "0", false),
+    ("bash.ignored_bytes", "0", false),
+    ("bash.output_bytes", "17179869184", false),
+];
+
+/// Policy of a user who is stricter than the defaults, where these are the loosest values.
+const STRICT: &str =
+    "hard_links = 'refuse'\nguard.on_failure = 'closed'\nsnapshot.require = true\nbash.caches = ['none']\n";
+
+#[test]
+fn every_setting_says_whether_flags_and_variables_loosen_it() {
+    let ws = Workspace::with(&[]);
+    let config = ws.lbx(&["config"]).ok();
+    let keys = config["settings"].as_array().unwrap().iter().map(|setting| setting["key"].as_str().unwrap());
+    assert_eq!(keys.collect::<Vec<_>>(), LOOSER.map(|(key, ..)| key));
+    user_policy(&ws, STRICT);
+    for (key, value, is_guarded) in LOOSER {
+        let flag = ws.lbx(&["ls", "--set", &format!("{key}={value}")]);
+        let variable = format!("LBX_{}", key.to_uppercase().replace('.', "_"));
+        let by_variable = ws.call(&["ls"]).env(&variable, value).run();
+        if is_guarded {
+            let error = flag.error("invalid_request");
+            assert!(
+                error["message"].as_str().unwrap().contains("only the user's own policy file"),
+                "{error}"
+            );
+            by_variable.warned(&format!("{variable} does not count: `{key}`"));
+        } else {
+            flag.ok();
+            assert_eq!(by_variable.envelope().get("warnings"), None, "{key}");
+        }
+    }
 }
 
 #[test]
@@ -1038,4 +1127,213 @@ fn linked_worktree_has_its_own_configured_branch() {
     ws.call(&["write", "b.txt", "--content", "b"]).in_folder(&other).run().ok();
     let log = ws.git(&["log", "--format=%s", "agents-linked", "--not", "HEAD"]);
     assert!(log.starts_with("write: b.txt"), "{log}");
+}
+
+/// Returns the place and message of the fault in a policy file of the workspace, without the name of the file.
+fn fault_in(text: impl AsRef<[u8]>) -> String {
+    let ws = Workspace::with(&[]);
+    ws.write(".lbx/config.toml", text);
+    let error = ws.lbx(&["ls"]).error("invalid_request");
+    let message = error["message"].as_str().unwrap();
+    message.strip_prefix("the policy file .lbx/config.toml:").unwrap_or(message).to_owned()
+}
+
+#[test]
+fn policy_errors_have_a_position_and_the_expected_value() {
+    for (text, wanted) in [
+        ("gaet = \"off\"", "1:1 unknown key `gaet`, did you mean `gate`?"),
+        ("\n\n  max_bytes = 1", "3:3 unknown key `max_bytes`, did you mean `limits.max_bytes`?"),
+        ("[limits]\nraed = 1", "2:1 unknown key `limits.raed`, did you mean `limits.read`?"),
+        ("[snapshot]\ngate = 'off'", "2:1 unknown key `snapshot.gate`, did you mean `gate`?"),
+        ("[limts]\nread = 1", "1:2 unknown key `limts`, did you mean `limits`?"),
+        ("[other]\nx = 1", "1:2 unknown key `other`, `lbx config` lists the keys"),
+        ("limits = 7", "1:1 `limits` is a table: write [limits] and its keys below it"),
+        (
+            "gate = \"of\"",
+            "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got \"of\", did you mean \"off\"?",
+        ),
+        ("gate = true", "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got true"),
+        ("protect = 'x'", "1:11 `protect`: expected a list of globs, got 'x'"),
+        ("protect = [\n 'x',\n 7]", "3:2 `protect`: expected a list of globs, got 7"),
+        (
+            "protect = ['a', '!b']",
+            "1:17 `protect`: \"!b\": exceptions are not supported (write \\! for a name that begins with !)",
+        ),
+        ("protect = ['']", "1:12 `protect`: the glob \"\" is empty"),
+        ("snapshot.exclude = ['']", "1:21 `snapshot.exclude`: the glob \"\" is empty"),
+        (
+            "protect = ['../x']",
+            "1:12 `protect`: \"../x\": a path counts from the root, without `.`, `..` or `//`",
+        ),
+        ("protect = ['a[']", "1:12 `protect`: the glob \"a[\": unclosed character class; missing ']'"),
+        (
+            "[limits]\nmax_bytes = -1",
+            "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got -1",
+        ),
+        (
+            "[limits]\nmax_bytes = 99999999999999999999",
+            "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got 99999999999999999999",
+        ),
+        (
+            "[limits]\nread = 1.5",
+            "2:8 `limits.read`: expected a number of lines from 0 to 100000000 (0: all), got 1.5",
+        ),
+        ("[snapshot]\nenabled = 'no'", "2:11 `snapshot.enabled`: expected true or false, got 'no'"),
+    ] {
+        assert_eq!(fault_in(text), wanted.replacen(' ', ": ", 1));
+    }
+    for (text, begins) in [
+        ("gate = \"strict\"\ngate = \"off\"\n", "2:1 no TOML: duplicate key"),
+        ("gate = strict\n", "1:8 no TOML: "),
+        ("\n[limits\nread = 1\n", "2:8 no TOML: "),
+        ("gate", "1:5 no TOML: "),
+    ] {
+        let fault = fault_in(text);
+        assert!(fault.starts_with(&begins.replacen(' ', ": ", 1)), "{fault}");
+    }
+    assert_eq!(fault_in(b"# \xff\n"), "1:3: the file is not UTF-8");
+}
+
+#[test]
+fn policy_files_have_the_forms_of_toml() {
+    let ws = Workspace::with(&[]);
+    let value = |key: &str| setting(&ws.lbx(&["config"]), key)["value"].clone();
+    for (text, key, wanted) in [
+        ("# ours\n[gc]\n  keep_days=0x40\n", "gc.keep_days", json!(64)),
+        ("[limits]\nread = 1_000\n", "limits.read", json!(1000)),
+        ("limits.read = 5\n", "limits.read", json!(5)),
+        ("limits = { read = 5 }", "limits.read", json!(5)),
+        ("", "gate", json!("strict")),
+        ("\u{feff}gate = 'off'\r\n", "gate", json!("off")),
+    ] {
+        ws.write(".lbx/config.toml", text);
+        assert_eq!(value(key), wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn invalid_snapshot_branch_names_are_rejected() {
+    let ws = Workspace::with(&[]);
+    ws.user_policy("loosen = ['snapshot.branch']");
+    let long = "x".repeat(201);
+    for bad in [
+        "",
+        "HEAD",
+        "head",
+        "-x",
+        "a..b",
+        "a b",
+        "a~1",
+        "a^",
+        "a:b",
+        "x.lock",
+        "a//b",
+        "/a",
+        "a/",
+        ".a",
+        "a/.b",
+        "@",
+        "a@{1}",
+        "a\\b",
+        "refs/heads/x",
+        "a\nb",
+        "ä",
+        "a?",
+        "a*",
+        "a[",
+        "$(x)",
+        "a;b",
+        "..",
+        "a.",
+        &long,
+    ] {
+        ws.lbx(&["ls", "--set", &format!("snapshot.branch={bad}")]).error("invalid_request");
+    }
+    for good in ["lbx-snapshots", "agents/lbx", "x", "a.b_c-9"] {
+        ws.lbx(&["ls", "--set", &format!("snapshot.branch={good}")]).ok();
+    }
+}
+
+#[test]
+fn workspace_policy_is_in_force_unless_the_user_is_stricter() {
+    for (key, user, workspace, wanted) in [
+        ("gate", "", "'off'", json!("off")),
+        ("gate", "'warn'", "'strict'", json!("strict")),
+        ("patch_gate", "", "'context'", json!("context")),
+        ("patch_gate", "'marks'", "'context'", json!("marks")),
+        ("match", "", "'flexible'", json!("flexible")),
+        ("limits.read", "10", "0", json!(0)),
+        ("hard_links", "", "'refuse'", json!("refuse")),
+        ("hard_links", "'refuse'", "'replace'", json!("refuse")),
+        ("snapshot.enabled", "false", "true", json!(true)),
+        ("snapshot.require", "", "true", json!(true)),
+        ("snapshot.require", "true", "false", json!(true)),
+        ("snapshot.file_bytes", "", "268435456", json!(268_435_456)),
+        ("limits.search_ms", "0", "1000", json!(1000)),
+        ("gc.keep_days", "90", "60", json!(90)),
+        ("gc.keep_days", "1", "60", json!(60)),
+        ("gc.keep_bytes", "5", "0", json!(0)),
+        ("bash.network", "'allow'", "'deny'", json!("deny")),
+        ("snapshot.branch", "", "'lbx/team'", json!("lbx/team")),
+    ] {
+        let ws = with_policy(&format!("{key} = {workspace}\n"));
+        user_policy(&ws, &if user.is_empty() { String::new() } else { format!("{key} = {user}\n") });
+        let found = setting(&ws.lbx(&["config"]), key);
+        assert_eq!(found["value"], wanted, "{key} {user} {workspace}: {found}");
+        assert_eq!(found.get("overruled").is_some(), found["from"] == "user", "{key}: {found}");
+    }
+}
+
+#[test]
+fn flags_and_variables_loosen_no_value_of_the_user() {
+    for (key, user, other, is_taken) in [
+        ("gate", "'warn'", "off", false),
+        ("gate", "'warn'", "warn", true),
+        ("gate", "'warn'", "strict", true),
+        ("gc.keep_days", "40", "39", false),
+        ("gc.keep_days", "40", "41", true),
+        ("bash.backend", "'auto'", "namespaces", true),
+        ("bash.backend", "'auto'", "landlock", false),
+        ("bash.network", "['a.example']", "deny", true),
+        ("bash.network", "['a.example', 'b.example']", "b.example", true),
+        ("bash.network", "['a.example', 'b.example']", "a.example,c.example", false),
+        ("bash.network", "['a.example', 'b.example']", "allow", false),
+        ("bash.network", "['a.example', 'b.example']", "[]", true),
+        ("bash.writable", "['/a']", "/a", true),
+        ("bash.writable", "['/a']", "/b", false),
+        ("bash.caches", "[]", "npm", true),
+        ("bash.caches", "['none']", "npm", false),
+        ("snapshot.branch", "'agents'", "agents", true),
+        ("snapshot.branch", "'agents'", "lbx/agents", true),
+    ] {
+        let ws = Workspace::with(&[]);
+        user_policy(&ws, &format!("{key} = {user}\n"));
+        let set = format!("{key}={other}");
+        let answer = ws.lbx(&["ls", "--set", &set]).envelope();
+        assert_eq!(answer["ok"], is_taken, "{set}: {answer}");
+        user_policy(&ws, &format!("{key} = {user}\nloosen = ['{key}']\n"));
+        ws.lbx(&["ls", "--set", &set]).ok();
+    }
+}
+
+#[test]
+fn lists_of_all_sources_are_merged_except_that_of_hosts() {
+    let ws = with_policy("protect = ['b']\n");
+    user_policy(&ws, "protect = ['a']\nbash.network = ['a.example']\nloosen = ['bash.network']\n");
+    let answer = ws.lbx(&["config", "--set", "protect=c", "--set", "bash.network=b.example"]);
+    let found = setting(&answer, "protect");
+    assert_eq!((&found["value"], found["parts"].as_array().unwrap().len()), (&json!(["a", "b", "c"]), 3));
+    let found = setting(&answer, "bash.network");
+    assert_eq!((&found["value"], &found["from"]), (&json!(["b.example"]), &json!("flag")));
+}
+
+#[test]
+fn config_shows_values_as_valid_toml() {
+    let ws = Workspace::with(&[]);
+    let odd = "protect = ['it''s', \"a\\\\!b \\\"x\\\"\", \"\\u0001\"]\n".replace("''s", "s");
+    user_policy(&ws, &odd);
+    let value = setting(&ws.lbx(&["config"]), "protect")["value"].clone();
+    let shown = ws.lbx(&["config", "protect", "--text"]).stdout_text();
+    user_policy(&ws, &shown);
+    assert_eq!(setting(&ws.lbx(&["config"]), "protect")["value"], value, "{shown}");
 }

@@ -69,9 +69,9 @@ impl SettingValue {
             }
             // A clone cannot loosen the gate, or the guard of a client's own tools, that the user's own file sets.
             let is_said = self.sources.iter().any(|source| matches!(source.origin, Origin::User(_)));
-            let is_kept = self.setting.is_guarded() || self.setting.name.starts_with("guard.");
-            let is_strict = self.setting.workspace.is_strict() || (is_said && is_kept);
-            if is_strict && self.is_loosened_by(&given.value) {
+            let is_kept =
+                self.setting.workspace.is_strict() || (is_said && self.setting.workspace.is_guarded());
+            if is_kept && is_looser(self.setting, &given.value, &self.value) {
                 self.overruled = Some(given);
                 return Ok(());
             }
@@ -97,24 +97,14 @@ impl SettingValue {
     /// # Errors
     /// Names the file that may.
     pub fn must_not_loosen(&self, value: &Value) -> Result<(), String> {
-        if !self.setting.is_guarded() || self.may_loosen || !self.is_loosened_by(value) {
+        let is_free = self.may_loosen || !self.setting.workspace.is_guarded();
+        if is_free || !is_looser(self.setting, value, &self.value) {
             return Ok(());
         }
         let (name, now) = (self.setting.name, shown(&self.value));
         Err(format!(
             "`{name}` is {now}, and only the user's own policy file makes it looser, or lets others do so: loosen = [\"{name}\"]"
         ))
-    }
-
-    /// Returns true if a value is looser than the effective one.
-    fn is_loosened_by(&self, value: &Value) -> bool {
-        match (self.setting.key, value, &self.value) {
-            (Key::BashBackend, Value::Text(word), Value::Text(than)) => openness(word) > openness(than),
-            (Key::BashReadable | Key::BashWritable, Value::List(paths), Value::List(known)) => {
-                paths.iter().any(|path| !known.contains(path))
-            }
-            _ => is_looser(self.setting.form, value, &self.value),
-        }
     }
 }
 
@@ -163,37 +153,41 @@ fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
             ));
         }
     }
-    if !setting.workspace.is_strict() {
+    if !setting.workspace.is_strict() || !is_looser(setting, value, &setting.default) {
         return None;
     }
-    if let (Form::Branch, Value::Text(name)) = (setting.form, value) {
-        let is_ours = name.starts_with("lbx-") || name.starts_with("lbx/") || name.starts_with("refs/lbx/");
-        return (!is_ours).then(|| {
-            format!(
-                "`{}`: a workspace's file may name only a branch that begins with lbx- or lbx/; another belongs in the user's own file",
-                setting.name
-            )
-        });
-    }
-    is_looser(setting.form, value, &setting.default).then(|| {
-        format!(
-            "`{}`: a workspace's file may only make it stricter than {}; a looser value belongs in the user's own file",
-            setting.name,
-            shown(&setting.default)
-        )
+    let (name, default) = (setting.name, shown(&setting.default));
+    Some(match setting.form {
+        Form::Branch => format!(
+            "`{name}`: a workspace's file may name only a branch that begins with lbx- or lbx/; another belongs in the user's own file"
+        ),
+        _ => format!(
+            "`{name}`: a workspace's file may only make it stricter than {default}; a looser value belongs in the user's own file"
+        ),
     })
 }
 
 /// Returns true if a value is looser than another of the same setting.
-fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
-    match (form, value, than) {
+fn is_looser(setting: &Setting, value: &Value, than: &Value) -> bool {
+    match (setting.form, value, than) {
+        (_, Value::Text(value), Value::Text(than)) if setting.key == Key::BashBackend => {
+            openness(value) > openness(than)
+        }
         (Form::Choice(words), Value::Text(value), Value::Text(than)) => {
             let rank = |text: &str| words.iter().position(|word| *word == text);
             rank(value) > rank(than)
         }
         (Form::Switch, Value::Switch(value), Value::Switch(than)) => !value && *than,
-        (Form::Network, Value::List(hosts), Value::List(than)) => {
-            hosts.iter().any(|host| !than.contains(host))
+        // A branch that is not lbx's own may be one that people use.
+        (Form::Branch, Value::Text(name), than) => {
+            value != than && !["lbx-", "lbx/", "refs/lbx/"].iter().any(|prefix| name.starts_with(prefix))
+        }
+        (Form::Caches, _, Value::List(than)) if than.is_empty() => false,
+        // The other lists restrict: more entries are stricter.
+        (form, Value::List(more), Value::List(than))
+            if form == Form::Network || setting.workspace == ByWorkspace::Never =>
+        {
+            more.iter().any(|item| !than.contains(item))
         }
         (Form::Network, value, than) => {
             let rank = |value: &Value| match value {
@@ -240,157 +234,4 @@ pub fn quoted(text: &str) -> String {
         }
     }
     quoted + "\""
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::policy::settings::{SETTINGS, find};
-
-    const AT: Position = Position { line: 3, column: 1 };
-
-    /// Returns the effective value for the user's value `user` and the workspace's value `workspace`.
-    fn merged(name: &str, user: Option<Value>, workspace: Value) -> Result<(Value, bool), String> {
-        let mut held = SettingValue::default_of(find(name).unwrap());
-        if let Some(user) = user {
-            held.take(user, Origin::User(AT)).unwrap();
-        }
-        held.take(workspace, Origin::Workspace(AT))?;
-        Ok((held.value, held.overruled.is_some()))
-    }
-
-    #[test]
-    fn workspace_policy_cannot_loosen_guarded_settings() {
-        let text = |text: &'static str| Value::Text(text.into());
-        let number = Value::Number;
-        for (name, user, workspace, wanted) in [
-            ("gate", None, text("off"), Ok((text("off"), false))),
-            ("gate", Some(text("warn")), text("strict"), Ok((text("strict"), false))),
-            ("patch_gate", None, text("context"), Ok((text("context"), false))),
-            ("patch_gate", Some(text("marks")), text("context"), Ok((text("marks"), true))),
-            ("match", None, text("flexible"), Ok((text("flexible"), false))),
-            ("limits.read", Some(number(10)), number(0), Ok((number(0), false))),
-            ("hard_links", None, text("refuse"), Ok((text("refuse"), false))),
-            ("hard_links", Some(text("refuse")), text("replace"), Ok((text("refuse"), true))),
-            (
-                "snapshot.enabled",
-                Some(Value::Switch(false)),
-                Value::Switch(true),
-                Ok((Value::Switch(true), false)),
-            ),
-            ("snapshot.require", None, Value::Switch(true), Ok((Value::Switch(true), false))),
-            (
-                "snapshot.require",
-                Some(Value::Switch(true)),
-                Value::Switch(false),
-                Ok((Value::Switch(true), true)),
-            ),
-            ("snapshot.file_bytes", None, number(1 << 28), Ok((number(1 << 28), false))),
-            ("limits.search_ms", Some(number(0)), number(1000), Ok((number(1000), false))),
-            ("gc.keep_days", None, number(29), Err(())),
-            ("gc.keep_days", Some(number(90)), number(60), Ok((number(90), true))),
-            ("gc.keep_days", Some(number(1)), number(60), Ok((number(60), false))),
-            ("gc.keep_bytes", Some(number(5)), number(0), Ok((number(0), false))),
-            ("bash.network", Some(text("allow")), text("deny"), Ok((text("deny"), false))),
-            ("snapshot.branch", None, text("lbx/team"), Ok((text("lbx/team"), false))),
-        ] {
-            let found = merged(name, user.clone(), workspace.clone());
-            assert_eq!(found.clone().map_err(|_| ()), wanted, "{name} {user:?} {workspace:?} {found:?}");
-        }
-    }
-
-    #[test]
-    fn lists_of_all_sources_are_merged() {
-        let mut held = SettingValue::default_of(find("protect").unwrap());
-        let globs = |glob: &str| Value::List(vec![glob.to_owned()]);
-        held.take(globs("a"), Origin::User(AT)).unwrap();
-        held.take(Value::List(Vec::new()), Origin::Workspace(AT)).unwrap();
-        held.take(globs("b"), Origin::Flag).unwrap();
-        assert_eq!(held.value, Value::List(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(held.sources.len(), 3);
-        // A list of hosts replaces another: combined they would be looser than each.
-        let mut held = SettingValue::default_of(find("bash.network").unwrap());
-        held.take(globs("a.example"), Origin::User(AT)).unwrap();
-        held.may_loosen = true;
-        held.take(globs("b.example"), Origin::Flag).unwrap();
-        assert_eq!((&held.value, held.sources.len()), (&globs("b.example"), 1));
-    }
-
-    #[test]
-    fn environment_and_flags_cannot_loosen_the_user_policy() {
-        let text = |text: &'static str| Value::Text(text.into());
-        let number = Value::Number;
-        let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
-        for (name, user, other, stays) in [
-            ("gate", text("warn"), text("off"), true),
-            ("gate", text("warn"), text("warn"), false),
-            ("gate", text("warn"), text("strict"), false),
-            ("hard_links", text("refuse"), text("replace"), true),
-            ("gc.keep_days", number(40), number(39), true),
-            ("gc.keep_days", number(40), number(41), false),
-            ("bash.backend", text("auto"), text("namespaces"), false),
-            ("bash.backend", text("auto"), text("landlock"), true),
-            ("bash.network", hosts(&["a.example"]), text("deny"), false),
-            ("bash.writable", hosts(&["/a"]), hosts(&["/b"]), true),
-        ] {
-            for origin in [Origin::Environment("X".to_owned()), Origin::Flag] {
-                for may_loosen in [false, true] {
-                    let mut held = SettingValue::default_of(find(name).unwrap());
-                    held.take(user.clone(), Origin::User(AT)).unwrap();
-                    held.may_loosen = may_loosen;
-                    let taken = held.take(other.clone(), origin.clone());
-                    assert_eq!(taken.is_err(), stays && !may_loosen, "{name} {origin:?}");
-                    assert!(taken.is_ok() || held.value == user, "{name} {origin:?}");
-                }
-            }
-        }
-        // A clone cannot loosen the gate that the user's own file sets; it can if the file does not set it.
-        for (user, wanted) in [(Some("strict"), "strict"), (None, "off")] {
-            let mut held = SettingValue::default_of(find("gate").unwrap());
-            user.map(|user| held.take(text(user), Origin::User(AT))).transpose().unwrap();
-            held.take(text("off"), Origin::Workspace(AT)).unwrap();
-            assert_eq!(held.value, text(wanted));
-        }
-    }
-
-    #[test]
-    fn flag_can_only_shorten_the_host_list() {
-        let hosts = |hosts: &[&str]| Value::List(hosts.iter().map(|host| (*host).to_owned()).collect());
-        for (other, is_taken) in [
-            (hosts(&["b.example"]), true),
-            (hosts(&[]), true),
-            (Value::Text("deny".into()), true),
-            (hosts(&["a.example", "c.example"]), false),
-            (Value::Text("allow".into()), false),
-        ] {
-            let mut held = SettingValue::default_of(find("bash.network").unwrap());
-            held.take(hosts(&["a.example", "b.example"]), Origin::User(AT)).unwrap();
-            assert_eq!(held.take(other.clone(), Origin::Flag).is_ok(), is_taken, "{other:?}");
-        }
-    }
-
-    #[test]
-    fn flags_set_every_switch() {
-        for setting in SETTINGS {
-            if let Form::Switch = setting.form {
-                let mut held = SettingValue::default_of(setting);
-                for value in [true, false] {
-                    held.take(Value::Switch(value), Origin::Flag).unwrap();
-                    assert_eq!(held.value, Value::Switch(value));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn values_are_displayed_as_valid_toml() {
-        for value in [
-            Value::Text("it's \"x\"\\\u{1}".into()),
-            Value::List(vec![r"\!a".to_owned(), "b".to_owned()]),
-            Value::Number(7),
-        ] {
-            let text = format!("x = {}", shown(&value));
-            assert!(toml::de::DeTable::parse(&text).is_ok(), "{text}");
-        }
-    }
 }

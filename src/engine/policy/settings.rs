@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use ByWorkspace::{Freely, MoreStrictly, MoreStrictlyUpTo, Never, UpTo, UserOnly};
-use Form::{Branch, Choice, Folders, Globs, Items, Settings, Switch};
+use ByWorkspace::{
+    Freely, MoreStrictly, MoreStrictlyUpTo, Never, UnlessUser, UnlessUserUpTo, UpTo, UserOnly,
+};
+use Form::{Branch, Caches, Choice, Folders, Globs, Items, Settings, Switch};
 
 use crate::engine::snapshot::{BRANCH_DEFAULT, Bounds};
 use crate::limits::SNAPSHOT_FILE_BYTES_MAX;
@@ -32,6 +34,8 @@ pub enum Form {
     Folders,
     /// A list of the names of settings.
     Settings,
+    /// A list of the names of caches; an empty one means all.
+    Caches,
     /// A list of items of this kind, with any content.
     Items(&'static str),
     /// `deny`, a list of hosts, or `allow`.
@@ -41,13 +45,18 @@ pub enum Form {
 }
 
 /// Changes that a workspace's own file may make to a setting. The file comes with a clone, so it may not remove what
-/// its user relies on.
+/// its user relies on. The environment and flags are in the agent's hands: unless the workspace may make any change, they
+/// loosen the setting only if the user's own file says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByWorkspace {
     /// Any valid value.
     Freely,
     /// A number up to this one, and no removal of a limit: a clone must not use up the time or memory of its user.
     UpTo(u64),
+    /// Any valid value, but none that is looser than the user's own file says.
+    UnlessUser,
+    /// Any such value, and no number above this one.
+    UnlessUserUpTo(u64),
     /// Only values that are stricter than the default; a stricter value of the user takes precedence.
     MoreStrictly,
     /// Only stricter values, up to this number.
@@ -62,16 +71,21 @@ impl ByWorkspace {
     /// Returns true if a looser value than the default is refused.
     pub const fn is_strict(self) -> bool {
         match self {
-            Self::Freely | Self::UpTo(_) => false,
+            Self::Freely | Self::UpTo(_) | Self::UnlessUser | Self::UnlessUserUpTo(_) => false,
             Self::MoreStrictly | Self::MoreStrictlyUpTo(_) | Self::Never | Self::UserOnly => true,
         }
+    }
+
+    /// Returns true if the environment and flags loosen it only where the user's own file lists it in `loosen`.
+    pub const fn is_guarded(self) -> bool {
+        !matches!(self, Self::Freely | Self::UpTo(_))
     }
 
     /// Returns the largest allowed number, if it is less than that of the form.
     pub const fn at_most(self) -> Option<u64> {
         match self {
-            Self::UpTo(most) | Self::MoreStrictlyUpTo(most) => Some(most),
-            Self::Freely | Self::MoreStrictly | Self::Never | Self::UserOnly => None,
+            Self::UpTo(most) | Self::UnlessUserUpTo(most) | Self::MoreStrictlyUpTo(most) => Some(most),
+            Self::Freely | Self::UnlessUser | Self::MoreStrictly | Self::Never | Self::UserOnly => None,
         }
     }
 }
@@ -132,23 +146,6 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Returns true if the environment and flags, which the agent controls, may loosen it only if the user's own file
-    /// says so.
-    pub const fn is_guarded(&self) -> bool {
-        matches!(
-            self.key,
-            Key::Gate
-                | Key::PatchGate
-                | Key::HardLinks
-                | Key::BashBackend
-                | Key::BashNetwork
-                | Key::BashReadable
-                | Key::BashWritable
-                | Key::KeepDays
-                | Key::KeepBytes
-        )
-    }
-
     /// Returns the environment variable that sets it: `LBX_`, and its name in upper case.
     pub fn variable(&self) -> String {
         format!("LBX_{}", self.name.to_ascii_uppercase().replace('.', "_"))
@@ -206,10 +203,10 @@ macro_rules! settings {
 }
 
 settings! {
-    Gate "gate", Freely, Choice(&["strict", "warn", "off"]), word("strict"),
+    Gate "gate", UnlessUser, Choice(&["strict", "warn", "off"]), word("strict"),
         "What to do when the caller has not read the current bytes: refuse the change, warn, or allow \
          it. An expected_sha256 is always checked.";
-    PatchGate "patch_gate", Freely, Choice(&["marks", "context"]), word("marks"),
+    PatchGate "patch_gate", UnlessUser, Choice(&["marks", "context"]), word("marks"),
         "What proves a hunk of a patch: a read of the file, or also its old lines if they match exactly \
          and once. Under the name apply_patch, context is the default.";
     Match "match", Freely, Choice(&["exact", "flexible"]), word("exact"),
@@ -228,8 +225,8 @@ settings! {
          workspaces further up count here too.";
     Loosen "loosen", UserOnly, Settings, NONE,
         "Settings that the environment and flags can make looser than the files do, such as \"gate\": without it \
-         they only make gate, patch_gate, hard_links, bash.backend, bash.network, bash.readable, bash.writable, \
-         gc.keep_days and gc.keep_bytes stricter. Three acts can be listed too: \"workspace\" lets --workspace and \
+         they only make settings stricter, except match, write.in_place, all of limits, and the limits of bash on time, \
+         memory, processes, output and sizes. Three acts can be listed too: \"workspace\" lets --workspace and \
          sandbox create name another workspace than the one that the current folder lies in, once that one has \
          .lbx; \"content\" lets @FILE name files outside the workspace; \"exec\" lets sandbox create take --exec. \
          Only the user's own file sets it.";
@@ -237,19 +234,19 @@ settings! {
         "Files whose new bytes are written into the file that is there, which keeps its inode for programs that \
          hold it open, watch it or mounted it: globs as for protect. Append always adds in place, and a mount \
          point is always written so; a file that can be run never.";
-    GuardGate "guard.gate", Freely, Choice(&["deny", "warn", "off"]), word("deny"),
+    GuardGate "guard.gate", UnlessUser, Choice(&["deny", "warn", "off"]), word("deny"),
         "What a client's hooks do when the client's own tool is about to change a file whose present bytes the session \
          has not seen: deny the call, or allow it with a warning, or without one.";
-    GuardBash "guard.bash", Freely, Choice(&["wrap", "record", "off"]), word("record"),
+    GuardBash "guard.bash", UnlessUser, Choice(&["wrap", "record", "off"]), word("record"),
         "What a client's hooks do with a command of the client's own shell: wrap makes it `lbx bash`, where the client \
          lets a hook change a call; record looks at the workspace before and after it; off leaves it alone.";
-    GuardFiles "guard.files", Freely, number(0, 10_000_000, "files"), Value::Number(2000),
+    GuardFiles "guard.files", UnlessUser, number(0, 10_000_000, "files"), Value::Number(2000),
         "Most files of a workspace that is looked at before and after each command of a client's own shell. A larger \
          one is looked at before the first command of a turn and at its end, unless another session has a turn.";
-    GuardOnFailure "guard.on_failure", Freely, Choice(&["closed", "open"]), word("open"),
+    GuardOnFailure "guard.on_failure", UnlessUser, Choice(&["closed", "open"]), word("open"),
         "What a client's hooks do with a call of the client that they cannot check, because lbx fails or takes longer \
          than guard.timeout_ms: deny it, or allow it unrecorded, which the first response says.";
-    GuardMs "guard.timeout_ms", UpTo(10_000), number(50, 600_000, "milliseconds"), Value::Number(1000),
+    GuardMs "guard.timeout_ms", UnlessUserUpTo(10_000), number(50, 600_000, "milliseconds"), Value::Number(1000),
         "Time after which a hook gives up.";
     GuardTitles "guard.titles", Never, Switch, Value::Switch(false),
         "Whether the hooks of a client keep the first 200 characters of each prompt, as the title of its turn in log, \
@@ -327,7 +324,7 @@ settings! {
         "Folders and files outside the workspace that commands may read, in addition to programs, libraries and \
          toolchains. A file that is hidden by default, such as ~/.npmrc, is shown if it is named itself. A \
          socket or FIFO can be used. The lists of all sources count together.";
-    BashCaches "bash.caches", Never, Items("names of caches"), NONE,
+    BashCaches "bash.caches", Never, Caches, NONE,
         "Caches of toolchains that commands write in a view of their own, which ends with the session: cargo, go, \
          npm, pip, uv and others that lbx-bash(1) lists. Without names, all that the home folder has; none for no \
          views.";

@@ -246,16 +246,7 @@ fn take_environment(
                 .detail("key", held.setting.name)
         })?;
         let taken = held.take(value, Origin::Environment(name.clone()));
-        if held.setting.is_guarded() {
-            ignored.extend(taken.err().map(|why| format!("{name} does not count: {why}")));
-            continue;
-        }
-        taken.map_err(|message| {
-            Error::invalid(format!("the environment variable {name}: {message}"))
-                .suggest(format!("Unset {name}."))
-                .detail("variable", name.clone())
-                .detail("key", held.setting.name)
-        })?;
+        ignored.extend(taken.err().map(|why| format!("{name} does not count: {why}")));
     }
     Ok((unknown, ignored))
 }

@@ -9,7 +9,7 @@ use globset::{Glob, GlobBuilder};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::settings::{Form, Key, Permission, SETTINGS, Setting, Value, find};
+use super::settings::{Form, Permission, SETTINGS, Setting, Value, find};
 use crate::engine::sandbox::caches;
 use crate::engine::sandbox::proxy::hosts;
 use crate::limits::VALUE_CHARACTERS_MAX;
@@ -76,8 +76,10 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
 /// Returns the expected form.
 pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
     let wrong = || wrong_form(setting, &format!("{:?}", clipped(text)));
-    let is_list =
-        matches!(setting.form, Form::Globs | Form::Folders | Form::Settings | Form::Items(_) | Form::Network);
+    let is_list = matches!(
+        setting.form,
+        Form::Globs | Form::Folders | Form::Settings | Form::Caches | Form::Items(_) | Form::Network
+    );
     if is_list && let Ok(list) = serde_json::from_str(text) {
         return checked(setting, Value::List(list));
     }
@@ -91,7 +93,7 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             "false" | "0" => Ok(Value::Switch(false)),
             _ => Err(wrong()),
         },
-        Form::Globs | Form::Folders | Form::Settings | Form::Items(_) => {
+        Form::Globs | Form::Folders | Form::Settings | Form::Caches | Form::Items(_) => {
             let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
             checked(setting, Value::List(list))
         }
@@ -170,7 +172,7 @@ impl Reader<'_> {
             }
             (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
             (
-                Form::Globs | Form::Folders | Form::Settings | Form::Items(_) | Form::Network,
+                Form::Globs | Form::Folders | Form::Settings | Form::Caches | Form::Items(_) | Form::Network,
                 DeValue::Array(items),
             ) => {
                 let mut list = Vec::with_capacity(items.len());
@@ -262,6 +264,7 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
         _ => Ok(value),
     }
 }
+        Form::Caches => "a list of names of caches".to_owned(),
 
 /// Returns the error for a value of the wrong form: expected and actual.
 pub(super) fn wrong_form(setting: &Setting, got: &str) -> String {
@@ -329,7 +332,7 @@ pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
             let is_act = Permission::ALL.iter().any(|permission| permission.name() == item);
             (!is_act && find(item).is_none()).then(|| unknown(item))
         }
-        Form::Items(_) if setting.key == Key::BashCaches => {
+        Form::Caches => {
             let is_known = item == caches::NONE || caches::names().any(|name| name == item);
             (!is_known).then(|| {
                 let known: BTreeSet<&str> = caches::names().collect();

@@ -171,6 +171,7 @@ fn assignments(name: &str, form: Form) -> Vec<String> {
         | Form::Globs
         | Form::Folders
         | Form::Settings
+        | Form::Caches
         | Form::Items(_)
         | Form::Branch => &[""],
     };
