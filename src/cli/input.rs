@@ -62,10 +62,12 @@ pub fn json_argument(argument: &OsStr) -> Result<Vec<u8>, Error> {
             Input::Text(text) => Ok(text),
         };
     }
-    match bytes.strip_prefix(b"@") {
-        Some(path) => text_in_file(Path::new(OsStr::from_bytes(path))),
-        None => Ok(bytes.to_vec()),
-    }
+    file_of(argument).map_or_else(|| Ok(bytes.to_vec()), |file| text_in_file(&file))
+}
+
+/// Returns the file that a `--json` argument names.
+pub fn file_of(argument: &OsStr) -> Option<PathBuf> {
+    argument.as_bytes().strip_prefix(b"@").map(|path| PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// Returns the text of a flag and, for `@FILE`, the file that it was read from. `@@` at the start is a literal `@`.

@@ -128,11 +128,13 @@ fn patch_in_file(
     }
     let mut rest = arguments.to_vec();
     rest.remove(at);
-    Some(input::text_in_file(Path::new(&given)).and_then(|text| {
+    let file = PathBuf::from(given);
+    Some(input::text_in_file(&file).and_then(|text| {
         let matches = commands::parse_with(tool, parser, &rest, field, text)?;
         let options = Options::from_matches(&matches)?;
         Ok(run_tool(tool, parser, matches, &rest, &options))
     }))
+        options.must_permit_content(&[file])?;
 }
 
 /// Returns the error for an unknown tool name; an unknown dialect is reported first.
@@ -179,7 +181,8 @@ fn dispatch(
     let nothing = || Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
     let options = Options::from_matches(&matches)?;
-    options.must_permit_content(files)?;
+    let request = options.json.as_deref().and_then(input::file_of);
+    options.must_permit_content(&[files, request.as_slice()].concat())?;
     dialect::chosen(options.dialect.as_deref())?;
     let is_for_inside = !matches!(named, Named::Nothing) && named.name() != Sandbox::NAME;
     if is_for_inside {

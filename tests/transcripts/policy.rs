@@ -776,7 +776,13 @@ fn only_the_user_policy_allows_paths_outside_the_workspace() {
     ws.link("../secret", "link");
     let (root, secret) = (other.root.to_str().unwrap(), format!("@{}/secret", ws.outside.display()));
     let through = format!("@/dev/fd/../../..{}/secret", ws.outside.display());
-    let acts: [(&str, &[&str], &str); 8] = [
+    let in_file = |name: &str, text: &str| {
+        std::fs::write(ws.outside.join(name), text).unwrap();
+        ws.outside.join(name).to_str().unwrap().to_owned()
+    };
+    let request = format!("@{}", in_file("request.json", r#"{"path":"a.txt"}"#));
+    let patch = in_file("a.patch", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n");
+    let acts: [(&str, &[&str], &str); 10] = [
         ("workspace", &["read", "b.txt", "--workspace", root], "outside_workspace"),
         (
             "workspace",
@@ -788,6 +794,8 @@ fn only_the_user_policy_allows_paths_outside_the_workspace() {
         ("content", &["write", "new.txt", "--content", "@link"], "outside_workspace"),
         ("content", &["write", "new.txt", "--content", &through], "outside_workspace"),
         ("content", &["insert", "a.txt", "0", "--content", "@../secret"], "outside_workspace"),
+        ("content", &["read", "--json", &request], "outside_workspace"),
+        ("content", &["patch", &patch], "outside_workspace"),
         ("exec", &["sandbox", "create", "far", "--exec", "/bin/false"], "command_denied"),
     ];
     // A folder that lbx has not used has no effect.
@@ -808,6 +816,8 @@ fn only_the_user_policy_allows_paths_outside_the_workspace() {
         assert!(answer["ok"] == true || answer["error"]["kind"] != kind, "{act:?}: {answer}");
     }
     ws.user_policy("");
+    let family = ["--dialect", "claude", "Read", "--pretty", "--json", &request];
+    ws.lbx(&family).error("outside_workspace");
     ws.call(&["ls"]).env("LBX_WORKSPACE", root).run().error("outside_workspace");
     ws.write("sub/c.txt", "three\n");
     ws.lbx(&["read", "c.txt", "--workspace", "sub"]).ok();
