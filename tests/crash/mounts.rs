@@ -160,6 +160,34 @@ fn on_overlay(ws: &Workspace, script: &str) -> Option<Output> {
 }
 
 #[test]
+fn lock_timeout_names_no_holder_of_a_file_on_another_device() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let mount = "mkdir ../one ../two && mount -t tmpfs one ../one && mount -t tmpfs two ../two &&
+        cp -a . ../one/ws && cd ../one/ws";
+    let script = "$LBX write b.txt --content x
+        inode=$(stat -c %i .lbx/lock)
+        number=0
+        while [ $number -lt 1000 ] && [ x$(stat -c %i ../../two/$number 2>/dev/null) != x$inode ]; do
+            number=$((number + 1))
+            touch ../../two/$number
+        done
+        flock ../../two/$number sleep 30 & other=$!
+        flock .lbx/lock sleep 30 & holder=$!
+        sleep 0.5
+        $LBX write c.txt --content x --set limits.lock_seconds=1
+        kill $other $holder
+        echo $holder $number";
+    let Some(output) = after_mount(&ws, mount, script) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let (holder, number) = lines[2].split_once(' ').unwrap();
+    assert!(number.parse::<u32>().unwrap() < 1000, "{output:?}");
+    let refused: Value = serde_json::from_str(lines[1]).unwrap();
+    let wanted = format!("process {holder} (flock) held the lock of the workspace for 1 s");
+    assert_eq!(refused["error"]["message"], wanted.as_str(), "{output:?}");
+}
+
+#[test]
 fn folder_on_an_overlay_is_moved_deleted_and_restored() {
     let files = [("a.txt", "a\n"), ("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")];
     let ws = Workspace::with(&files);

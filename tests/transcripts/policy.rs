@@ -364,6 +364,21 @@ fn lock_seconds_bounds_the_wait_for_the_lock() {
 }
 
 #[test]
+fn fifo_at_the_path_of_the_lock_delays_no_call_for_longer() {
+    let ws = with_policy("limits.lock_seconds = 1");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).ok();
+    // A change that takes its steps holds this lock.
+    let steps = fs::File::open(ws.path(".lbx")).unwrap();
+    rustix::fs::flock(&steps, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    fs::remove_file(ws.path(".lbx/lock")).unwrap();
+    make_fifo(&ws.path(".lbx/lock"));
+    ws.lbx(&["write", "c.txt", "--content", "c"]).error("lock_timeout");
+    drop(steps);
+    ws.lbx(&["write", "c.txt", "--content", "c"]).ok();
+    assert!(fs::metadata(ws.path(".lbx/lock")).unwrap().is_file());
+}
+
+#[test]
 fn user_can_turn_snapshots_off() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     user_policy(&ws, "[snapshot]\nenabled = false\n");

@@ -6,14 +6,14 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{FlockOperation, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
 use super::queue::{self, Place};
@@ -72,14 +72,15 @@ pub fn take(
 ) -> std::io::Result<Option<Lock>> {
     let name = OsStr::new(name);
     for _ in 0..TRIES {
-        let (mut file, stat) = open(folder, name, mode)?;
+        let patience = wait.map(|wait| wait.patience);
+        let (mut file, stat) = open(folder, name, mode, patience)?;
         let is_free = is_taken(&file)? && !is_overtaking(&file, &stat, wait)?;
         if !is_free {
             let Some(wait) = wait else { return Ok(None) };
             if wait.queue.is_some() {
                 touch(&file, &stat, UTIME_OMIT);
             }
-            file = match wait_for(&file, wait, &|| open(folder, name, mode))? {
+            file = match wait_for(&file, wait, &|| open(folder, name, mode, patience))? {
                 Waited::Locked(locked) => locked,
                 Waited::NewQueue => continue,
                 Waited::TooLong => return Ok(None),
@@ -148,19 +149,21 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Returns the processes that hold a lock on a file, if the OS shows them: it hides those of another container.
-    pub fn all_of(stat: &Stat) -> Vec<Self> {
+    /// Returns the processes that hold a lock on a file or folder with this inode, in or at `folder`, if the OS shows them: it
+    /// hides those of another container.
+    pub fn all_of(folder: BorrowedFd<'_>, stat: &Stat) -> Vec<Self> {
         /// Most bytes of the OS's table of locks that are read.
         const TABLE_BYTES_MAX: u64 = 1 << 20;
         let table = fs::read_or_empty(rustix::fs::CWD, "/proc/locks".as_ref(), TABLE_BYTES_MAX);
-        let inode = stat.st_ino.to_string();
+        let Some(device) = device_in_locks(folder) else { return Vec::new() };
+        let wanted = format!("{device}:{}", stat.st_ino);
         let mut holders: Vec<Self> = Vec::new();
         for line in String::from_utf8_lossy(&table).lines() {
             // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)); a line with `->` is a waiter.
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { continue };
             let process = process.parse().ok().filter(|process| *process > 0);
-            if let Some(process) = process.filter(|_| file.rsplit(':').next() == Some(inode.as_str())) {
+            if let Some(process) = process.filter(|_| *file == wanted) {
                 let file = format!("/proc/{process}/comm");
                 let name = fs::read_or_empty(rustix::fs::CWD, file.as_ref(), 64);
                 let program = String::from_utf8_lossy(&name).trim().to_owned();
@@ -178,6 +181,20 @@ impl std::fmt::Display for Holder {
             program => write!(f, "process {} ({program})", self.process),
         }
     }
+}
+
+/// Returns the device of a folder's mount as `/proc/locks` has it; on btrfs, stat(2) shows another one.
+fn device_in_locks(folder: BorrowedFd<'_>) -> Option<String> {
+    /// Most bytes of the OS's table of mounts that are read.
+    const TABLE_BYTES_MAX: u64 = 16 << 20;
+    let mount = fs::mount_of(folder).ok()?.1?.to_string();
+    let table = fs::read_or_empty(rustix::fs::CWD, "/proc/self/mountinfo".as_ref(), TABLE_BYTES_MAX);
+    let table = String::from_utf8_lossy(&table);
+    // `36 35 98:0 /mnt1 /mnt2 …` (proc_pid_mountinfo(5))
+    let mut lines = table.lines().map(str::split_whitespace);
+    let mut fields = lines.find_map(|mut fields| (fields.next()? == mount).then_some(fields))?;
+    let (major, minor) = fields.nth(1)?.split_once(':')?;
+    Some(format!("{:02x}:{:02x}", major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
 }
 
 /// Takes the lock of an opened file if it is free; returns true if it was.
@@ -203,18 +220,24 @@ fn touch(file: &File, stat: &Stat, modification: i64) {
 
 /// Opens the file of the queue, if there is one.
 fn open_queue(wait: Wait<'_>) -> Option<File> {
-    open(wait.queue?, queue::NAME.as_ref(), 0o600).ok().map(|(file, _)| file)
+    open(wait.queue?, queue::NAME.as_ref(), 0o600, Some(wait.patience)).ok().map(|(file, _)| file)
 }
 
 /// Opens a lock's file; creates it if missing. Read-only if this account may not write it.
-fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat), Errno> {
+/// Waits no longer than `patience` to rename anything else at its path.
+fn open(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    mode: u32,
+    patience: Option<Duration>,
+) -> Result<(File, Stat), Errno> {
     let mut last = Errno::AGAIN;
     for _ in 0..TRIES {
         // Others may write here, so the path may hold anything, and merely opening it may do harm.
         if mode & OTHERS != 0 {
             match fs::stat_at(folder, name) {
                 Ok(stat) if !fs::is_regular(&stat) => {
-                    set_aside(folder, name)?;
+                    set_aside(folder, name, patience)?;
                     continue;
                 }
                 Ok(_) | Err(Errno::NOENT) => {}
@@ -225,10 +248,12 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat),
             Ok(file) => match rustix::fs::fstat(&file) {
                 Ok(stat) if fs::is_regular(&stat) => return Ok((file, stat)),
                 // Something else has the name, or took it in between: try again.
-                _ => set_aside(folder, name)?,
+                _ => set_aside(folder, name, patience)?,
             },
             // As above.
-            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => set_aside(folder, name)?,
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => {
+                set_aside(folder, name, patience)?;
+            }
             // It may have been created or removed between two tries.
             Err(errno @ (Errno::ACCESS | Errno::ROFS | Errno::PERM)) => last = errno,
             Err(Errno::NOENT) => {}
@@ -254,14 +279,16 @@ fn open_or_make(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File,
 
 /// Renames whatever is at a lock's path.
 ///
-/// Locks the folder meanwhile: otherwise one call could rename a lock that another has just made and holds.
-fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
-    let locked = fs::open_at(folder, OsStr::new("."), fs::FOLDER)?;
-    rustix::io::retry_on_intr(|| rustix::fs::flock(&locked, FlockOperation::LockExclusive))?;
-    match fs::stat_at(locked.as_fd(), name) {
+/// Locks the folder meanwhile: otherwise one call could rename a lock that another has just made and holds. A change that
+/// takes its steps may keep that lock: the wait ends with `EAGAIN`.
+fn set_aside(folder: BorrowedFd<'_>, name: &OsStr, patience: Option<Duration>) -> Result<(), Errno> {
+    let locked = take_folder(folder, patience)
+        .map_err(|source| source.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))?;
+    let _locked = locked.ok_or(Errno::AGAIN)?;
+    match fs::stat_at(folder, name) {
         Ok(stat) if !fs::is_regular(&stat) => {
             let aside = unique_name(&format!("{}.aside", name.to_string_lossy()));
-            fs::rename_at(&locked, name, &locked, aside)
+            fs::rename_at(folder, name, folder, aside)
         }
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(errno),
@@ -404,6 +431,8 @@ impl Drop for TemporaryFolder {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use super::*;
     use std::time::SystemTime;
 
@@ -431,7 +460,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let opened = File::open(folder.path()).unwrap();
         drop(in_queue(&opened, Duration::ZERO).expect("nobody holds it"));
-        let queue = || open(opened.as_fd(), queue::NAME.as_ref(), 0o600).unwrap();
+        let queue = || open(opened.as_fd(), queue::NAME.as_ref(), 0o600, None).unwrap();
         let (file, before) = queue();
         let place = Place::take(file).unwrap().unwrap();
         let long = Duration::from_secs(60);

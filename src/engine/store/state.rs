@@ -417,7 +417,8 @@ impl State {
     /// # Errors
     /// As [`Self::lock`].
     pub fn lock_steps(&self) -> Result<StepsLock, Error> {
-        let kept = || self.kept_too_long("the workspace", rustix::fs::fstat(&self.shared));
+        let kept =
+            || self.kept_too_long("the workspace", self.shared.as_fd(), rustix::fs::fstat(&self.shared));
         self.steps_lock(Some(self.lock_wait))?.ok_or_else(kept)
     }
 
@@ -433,8 +434,8 @@ impl State {
     }
 
     /// Returns the error for a lock of `what`, on the file or folder with this stat, that one holder keeps for too long.
-    fn kept_too_long(&self, what: &str, locked: Result<Stat, Errno>) -> Error {
-        let holders = locked.map(|stat| Holder::all_of(&stat)).unwrap_or_default();
+    fn kept_too_long(&self, what: &str, folder: BorrowedFd<'_>, locked: Result<Stat, Errno>) -> Error {
+        let holders = locked.map(|stat| Holder::all_of(folder, &stat)).unwrap_or_default();
         let names: Vec<String> = holders.iter().map(Holder::to_string).collect();
         let who = if names.is_empty() { "another lbx call".to_owned() } else { names.join(" and ") };
         Error::new(
@@ -451,7 +452,7 @@ impl State {
     /// Returns the processes that hold the workspace's lock.
     pub fn lock_holders(&self) -> Vec<Holder> {
         let stat = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref());
-        stat.map(|stat| Holder::all_of(&stat)).unwrap_or_default()
+        stat.map(|stat| Holder::all_of(self.shared.as_fd(), &stat)).unwrap_or_default()
     }
 
     /// Takes the lock of `what`, whose file gets `mode` without the umask.
@@ -464,7 +465,7 @@ impl State {
     ) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(wait)) {
             Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(self.kept_too_long(what, fs::stat_at(folder, OsStr::new(name)))),
+            Ok(None) => Err(self.kept_too_long(what, folder, fs::stat_at(folder, OsStr::new(name)))),
             Err(source) if source.kind() == io::ErrorKind::WouldBlock => Err(Error::new(
                 ErrorKind::LockTimeout,
                 format!("another program keeps removing or replacing the lock of {what} in {STATE_FOLDER}"),
