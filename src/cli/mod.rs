@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches as _};
 use serde_json::Value;
 
@@ -33,6 +34,7 @@ use crate::{dialect, request};
 use commands::{Asked, Named};
 use input::Input;
 use output::ProgressLine;
+use suggest::kebab;
 
 /// Flag of tools that report their result only by exit status.
 const QUIET: &str = "quiet";
@@ -132,9 +134,9 @@ fn patch_in_file(
     Some(input::text_in_file(&file).and_then(|text| {
         let matches = commands::parse_with(tool, parser, &rest, field, text)?;
         let options = Options::from_matches(&matches)?;
+        options.must_permit_content(&[file])?;
         Ok(run_tool(tool, parser, matches, &rest, &options))
     }))
-        options.must_permit_content(&[file])?;
 }
 
 /// Returns the error for an unknown tool name; an unknown dialect is reported first.
@@ -181,6 +183,17 @@ fn dispatch(
     let nothing = || Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
     let options = Options::from_matches(&matches)?;
+    if matches!(named, Named::Batch | Named::Mcp)
+        && let Some(flag) = flag_of_one_call(&matches)
+    {
+        let command = named.name();
+        return Err(Error::invalid(format!(
+            "--{} is for one call of a tool, and `lbx {command}` makes many",
+            kebab(flag)
+        ))
+        .suggest(format!("Leave it out: `lbx {command} --help` lists the flags."))
+        .detail("field", flag));
+    }
     let request = options.json.as_deref().and_then(input::file_of);
     options.must_permit_content(&[files, request.as_slice()].concat())?;
     dialect::chosen(options.dialect.as_deref())?;
@@ -207,6 +220,12 @@ fn dispatch(
         }
         Named::Nothing => Err(nothing()),
     }
+}
+
+/// Returns the first given flag that concerns the request or the output of one call.
+fn flag_of_one_call(matches: &ArgMatches) -> Option<&'static str> {
+    let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    ["json", "text", "null", "pretty", "exit_status"].into_iter().find(is_given)
 }
 
 /// Runs one tool and prints its response; `parser` has parsed its arguments.

@@ -691,3 +691,24 @@ fn other_program_name_gets_an_error_without_the_tool_list() {
     assert_eq!(message("cat"), "unknown tool `cat`");
     assert!(message("frobnicate").starts_with("unknown tool `frobnicate` (there are: read, "));
 }
+
+#[test]
+fn batch_and_mcp_refuse_flags_of_one_call() {
+    let ws = Workspace::with(&[]);
+    for command in ["batch", "mcp"] {
+        let flags: [&[&str]; 5] =
+            [&["--json", "{}"], &["--text"], &["-0"], &["--pretty"], &["--exit-status"]];
+        for flag in flags {
+            let answer = ws.call(&[command]).arguments(flag).run();
+            let said = answer.stdout_text() + &answer.stderr();
+            assert!(
+                said.contains(&format!("is for one call of a tool, and `lbx {command}` makes many")),
+                "{said}"
+            );
+            assert!(
+                said.contains(&format!("Leave it out: `lbx {command} --help` lists the flags.")),
+                "{said}"
+            );
+        }
+    }
+}
