@@ -234,25 +234,32 @@ impl Proposal<'_> {
         let call = Call::within((self.open)()?, self.tool, self.options)?
             .controlled_by(self.control.clone().without_reports());
         let is_lookup = trial.get(DRY_RUN).is_none();
-        let reply = call.run_with(|engine| run_json(engine, trial)).answered?;
-        let shown = shown(reply.as_ref(), is_lookup)?;
+        let CallResult { answered, outcome, .. } = call.run_with(|engine| {
+            engine.keep_preview();
+            run_json(engine, trial)
+        });
+        let reply = answered?;
+        let shown = shown(reply.as_ref(), is_lookup, &outcome.preview)?;
         // A lookup does not say what is to be done with what it shows.
         let shown = if is_lookup { format!("{}\n{shown}", unescaped(self.request)) } else { shown };
         Ok((shown, reply.value()?))
     }
 }
 
-/// Returns the text of a reply with its diffs, and if `has_notes`, with its notes first.
-fn shown(reply: &dyn Reply, has_notes: bool) -> Result<String, Error> {
+/// Returns the text of a reply with its diffs, or else with `preview`, and if `has_notes`, with its notes first.
+fn shown(reply: &dyn Reply, has_notes: bool, preview: &str) -> Result<String, Error> {
     let mut text = Text::of_fields();
     reply.text(&mut text);
     let notes = text.notes.iter().filter(|_| has_notes).map(|note| format!("{note}\n"));
     let mut shown = notes.chain([String::from_utf8_lossy(&text.out).into_owned()]).collect::<String>();
     let data = reply.value()?;
-    for part in
-        std::iter::once(&data).chain(data.get("files").and_then(Value::as_array).into_iter().flatten())
-    {
-        let diff = part.get("diff").and_then(Value::as_str).unwrap_or_default();
+    let parts =
+        std::iter::once(&data).chain(data.get("files").and_then(Value::as_array).into_iter().flatten());
+    let mut diffs = parts.filter_map(|part| part.get("diff").and_then(Value::as_str)).peekable();
+    if diffs.peek().is_none() {
+        shown.push_str(preview);
+    }
+    for diff in diffs {
         if !shown.contains(diff) {
             shown.push_str(diff);
         }

@@ -343,8 +343,8 @@ fn called(mut answer: Map<String, Value>) -> CallResult {
     let dry_run = answer.get("dry_run").and_then(Value::as_bool).unwrap_or(false);
     // A change without a snapshot is not visible from here.
     let changed = snapshot.is_some();
-    let outcome =
-        CallNotes { warnings: warnings.unwrap_or_default(), snapshot, dry_run, changed, seen: Vec::new() };
+    let warnings = warnings.unwrap_or_default();
+    let outcome = CallNotes { warnings, snapshot, dry_run, changed, ..CallNotes::default() };
     let answered = match (answer.remove("data"), answer.remove("error")) {
         (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
         (None, Some(error)) => Err(envelope::refused(&error)),

@@ -59,6 +59,8 @@ pub struct Engine {
     is_session_named: bool,
     /// True for a dry run.
     dry_run: bool,
+    /// Diff of a dry run, if the caller wants one.
+    preview: Option<String>,
     /// True if a person reads the answer.
     is_for_a_person: bool,
     /// Changed files, for the audit log.
@@ -111,6 +113,8 @@ pub struct CallNotes {
     pub snapshot: Option<String>,
     /// True for a dry run: nothing in the response happened.
     pub dry_run: bool,
+    /// Diff of a dry run, if it was to be [kept](Engine::keep_preview).
+    pub preview: String,
     /// True if the call has changed anything.
     pub changed: bool,
     /// Read marks of a call that [defers](Engine::defer_marks) them.
@@ -137,6 +141,7 @@ impl Engine {
             session_state: Arc::default(),
             is_session_named: false,
             dry_run: false,
+            preview: None,
             is_for_a_person: false,
             changed: Vec::new(),
             change: None,
@@ -381,6 +386,11 @@ impl Engine {
         self.seen.push(ReadRecord { lines: shown, ..mark });
     }
 
+    /// Keeps the diff of a dry run for the notes of the call.
+    pub fn keep_preview(&mut self) {
+        self.preview = Some(String::new());
+    }
+
     /// Leaves the read marks to the caller of [`Self::finish`]: what it shows of the response decides.
     pub const fn defer_marks(&mut self) {
         self.are_marks_deferred = true;
@@ -417,8 +427,9 @@ impl Engine {
         // A dry run changes nothing at all.
         let counted_in = self.counted_in.filter(|_| !self.dry_run);
         let tally = counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
-        let Self { warnings, snapshot, dry_run, has_made_changes: changed, .. } = self;
-        (CallNotes { warnings, snapshot, dry_run, changed, seen }, tally)
+        let Self { warnings, snapshot, dry_run, preview, has_made_changes: changed, .. } = self;
+        let preview = preview.unwrap_or_default();
+        (CallNotes { warnings, snapshot, dry_run, preview, changed, seen }, tally)
     }
 
     /// Saves new read marks in the state file.

@@ -283,3 +283,31 @@ fn caller_cannot_shorten_or_color_the_consent_question() {
     let shown = asked("bash", &json!({ "command": "ls\nnetwork: deny", "session": "bob" }));
     assert_eq!(shown, "Allow this bash as session bob?\n\ncommand:\n    ls\n    network: deny");
 }
+
+#[test]
+fn consent_to_an_undo_or_a_merge_shows_its_diff() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let mut client = ws.start(&["--confirm", "--forks", "--session", "s"]);
+    greet_with(&mut client, &json!({ "elicitation": {} }));
+    accepted(&mut client, "append", &json!({ "path": "a.txt", "content": "two\n" }));
+    let mut shown = |tool: &str, arguments: Value| {
+        let id = client.begin_call(tool, &arguments);
+        let question = question(&mut client);
+        accept(&mut client, &question);
+        let result = client.answer_to(id)["result"].clone();
+        assert_ne!(result["isError"], true, "{tool}: {result}");
+        question["params"]["message"].as_str().unwrap().to_owned()
+    };
+    let undo = shown("undo", json!({}));
+    assert!(undo.contains("--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1 @@\n one\n-two"), "{undo}");
+    let fork = ws.lbx("", &["fork", "f"]).output().unwrap();
+    if !fork.status.success() {
+        return skipped("no forks here");
+    }
+    let made = ws.lbx("", &["append", "b.txt", "--content", "more\n", "--sandbox", "f"]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let merge = shown("merge", json!({ "name": "f" }));
+    assert!(merge.contains("--- a/b.txt\n+++ b/b.txt\n@@ -1 +1,2 @@\n b\n+more"), "{merge}");
+    ws.holds("a.txt", "one\n");
+    ws.holds("b.txt", "b\nmore\n");
+}

@@ -31,6 +31,10 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform::other_cpu;
 use crate::sha256::Sha256;
+use crate::text::diff::unified;
+
+/// Largest diff of one file in a preview, in bytes.
+const PREVIEW_BYTES_MAX: usize = 4 << 20;
 
 impl Change<'_> {
     /// Makes the change, with `subject` as its line in the snapshot log.
@@ -56,7 +60,9 @@ impl Change<'_> {
         }
         if self.dry_run {
             // A file that is in the way of a new folder fails the change.
-            return self.ways().map(drop);
+            self.ways()?;
+            self.preview();
+            return Ok(());
         }
         let Some(state) = self.state.take() else {
             return Err(Error::internal("a change without a state"));
@@ -100,6 +106,21 @@ impl Change<'_> {
             ready.publish(in_order).ok().flatten()
         });
         self.finish(&state, marks, published, &prepared)
+    }
+
+    /// Keeps the diff of the change for the notes of the call, if they are to have one.
+    fn preview(&mut self) {
+        let Some(text) = &mut self.engine.preview else { return };
+        for file in &self.files {
+            let current = &file.seen.current;
+            let name = |side: &str, exists: bool| match exists {
+                true => format!("{side}/{}", current.place.shown()),
+                false => "/dev/null".to_owned(),
+            };
+            let new = file.after.as_ref().map_or(&[][..], |after| &after.bytes[..]);
+            let (old_name, new_name) = (name("a", current.exists()), name("b", file.after.is_some()));
+            text.push_str(&unified(&old_name, &new_name, current.bytes(), new, PREVIEW_BYTES_MAX));
+        }
     }
 
     /// Returns true if neither this change nor the one before it, if that is not closed yet, looks at what the other
