@@ -160,6 +160,27 @@ fn on_overlay(ws: &Workspace, script: &str) -> Option<Output> {
 }
 
 #[test]
+fn first_change_on_an_overlay_makes_the_state_of_the_next() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".lbx/config.toml", "gate = 'warn'\n")]);
+    // The root of a mount is never copied up, so the workspace is below it.
+    let mount = "mkdir ../tree ../upper ../work && cp -a . ../tree/ws &&
+        mount -t overlay o -o lowerdir=../tree,upperdir=../upper,workdir=../work,userxattr ../tree && cd ../tree/ws";
+    let script = "unset LBX_STATE_ID
+        $LBX append a.txt --content b
+        $LBX append a.txt --content c
+        $LBX undo --steps 2
+        ls -d .lbx/????????????????????????????????";
+    let Some(output) = after_mount(&ws, mount, script) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (answers, states): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('{'));
+    assert_eq!((answers.len(), states.len()), (3, 1), "{output:?}");
+    for answer in answers {
+        let answer: Value = serde_json::from_str(answer).unwrap();
+        assert_eq!(answer["ok"], true, "{answer:#}");
+    }
+}
+
+#[test]
 fn lock_timeout_names_no_holder_of_a_file_on_another_device() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let mount = "mkdir ../one ../two && mount -t tmpfs one ../one && mount -t tmpfs two ../two &&

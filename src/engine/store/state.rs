@@ -104,6 +104,12 @@ impl State {
         let missing = || make(Errno::NOENT);
         let is_new = make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777).map_err(make)?;
         let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
+        if !is_new {
+            // An overlay file system copies the root up at the first change below it, and then shows another birth.
+            let first = unique_name(".tmp-new");
+            make_folder(shared.as_fd(), OsStr::new(&first), 0o700).map_err(make)?;
+            fs::unlink_at(&shared, first.as_str(), AtFlags::REMOVEDIR).map_err(make)?;
+        }
         let new = id::make(workspace.root_fd())?;
         clear_for_folder(shared.as_fd(), OsStr::new(new.id.as_str())).map_err(make)?;
         make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700)
