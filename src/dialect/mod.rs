@@ -45,6 +45,7 @@ pub fn chosen(name: Option<&str>) -> Result<Option<&'static Dialect>, Error> {
         let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name).collect();
         let name = request::quoted(name);
         Error::invalid(format!("unknown dialect {name:?} (there are: lbx, {})", names.join(", ")))
+            .suggest("Name one of these with --dialect (or LBX_DIALECT), or none.")
             .detail("field", "dialect")
     })
 }

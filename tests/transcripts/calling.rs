@@ -712,3 +712,12 @@ fn batch_and_mcp_refuse_flags_of_one_call() {
         }
     }
 }
+
+#[test]
+fn unknown_dialect_names_the_variable() {
+    let ws = Workspace::with(&[]);
+    for words in [&["ls"][..], &["no_such_tool"]] {
+        let error = ws.call(words).env("LBX_DIALECT", "klaud").run().error("invalid_request");
+        assert_eq!(error["suggested_action"], "Name one of these with --dialect (or LBX_DIALECT), or none.");
+    }
+}
