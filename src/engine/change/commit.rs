@@ -113,9 +113,8 @@ impl Change<'_> {
         let Some(text) = &mut self.engine.preview else { return };
         for file in &self.files {
             let current = &file.seen.current;
-            let name = |side: &str, exists: bool| match exists {
-                true => format!("{side}/{}", current.place.shown()),
-                false => "/dev/null".to_owned(),
+            let name = |side: &str, exists: bool| {
+                if exists { format!("{side}/{}", current.place.shown()) } else { "/dev/null".to_owned() }
             };
             let new = file.after.as_ref().map_or(&[][..], |after| &after.bytes[..]);
             let (old_name, new_name) = (name("a", current.exists()), name("b", file.after.is_some()));
