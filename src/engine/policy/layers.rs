@@ -1,7 +1,7 @@
 //! Merges the values of all sources into the effective one, with its source. Pure.
 
 use super::settings::{ByWorkspace, Form, Key, Setting, Value};
-use super::values::{DENY, Given, Position};
+use super::values::{DENY, Position};
 
 /// Source of a value; later ones take precedence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,24 +116,6 @@ fn openness(backend: &str) -> u8 {
         "auto-landlock" => 1,
         _ => 0,
     }
-}
-
-/// Applies the values of one source to the settings.
-///
-/// # Errors
-/// Fails if a workspace's file may not set a value: returns the position, the key and the reason.
-pub fn take_all(
-    held: &mut [SettingValue],
-    given: Vec<Given>,
-    origin: impl Fn(&Given) -> Origin,
-) -> Result<(), (Given, String)> {
-    for given in given {
-        let origin = origin(&given);
-        if let Some(held) = held.iter_mut().find(|held| held.setting.name == given.name) {
-            held.take(given.value.clone(), origin).map_err(|refusal| (given, refusal))?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the reason if no workspace's file may set this value.

@@ -14,7 +14,7 @@ use globset::GlobSet;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::layers::{Origin, SettingValue, Sourced, take_all};
+use super::layers::{Origin, SettingValue, Sourced};
 use super::settings::{Key, SETTINGS, Value, find};
 use super::values::{self, Fault, Given, Position};
 use crate::engine::snapshot::Excluded;
@@ -157,13 +157,13 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
         });
         let bytes = if is_own { read_user_file(path, &shown)? } else { None };
         user = Some(PolicyFile { path: shown.clone(), exists: bytes.is_some() });
-        take_file(&mut held, &shown, bytes, |given| Origin::User(given.place))?;
+        take_file(&mut held, &shown, bytes, Origin::User)?;
         let_loosen(&mut held);
     }
     let shown = workspace.shown(&workspace_file());
     let bytes = read_workspace_file(workspace, &shown)?;
     let own = PolicyFile { path: shown.clone(), exists: bytes.is_some() };
-    take_file(&mut held, &shown, bytes, |given| Origin::Workspace(given.place))?;
+    take_file(&mut held, &shown, bytes, Origin::Workspace)?;
     let outer = load_outer(workspace)?;
     note_outer(&mut held, &outer);
     let (unknown_variables, mut ignored_variables) = take_environment(&mut held, sources)?;
@@ -216,16 +216,17 @@ fn take_file(
     held: &mut [SettingValue],
     shown: &str,
     bytes: Option<Vec<u8>>,
-    origin: impl Fn(&Given) -> Origin,
+    origin: fn(Position) -> Origin,
 ) -> Result<(), Error> {
-    let Some(bytes) = bytes else {
-        return Ok(());
-    };
-    let given = values::parse(&bytes).map_err(|fault| bad_file(shown, &fault))?;
-    take_all(held, given, origin).map_err(|(given, message)| {
-        let key = Some(given.name.to_owned());
-        bad_file(shown, &Fault { place: Some(given.place), key, message })
-    })
+    let given = values::parse(&bytes.unwrap_or_default()).map_err(|fault| bad_file(shown, &fault))?;
+    for Given { setting, value, place } in given {
+        if let Some(held) = held.get_mut(setting.key as usize) {
+            let key = Some(setting.name.to_owned());
+            let refused = |message| bad_file(shown, &Fault { place: Some(place), key, message });
+            held.take(value, origin(place)).map_err(refused)?;
+        }
+    }
+    Ok(())
 }
 
 /// Applies the environment; returns the variables that set nothing, and those that lack permission.
@@ -260,7 +261,7 @@ fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error>
         };
         let setting = find(name.trim()).ok_or_else(|| refused(values::unknown(name.trim())))?;
         let value = values::parse_text(setting, text).map_err(refused)?;
-        if let Some(held) = held.iter_mut().find(|held| held.setting.name == setting.name) {
+        if let Some(held) = held.get_mut(setting.key as usize) {
             held.take(value, Origin::Flag).map_err(refused)?;
         }
     }
@@ -451,7 +452,7 @@ fn read(folder: &OwnedFd, file: &Path) -> Result<Option<Vec<u8>>, Error> {
 fn taken(bytes: &[u8], file: &Path, inner: WorkspacePath) -> Result<Outer, Error> {
     let file = file.display().to_string();
     let given = values::parse(bytes).map_err(|fault| bad_file(&file, &fault))?;
-    let protect = given.into_iter().find(|given| find(given.name).is_some_and(|it| it.key == Key::Protect));
+    let protect = given.into_iter().find(|given| given.setting.key == Key::Protect);
     let (globs, place) = match protect.map(|given| (given.value, given.place)) {
         Some((Value::List(globs), place)) => (globs, place),
         _ => (Vec::new(), Position { line: 1, column: 1 }),

