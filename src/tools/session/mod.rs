@@ -448,7 +448,7 @@ fn forget(
     };
     let mut forgotten: usize = change(Arc::make_mut(&mut session));
     if let Some(state) = state.filter(|_| !request.dry_run) {
-        let warning = session::forget(state, engine.session(), |session| forgotten = change(session))?;
+        let warning = session::update(state, engine.session(), |session| forgotten = change(session))?;
         engine.warn_if(warning);
         if request.action == Action::End {
             caches::remove_tmp(state, engine.session());

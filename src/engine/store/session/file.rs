@@ -164,44 +164,14 @@ fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat
     state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
 }
 
-/// Treatment of a session's earlier states in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Earlier {
-    /// Keeps them: they were true.
-    Stay,
-    /// Removes them: they must never count again, whatever happens to the new one.
-    Go,
-}
-
-/// Changes the session `id` under its lock; returns a warning if its file was damaged.
+/// Changes the session `id` under its lock; returns a warning if its file was damaged. If the change forgets what was read,
+/// no earlier state stays in the file.
 ///
 /// # Errors
 /// Returns `lock_timeout`, or as [`load`].
 pub fn update(
     state: &State,
     id: &SessionId,
-    change: impl FnOnce(&mut SessionState),
-) -> Result<Option<String>, Error> {
-    write(state, id, Earlier::Stay, change)
-}
-
-/// Changes a session so that it forgets marks: no earlier state stays in its file.
-///
-/// # Errors
-/// As [`update`].
-pub fn forget(
-    state: &State,
-    id: &SessionId,
-    change: impl FnOnce(&mut SessionState),
-) -> Result<Option<String>, Error> {
-    write(state, id, Earlier::Go, change)
-}
-
-/// Does [`update`] and [`forget`].
-fn write(
-    state: &State,
-    id: &SessionId,
-    earlier: Earlier,
     change: impl FnOnce(&mut SessionState),
 ) -> Result<Option<String>, Error> {
     let folder = state.folder(FOLDER)?;
@@ -215,7 +185,7 @@ fn write(
     if damaged.is_some() {
         session.drop_stored();
     }
-    let grown = if earlier == Earlier::Stay { add(&folder, &name, &mut session) } else { None };
+    let grown = if std::mem::take(&mut session.forgets) { None } else { add(&folder, &name, &mut session) };
     let (file, damaged) = if let Some(file) = grown {
         (file, damaged)
     } else {

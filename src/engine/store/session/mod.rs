@@ -27,8 +27,8 @@ use crate::limits::STATE_RECORDS_MAX;
 use crate::sha256::Sha256;
 use crate::text::escaped::short_path;
 pub use file::{
-    FOLDER, KnownSession, SHOWN_FOLDER, TURNS_FOLDER, find_shown, forget, forget_shown, is_in_use,
-    keep_shown, list, load, look_at, peek, update,
+    FOLDER, KnownSession, SHOWN_FOLDER, TURNS_FOLDER, find_shown, forget_shown, is_in_use, keep_shown, list,
+    load, look_at, peek, update,
 };
 pub use read_record::{Lines, Numbers, ReadRecord};
 
@@ -129,6 +129,9 @@ pub struct SessionState {
     /// True if nothing has been read or changed since then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ended: bool,
+    /// True if it has lost marks since it was read from its file: its earlier states there must never count again.
+    #[serde(skip)]
+    forgets: bool,
     /// Fields of a newer version.
     #[serde(flatten)]
     other: Map<String, Value>,
@@ -167,6 +170,7 @@ impl Default for SessionState {
             withheld: Vec::new(),
             after: None,
             ended: false,
+            forgets: false,
             other: Map::new(),
         }
     }
@@ -388,6 +392,7 @@ impl SessionState {
         *self = Self {
             after: Some(Ended { seq, time: seconds_now() }),
             ended: true,
+            forgets: true,
             other: std::mem::take(&mut self.other),
             ..Self::default()
         };
@@ -405,6 +410,7 @@ impl SessionState {
 
     /// Removes all marks, since the files are no longer in the caller's context; remembers the paths of the newest.
     pub fn compact(&mut self) {
+        self.forgets = true;
         self.hold_all();
         let mut marks = std::mem::take(&mut self.marks);
         marks.sort_by_key(|mark| std::cmp::Reverse(mark.time));
@@ -415,6 +421,7 @@ impl SessionState {
 
     /// Removes the marks of `path` and everything below it; returns the paths that had marks.
     pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
+        self.forgets = true;
         self.hold_all();
         let (gone, kept): (Vec<ReadRecord>, Vec<ReadRecord>) =
             std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
