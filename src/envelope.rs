@@ -3,10 +3,9 @@
 //! Serde compiles a type again for each kind of writer and of layout. All responses use one kind of both, which decides
 //! at run time.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value};
 
 use crate::engine::CallNotes;
@@ -139,78 +138,10 @@ impl<'a> Frame<'a> {
 
     /// Writes an envelope.
     fn write<D: Serialize>(&self, envelope: &Envelope<'_, D>, out: &mut dyn Write) -> serde_json::Result<()> {
-        write_json(envelope, Layout::pretty(self.pretty), out)
-    }
-}
-
-/// Layout of a JSON text.
-pub enum Layout {
-    /// On one line.
-    Line,
-    /// Over several lines, with indents.
-    Lines(PrettyFormatter<'static>),
-}
-
-impl Layout {
-    /// Returns the indented layout if wanted, else one line.
-    pub fn pretty(is_wanted: bool) -> Self {
-        if is_wanted { Self::Lines(PrettyFormatter::new()) } else { Self::Line }
-    }
-}
-
-/// Formatter methods that forward to the layout.
-macro_rules! by_layout {
-    ($($method:ident($($argument:ident: $type:ty)?);)*) => {
-        $(fn $method<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $type)?) -> io::Result<()> {
-            match self {
-                Self::Line => CompactFormatter.$method(writer $(, $argument)?),
-                Self::Lines(pretty) => pretty.$method(writer $(, $argument)?),
-            }
-        })*
-    };
-}
-
-impl Formatter for Layout {
-    by_layout! {
-        begin_array();
-        end_array();
-        begin_array_value(first: bool);
-        end_array_value();
-        begin_object();
-        end_object();
-        begin_object_key(first: bool);
-        begin_object_value();
-        end_object_value();
-    }
-}
-
-/// Writes a value as JSON.
-///
-/// # Errors
-/// Fails if the value cannot be JSON, or if `out` cannot be written.
-pub fn write_json<T: Serialize + ?Sized>(
-    value: &T,
-    layout: Layout,
-    out: &mut dyn Write,
-) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(out, layout))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn both_json_layouts_equal_serde_json() {
-        let value = json!({ "a": [1, { "b": [] }, {}, "x\n\u{1}\""], "c": { "d": null, "e": 0.5 }, "f": -1 });
-        let written = |layout| {
-            let mut text = Vec::new();
-            write_json(&value, layout, &mut text).unwrap();
-            String::from_utf8(text).unwrap()
-        };
-        assert_eq!(written(Layout::pretty(false)), serde_json::to_string(&value).unwrap());
-        assert_eq!(written(Layout::pretty(true)), serde_json::to_string_pretty(&value).unwrap());
+        if self.pretty {
+            serde_json::to_writer_pretty(out, envelope)
+        } else {
+            serde_json::to_writer(out, envelope)
+        }
     }
 }

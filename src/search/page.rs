@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
-use crate::envelope::{self, Layout};
 
 /// Part of a result to show.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +154,7 @@ impl<T: Serialize> Page<T> {
 pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
     let mut counter = Counter(0);
     // Counting cannot fail; a value without a JSON form has no bytes either.
-    let _ = envelope::write_json(value, Layout::Line, &mut counter);
+    let _ = serde_json::to_writer(&mut counter, value);
     counter.0
 }
 
