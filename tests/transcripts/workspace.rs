@@ -232,6 +232,74 @@ fn git_and_lbx_state_is_never_written() {
 }
 
 #[test]
+fn every_spelling_of_git_is_protected() {
+    let ws = Workspace::with(&[]);
+    let write = |name: &str| ws.lbx(&["write", &format!("a/{name}/config"), "--content", "x\n"]);
+    for name in [
+        ".git",
+        ".GIT",
+        ".Git",
+        "git~1",
+        "GIT~1",
+        ".git.",
+        ".git ",
+        ".git . .",
+        ".git::$INDEX_ALLOCATION",
+        ".g\u{200c}it",
+        "\u{feff}.git",
+        ".lbx",
+        ".LBX",
+        "lbx~1",
+        r".git\config",
+        r"a\.GIT\hooks",
+        r"sub\.lbx",
+        r"\.git",
+    ] {
+        write(name).error("protected_path");
+    }
+    for name in
+        [".gitignore", "git", ".github", "a.git", ".lbxrc", ".", "git~2x", "", "lbx", ".gitmodules", r"a\b"]
+    {
+        write(name).success();
+    }
+}
+
+#[test]
+fn repository_has_a_valid_head_and_objects_with_refs_or_a_commondir() {
+    let id = "0123456789abcdefABCDEF0123456789abcdef01";
+    let main = "ref: refs/heads/main\n";
+    for (head, others, is_one) in [
+        (main, &["objects", "refs"][..], true),
+        (main, &["commondir"], true),
+        (main, &["objects"], false),
+        (main, &["refs"], false),
+        (main, &[], false),
+        ("ref:refs/x", &["commondir"], true),
+        ("ref: \t refs/", &["commondir"], true),
+        (id, &["commondir"], true),
+        (&format!("{id}\n"), &["commondir"], true),
+        (&format!("{id} and more"), &["commondir"], true),
+        ("ref: heads/main", &["commondir"], false),
+        ("", &["commondir"], false),
+        ("refs/heads/main", &["commondir"], false),
+        (&id[1..], &["commondir"], false),
+        ("the head of the river\n", &["commondir"], false),
+    ] {
+        let ws = Workspace::with(&[]);
+        ws.write("d/HEAD", head);
+        others.iter().for_each(|name| fs::create_dir(ws.path("d").join(name)).unwrap());
+        let answer = ws.lbx(&["write", "d/new", "--content", "x\n"]);
+        if is_one { drop(answer.error("protected_path")) } else { drop(answer.ok()) }
+    }
+    for (target, is_one) in [("refs/heads/main", true), ("../HEAD", false)] {
+        let ws = Workspace::with(&[("d/commondir", "x\n")]);
+        ws.link(target, "d/HEAD");
+        let answer = ws.lbx(&["write", "d/new", "--content", "x\n"]);
+        if is_one { drop(answer.error("protected_path")) } else { drop(answer.ok()) }
+    }
+}
+
+#[test]
 fn state_folder_is_protected_before_it_exists() {
     let ws = Workspace::bare(&[]);
     for path in [".git/config", ".lbx/state", ".git", ".lbx"] {
