@@ -604,3 +604,102 @@ fn init_keeps_the_other_members_of_an_existing_server() {
     ws.lbx(&["init", "claude-code", "--remove"]).ok();
     assert!(!ws.path(".mcp.json").exists());
 }
+
+/// Returns the configuration of Codex.
+fn codex_toml(ws: &Workspace) -> String {
+    String::from_utf8(ws.read_bytes(".codex/config.toml")).unwrap()
+}
+
+/// Removes what `init` added, as in a clone, which has no history.
+fn remove_without_history(ws: &Workspace) {
+    std::fs::remove_dir_all(ws.path(".lbx")).unwrap();
+    ws.lbx(&["init", "--client", "codex", "--remove"]).ok();
+}
+
+#[test]
+fn toml_table_is_set_once_and_removed_without_a_trace() {
+    for text in [
+        "# mine\nmodel = \"x\"\n",
+        "[a]\nb = 1\n\n[c]\nd = [\n  1,\n]\n",
+        "a = \"\"\"\n[mcp_servers.lbx]\nold\n\"\"\"\n",
+        "a = '''\n[mcp_servers.lbx]\n''''\nb = [\n  [\"mcp_servers.lbx\"], # [mcp_servers.lbx]\n]\n",
+        "# [mcp_servers.lbx]\n[mcp_servers.lbxx]\nc = \"\\\"[\"\n",
+        "[[mcp_servers_others]]\na = 1\n[[mcp_servers_others]]\na = 2\n",
+        "\u{feff}a = 1\n",
+        "a = 1\n\n\n",
+        "a = 1\r\n[b]\r\nc = 2\r\n",
+    ] {
+        let ws = Workspace::with(&[(".codex/config.toml", text)]);
+        ws.lbx(&["init", "--client", "codex"]).ok();
+        let with = codex_toml(&ws);
+        assert!(with.starts_with(text) && with.contains("\n[mcp_servers.lbx]"), "{with}");
+        assert!(!text.contains('\r') || !with.replace("\r\n", "").contains('\n'), "{with:?}");
+        assert_eq!(ws.lbx(&["init", "--client", "codex"]).ok()["files"], json!([]));
+        remove_without_history(&ws);
+        ws.holds(".codex/config.toml", text);
+    }
+}
+
+#[test]
+fn toml_table_of_an_earlier_version_keeps_its_other_keys() {
+    let env = "\n[mcp_servers.lbx.env]\nA = \"1\"\n\n[z]\ny = 1\n";
+    for old in ["command = 'old' # mine\nargs = [\"mcp\"]\nx = 1\n", "args = [\n 'mcp'\n]\ncommand = 'old'\n"]
+    {
+        let old = format!("[mcp_servers.lbx]\n{old}{env}");
+        let ws = Workspace::with(&[(".codex/config.toml", old.as_str())]);
+        ws.lbx(&["init", "--client", "codex"]).ok();
+        let with = codex_toml(&ws);
+        assert!(with.ends_with(env) && with.contains("\"--session\"") && !with.contains("old"), "{with}");
+        assert_eq!(with.contains("# mine"), old.contains("# mine"), "{with}");
+        // After a later edit, the two values alone are restored.
+        ws.write(".codex/config.toml", format!("{with}# later\n"));
+        ws.lbx(&["init", "--client", "codex", "--remove"]).ok();
+        ws.holds(".codex/config.toml", format!("{old}# later\n"));
+        ws.write(".codex/config.toml", &with);
+        remove_without_history(&ws);
+        ws.holds(".codex/config.toml", "[z]\ny = 1\n");
+    }
+    // In any spelling of its name, with the comments of the next table.
+    let server = "command = \"lbx\"\nargs = [\"mcp\"]\n";
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["init", "--client", "codex"]).ok();
+    let spelled = "[\"mcp_servers\".lbx] # mine\n";
+    let rest = "\n# of z\n[z]\ny = 1\n\n[ mcp_servers . lbx . env ]\nB = \"2\"\n";
+    ws.write(".codex/config.toml", format!("{spelled}{server}{rest}"));
+    remove_without_history(&ws);
+    ws.holds(".codex/config.toml", "# of z\n[z]\ny = 1\n");
+}
+
+#[test]
+fn toml_line_is_set_once_and_removed_without_a_trace() {
+    let exclusive = ["init", "--client", "codex", "--exclusive"];
+    let is_bare =
+        |text: &str| text.replace(['\r', '\n'], "").replace("[features]", "").replace(" # mine", "");
+    for text in [
+        "a = 1",
+        "[features]\nb = true\n",
+        "[features] # mine\n\n[z]\r\ny = 1\r\n",
+        "[features.x]\nb = 1\n",
+        "a = 1\n\n[features]",
+        "x = \"\"\"\n[features]\nshell_tool = true\n\"\"\"\n",
+    ] {
+        let ws = Workspace::with(&[(".codex/config.toml", text)]);
+        ws.lbx(&exclusive).ok();
+        let with = codex_toml(&ws);
+        assert_eq!(with.matches("shell_tool = false # Written by lbx init").count(), 1, "{with}");
+        assert_eq!(ws.lbx(&exclusive).ok()["files"], json!([]));
+        remove_without_history(&ws);
+        assert_eq!(is_bare(&codex_toml(&ws)), is_bare(text));
+    }
+    let own = "[features]\nshell_tool = false\n";
+    let ws = Workspace::with(&[(".codex/config.toml", own)]);
+    ws.lbx(&exclusive).ok();
+    assert!(codex_toml(&ws).starts_with(own));
+    for other in
+        ["[features]\nshell_tool = true\n", "features = { a = true }\n", "[[features]]\na = 1\n", "= 1"]
+    {
+        let ws = Workspace::with(&[(".codex/config.toml", other)]);
+        ws.lbx(&exclusive).error("invalid_request");
+        ws.holds(".codex/config.toml", other);
+    }
+}

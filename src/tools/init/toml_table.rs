@@ -14,19 +14,14 @@ use crate::text::jsonc::Fault;
 /// Fails if the text is not TOML, or names the table in another way.
 pub fn set(text: &str, table: &str, values: &[(&str, Value)]) -> Result<String, Fault> {
     must_parse(text)?;
-    let newline = newline_of(text);
-    let line = |(key, value): &(&str, Value)| format!("{key} = {value}{newline}");
-    let header = lines_of(text).into_iter().find(|line| is_header(str_or_empty(text, line.clone()), table));
-    let with = match header {
-        None => appended(text, &format!("[{table}]{newline}{}", values.iter().map(line).collect::<String>())),
-        // The last one first: a new line follows the header.
-        Some(header) => {
-            values.iter().rev().fold(text.to_owned(), |text, (key, value)| match span_of(&text, table, key) {
-                Some(span) => with_part(&text, span, &value.to_string()),
-                None => with_line(&text, header.end, &line(&(*key, value.clone()))),
-            })
+    // The last one first: a new line follows the header.
+    let with = values.iter().rev().fold(text.to_owned(), |text, (key, value)| {
+        let known = header_of(&text, table).and_then(|_| span_of(&text, table, key));
+        match known {
+            Some(span) => with_part(&text, span, &value.to_string()),
+            None => with_line(&text, table, &format!("{key} = {value}")),
         }
-    };
+    });
     must_be_set_once(&with, table)?;
     Ok(with)
 }
@@ -54,10 +49,22 @@ fn with_part(text: &str, part: Range<usize>, new: &str) -> String {
     format!("{}{new}{}", str_or_empty(text, ..part.start), str_or_empty(text, part.end..))
 }
 
-/// Returns the text with a line at `at`, the end of another one.
-fn with_line(text: &str, at: usize, line: &str) -> String {
-    let end = if str_or_empty(text, ..at).ends_with('\n') { "" } else { newline_of(text) };
-    with_part(text, at..at, &format!("{end}{line}"))
+/// Returns the text with a line after the header of a table, which is added at the end if it is missing.
+fn with_line(text: &str, table: &str, line: &str) -> String {
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let end = |before: &str| if before.ends_with('\n') { "" } else { newline };
+    match header_of(text, table) {
+        Some(Range { end: at, .. }) => {
+            with_part(text, at..at, &format!("{}{line}{newline}", end(str_or_empty(text, ..at))))
+        }
+        None if text.trim().is_empty() => format!("[{table}]{newline}{line}{newline}"),
+        None => format!("{text}{}{newline}[{table}]{newline}{line}{newline}", end(text)),
+    }
+}
+
+/// Returns the range of the line that begins a table.
+fn header_of(text: &str, table: &str) -> Option<Range<usize>> {
+    lines_of(text).into_iter().find(|line| is_header(str_or_empty(text, line.clone()), table))
 }
 
 /// Returns the strings that a text gives these keys of a table, alone or in a list, in order; `None` without the table
@@ -116,14 +123,7 @@ impl Line {
             Some(found) => return Err(Fault(format!("`{table}.{key}` is {found} already"))),
             None => {}
         }
-        let newline = newline_of(text);
-        let line = format!("{key} = {value} # {sign}{newline}");
-        let header =
-            lines_of(text).into_iter().find(|line| is_header(str_or_empty(text, line.clone()), table));
-        let with = match header {
-            Some(header) => with_line(text, header.end, &line),
-            None => appended(text, &format!("[{table}]{newline}{line}")),
-        };
+        let with = with_line(text, table, &format!("{key} = {value} # {sign}"));
         must_be_set_once(&with, table)?;
         Ok(with)
     }
@@ -157,21 +157,6 @@ impl Line {
 fn is_header(line: &str, table: &str) -> bool {
     let line = line.trim_start();
     line.starts_with('[') && !line.starts_with("[[") && names_in(line).iter().eq(table.split('.'))
-}
-
-/// Returns the text with a table added at its end.
-fn appended(text: &str, table: &str) -> String {
-    if text.trim().is_empty() {
-        return table.to_owned();
-    }
-    let newline = newline_of(text);
-    let end = if text.ends_with('\n') { "" } else { newline };
-    format!("{text}{end}{newline}{table}")
-}
-
-/// Returns the line ending of a text.
-fn newline_of(text: &str) -> &'static str {
-    if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
 /// Fails if the text has the table in two forms.
@@ -296,98 +281,4 @@ fn string_end(text: &[u8], start: usize, quote: u8) -> usize {
 /// Fails if the text is not TOML.
 fn must_parse(text: &str) -> Result<(), Fault> {
     DeTable::parse(text).map(drop).map_err(|error| Fault(error.message().to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn toml_table_is_set_once_and_removed_without_a_trace() {
-        let values = [("command", Value::from("lbx")), ("args", vec!["mcp"].into())];
-        for text in ["", "# mine\nmodel = \"x\"\n", "[a]\nb = 1\n\n[c]\nd = [\n  1,\n]\n"] {
-            let with = set(text, "mcp_servers.lbx", &values).unwrap();
-            assert!(with.contains("[mcp_servers.lbx]\ncommand"), "{with}");
-            let words = strings(&with, "mcp_servers.lbx", &["command", "args"]);
-            assert_eq!(words, Some(vec!["lbx".to_owned(), "mcp".to_owned()]));
-            assert_eq!(strings(text, "mcp_servers.lbx", &["command", "args"]), None);
-            assert_eq!(set(&with, "mcp_servers.lbx", &values).unwrap(), with);
-            assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), text);
-        }
-        let env = "\n[mcp_servers.lbx.env]\nA = \"1\"\n\n[z]\ny = 1\n";
-        for old in
-            ["command = 'old' # mine\nx = 1\n", "args = [\n 'old'\n]\ncommand = 'lbx'\n", "", "x = 1\n"]
-        {
-            let old = format!("[mcp_servers.lbx]\n{old}{env}");
-            let with = set(&old, "mcp_servers.lbx", &values).unwrap();
-            assert!(with.ends_with(env) && with.contains("args = [\"mcp\"]"), "{with}");
-            assert_eq!(with.contains("# mine"), old.contains("# mine"), "{with}");
-            assert_eq!(restore(&with, "mcp_servers.lbx", &["command", "args"], &old).unwrap(), old);
-            assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), "[z]\ny = 1\n");
-        }
-    }
-
-    #[test]
-    fn invalid_toml_and_inline_server_tables_are_errors() {
-        let values = [("b", Value::from(1))];
-        assert!(set("a = = 1", "t", &values).is_err());
-        assert!(set("mcp_servers = { lbx = { command = \"x\" } }\n", "mcp_servers.lbx", &values).is_err());
-    }
-
-    #[test]
-    fn text_that_looks_like_the_table_is_kept() {
-        for text in [
-            "a = \"\"\"\n[mcp_servers.lbx]\nold\n\"\"\"\n",
-            "a = '''\n[mcp_servers.lbx]\n''''\nb = [\n  [\"mcp_servers.lbx\"], # [mcp_servers.lbx]\n]\n",
-            "# [mcp_servers.lbx]\n[mcp_servers.lbxx]\nc = \"\\\"[\"\n",
-            "[[mcp_servers.others]]\na = 1\n[[mcp_servers.others]]\na = 2\n",
-            "\u{feff}a = 1\n",
-            "a = 1\n\n\n",
-            "a = 1\r\n[b]\r\nc = 2\r\n",
-        ] {
-            assert_eq!(remove(text, "mcp_servers.lbx").unwrap(), text);
-            let with = set(text, "mcp_servers.lbx", &[("command", "lbx".into())]).unwrap();
-            assert!(with.starts_with(text), "{with}");
-            assert!(!text.contains('\r') || !with.replace("\r\n", "").contains('\n'), "{with:?}");
-            assert_eq!(remove(&with, "mcp_servers.lbx").unwrap(), text);
-        }
-    }
-
-    #[test]
-    fn table_removal_keeps_the_comments_of_the_next_table() {
-        let text = "[\"mcp_servers\".lbx] # mine\na = 1\n\n# of z\n[z]\ny = 1\n\n[ mcp_servers . lbx . env ]\nB = \"2\"\n";
-        assert_eq!(remove(text, "mcp_servers.lbx").unwrap(), "# of z\n[z]\ny = 1\n");
-        let with = set(text, "mcp_servers.lbx", &[("a", 2.into())]).unwrap();
-        assert_eq!(with, text.replace("a = 1", "a = 2"));
-    }
-
-    #[test]
-    fn toml_line_is_set_once_and_removed_without_a_trace() {
-        let line = Line { table: "features", key: "shell_tool", value: "false" };
-        for text in [
-            "",
-            "a = 1",
-            "[features]\nb = true\n",
-            "[features] # mine\n\n[z]\r\ny = 1\r\n",
-            "[features.x]\nb = 1\n",
-            "a = 1\n\n[features]",
-            "x = \"\"\"\n[features]\nshell_tool = true\n\"\"\"\n",
-        ] {
-            let with = line.set(text, "lbx").unwrap();
-            assert_eq!(line.found(&with), Some("false"), "{with}");
-            assert_eq!(line.set(&with, "lbx").unwrap(), with);
-            let left = line.remove(&with, "lbx").unwrap();
-            let is_bare =
-                |text: &str| text.replace(['\r', '\n'], "").replace("[features]", "").replace(" # mine", "");
-            assert_eq!(is_bare(&left), is_bare(text));
-            assert_eq!(line.remove(text, "lbx").unwrap(), text);
-        }
-        let own = "[features]\nshell_tool = false\n";
-        assert_eq!(line.set(own, "lbx").unwrap(), own);
-        for other in
-            ["[features]\nshell_tool = true\n", "features = { a = true }\n", "[[features]]\na = 1\n", "= 1"]
-        {
-            assert!(line.set(other, "lbx").is_err(), "{other}");
-        }
-    }
 }
