@@ -29,7 +29,7 @@ use crate::search::page::json_bytes;
 use crate::text::escaped;
 use crate::tools::fork::Fork;
 use crate::tools::read::Read;
-use crate::tools::{Answered, Image, Reply, Text, Tool as _, ToolEntry};
+use crate::tools::{Answered, Effect, Image, Reply, Text, Tool as _, ToolEntry};
 
 /// Largest payload in bytes, also for requests that want more. A structured result holds its payload twice, once
 /// escaped twice; with this limit, every text fits into a message.
@@ -53,6 +53,14 @@ impl Target {
         match self {
             Self::Native(tool) => tool.name,
             Self::Foreign(_, tool) => tool.name,
+        }
+    }
+
+    /// Returns the effect of the tool.
+    pub const fn effect(self) -> Effect {
+        match self {
+            Self::Native(tool) => tool.effect,
+            Self::Foreign(_, tool) => tool.effect,
         }
     }
 

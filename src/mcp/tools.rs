@@ -18,67 +18,19 @@ use crate::tools::{Effect, Tool as _, ToolEntry};
 /// Tools that a server has with `--forks`, whatever `--tools` says.
 const FORK_TOOLS: [&str; 2] = [Fork::NAME, Merge::NAME];
 
-/// Filter for the tools of a server (`--tools`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Filter {
-    /// Every tool.
-    #[default]
-    All,
-    /// The few tools that most work needs; all tools of a model family.
-    Core,
-    /// Tools that change nothing.
-    ReadOnly,
-    /// Tools with these names.
-    Named(Vec<String>),
-}
-
-impl Filter {
-    /// Parses a filter: `all`, `core`, `read-only`, or names separated by commas.
-    ///
-    /// # Errors
-    /// Fails with `invalid_request` if this server cannot have a tool of that name.
-    fn parse(text: &str, known: &[&str]) -> Result<Self, Error> {
-        match text {
-            "all" => return Ok(Self::All),
-            "core" => return Ok(Self::Core),
-            "read-only" => return Ok(Self::ReadOnly),
-            _ => {}
-        }
-        let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
-            return Err(Error::invalid(format!("--tools: unknown tool {unknown:?}"))
-                .suggest(format!("Use all, core, read-only, or names of these: {}.", known.join(", ")))
-                .detail("field", "tools"));
-        }
-        if names.is_empty() {
-            return Err(Error::invalid("--tools names no tool").detail("field", "tools"));
-        }
-        Ok(Self::Named(names.into_iter().map(str::to_owned).collect()))
-    }
-
-    /// Returns true if the server has this tool.
-    fn has(&self, name: &str, effect: Effect, is_core: bool) -> bool {
-        match self {
-            Self::All => true,
-            Self::Core => is_core,
-            Self::ReadOnly => effect == Effect::Reads,
-            Self::Named(names) => names.iter().any(|known| known == name),
-        }
-    }
-}
-
 /// The tools of a server.
 pub struct ToolSet {
     /// Model family of the tools; `None` for lbx's own.
     pub dialect: Option<&'static Dialect>,
-    /// Filter of the tools.
-    filter: Filter,
+    /// The tools, in the order of their list.
+    tools: Vec<Target>,
     /// True if it has the tools for forks.
     pub serves_forks: bool,
 }
 
 impl ToolSet {
-    /// Returns the tools that `--tools` asks for.
+    /// Returns the tools that `--tools` asks for: `all`, `core` (the few tools that most work needs, or all of a model
+    /// family), `read-only` (those that change nothing), or names separated by commas.
     ///
     /// # Errors
     /// Fails with `invalid_request` if there is no tool of that name.
@@ -87,54 +39,51 @@ impl ToolSet {
         filter: Option<&str>,
         serves_forks: bool,
     ) -> Result<Self, Error> {
-        let all = Self { dialect, filter: Filter::All, serves_forks };
-        let filter = filter.map(|text| Filter::parse(text, &all.names())).transpose()?;
-        Ok(Self { filter: filter.unwrap_or_default(), ..all })
-    }
-
-    /// Returns the tools, in the order of their list.
-    fn all(&self) -> impl Iterator<Item = Target> {
-        let dialect = self.dialect;
+        let is_for_forks = |tool: &ToolEntry| serves_forks && FORK_TOOLS.contains(&tool.name);
         let foreign =
             dialect.into_iter().flat_map(|it| it.tools.iter().map(move |tool| Target::Foreign(it, tool)));
-        let native = TOOLS.iter().filter(move |tool| dialect.is_none() || self.is_for_forks(tool));
-        foreign.chain(native.map(Target::Native)).filter(|tool| self.has(*tool))
-    }
-
-    /// Returns true if the server has this tool.
-    fn has(&self, tool: Target) -> bool {
-        match tool {
-            Target::Native(tool) if self.is_for_forks(tool) => true,
-            Target::Native(tool) => tool.served && self.filter.has(tool.name, tool.effect, tool.core),
-            Target::Foreign(_, tool) => self.filter.has(tool.name, tool.effect, true),
-        }
-    }
-
-    /// Returns true for a tool that the server has with `--forks`.
-    fn is_for_forks(&self, tool: &ToolEntry) -> bool {
-        self.serves_forks && FORK_TOOLS.contains(&tool.name)
+        let native = TOOLS.iter().filter(|tool| is_for_forks(tool) || (dialect.is_none() && tool.served));
+        let mut tools: Vec<Target> = foreign.chain(native.map(Target::Native)).collect();
+        let filter = filter.unwrap_or("all");
+        let named = if ["all", "core", "read-only"].contains(&filter) {
+            Vec::new()
+        } else {
+            names_in(filter, &tools)?
+        };
+        tools.retain(|target| {
+            let is_core = match target {
+                Target::Native(tool) if is_for_forks(tool) => return true,
+                Target::Native(tool) => tool.core,
+                Target::Foreign(..) => true,
+            };
+            match filter {
+                "all" => true,
+                "core" => is_core,
+                "read-only" => target.effect() == Effect::Reads,
+                _ => named.contains(&target.name()),
+            }
+        });
+        Ok(Self { dialect, tools, serves_forks })
     }
 
     /// Returns a tool by name, or one of lbx's own by an alias.
     pub fn find(&self, name: &str) -> Option<Target> {
-        let own = catalog::find(name);
-        let found = match self.dialect {
-            Some(dialect) if !own.is_some_and(|tool| self.is_for_forks(tool)) => {
-                Target::Foreign(dialect, dialect.tool(name)?)
-            }
-            _ => Target::Native(own?),
+        let own = catalog::find(name).map(|tool| tool.name);
+        let named = |target: &&Target| match target {
+            Target::Native(tool) => Some(tool.name) == own,
+            Target::Foreign(_, tool) => tool.name == name,
         };
-        Some(found).filter(|tool| self.has(*tool))
+        self.tools.iter().find(named).copied()
     }
 
     /// Returns the ordering rule for calls of a tool.
     pub fn turn_of(&self, name: &str) -> Turn {
-        let (effect, runs_commands, reads_files) = match self.find(name) {
-            Some(Target::Native(tool)) => (tool.effect, tool.name == Bash::NAME, tool.name == Read::NAME),
-            Some(Target::Foreign(_, tool)) => (tool.effect, tool.runs_commands, tool.reads_files),
-            None => return Turn::Search,
+        let Some(target) = self.find(name) else { return Turn::Search };
+        let (runs_commands, reads_files) = match target {
+            Target::Native(tool) => (tool.name == Bash::NAME, tool.name == Read::NAME),
+            Target::Foreign(_, tool) => (tool.runs_commands, tool.reads_files),
         };
-        match effect {
+        match target.effect() {
             _ if runs_commands => Turn::Search,
             Effect::Reads if reads_files => Turn::Read,
             Effect::Reads => Turn::Search,
@@ -144,26 +93,45 @@ impl ToolSet {
 
     /// Returns the names of all tools.
     pub fn names(&self) -> Vec<&'static str> {
-        self.all().map(Target::name).collect()
+        self.tools.iter().copied().map(Target::name).collect()
     }
 
     /// Returns the response to `tools/list`.
     pub fn declared(&self, results: Results) -> Value {
-        let declare = |tool| match tool {
+        let declare = |tool: &Target| match tool {
             Target::Native(tool) => declare(tool, results),
             Target::Foreign(_, tool) => declare_foreign(tool),
         };
-        self.all().map(declare).collect()
+        self.tools.iter().map(declare).collect()
     }
+}
+
+/// Returns the names in the value of `--tools`.
+///
+/// # Errors
+/// Fails with `invalid_request` if this server cannot have a tool of that name.
+fn names_in<'t>(text: &'t str, tools: &[Target]) -> Result<Vec<&'t str>, Error> {
+    let known: Vec<&str> = tools.iter().copied().map(Target::name).collect();
+    let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+        return Err(Error::invalid(format!("--tools: unknown tool {unknown:?}"))
+            .suggest(format!("Use all, core, read-only, or names of these: {}.", known.join(", ")))
+            .detail("field", "tools"));
+    }
+    if names.is_empty() {
+        return Err(Error::invalid("--tools names no tool").detail("field", "tools"));
+    }
+    Ok(names)
 }
 
 /// Declares one tool of a model family.
 fn declare_foreign(tool: &DialectTool) -> Value {
     let mut schema = object(request::advertised(tool.schema()));
     schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    schema
-        .values_mut()
-        .for_each(|value| strip(value, |keyword, value| keyword == "default" && !value.is_object()));
+    let drop_defaults = |object: &mut Map<String, Value>| {
+        object.retain(|keyword, value| keyword != "default" || value.is_object());
+    };
+    schema.values_mut().for_each(|value| request::for_each_object(value, &drop_defaults));
     let description = schema.remove("description");
     let description = description.as_ref().and_then(Value::as_str).unwrap_or_default();
     json!({
@@ -224,15 +192,21 @@ fn annotations(effect: Effect) -> Value {
 /// that models know are accepted.
 fn input_schema(tool: &ToolEntry) -> Map<String, Value> {
     let mut schema = request::advertised((tool.request_schema)());
-    strip(&mut schema, |keyword, value| match keyword {
+    // A property with the name of a keyword is kept: its value is a schema.
+    let is_needless = |keyword: &str, value: &Value| match keyword {
         "default" => !value.is_object(),
         "minimum" | "maximum" => value.is_number(),
         "pattern" => value.is_string(),
         "additionalProperties" => value.is_boolean() || value.as_object().is_some_and(Map::is_empty),
         _ => false,
+    };
+    request::for_each_object(&mut schema, &|object| {
+        object.retain(|keyword, value| !is_needless(keyword, value));
+        if let Some(Value::String(text)) = object.get_mut("description") {
+            *text = text.replace('\n', " ");
+        }
     });
     keep_listed(&mut schema, &tool.listed.split(' ').collect::<Vec<_>>());
-    on_one_line(&mut schema);
     name_plainly(&mut schema);
     describe_once(&mut schema);
     let mut schema = object(schema);
@@ -309,32 +283,6 @@ fn describe_once(schema: &mut Value) {
                 field.remove("description");
             }
         }
-    }
-}
-
-/// Turns each description into one line.
-fn on_one_line(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            if let Some(Value::String(text)) = map.get_mut("description") {
-                *text = text.replace('\n', " ");
-            }
-            map.values_mut().for_each(on_one_line);
-        }
-        Value::Array(list) => list.iter_mut().for_each(on_one_line),
-        _ => {}
-    }
-}
-
-/// Removes keywords from a schema. A property with such a name is kept: its value is a schema.
-fn strip(schema: &mut Value, is_needless: fn(&str, &Value) -> bool) {
-    match schema {
-        Value::Object(map) => {
-            map.retain(|keyword, value| !is_needless(keyword, value));
-            map.values_mut().for_each(|value| strip(value, is_needless));
-        }
-        Value::Array(list) => list.iter_mut().for_each(|value| strip(value, is_needless)),
-        _ => {}
     }
 }
 

@@ -20,7 +20,9 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 use crate::text::charset::Charset;
 use crate::text::escaped;
-pub use schema::{advertised, aliases, answer_schema_of, field_of, plausible, schema_of, snake_case};
+pub use schema::{
+    advertised, aliases, answer_schema_of, field_of, for_each_object, plausible, schema_of, snake_case,
+};
 
 /// Largest request, in bytes.
 pub const REQUEST_BYTES_MAX: u64 = 256 << 20;

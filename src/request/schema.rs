@@ -26,7 +26,7 @@ pub(super) const NOT_ZERO: &str = "x-not-zero";
 /// Returns the schema of a request, without references and without parts that a reader does not need.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = generate(SchemaSettings::draft2020_12(), T::schema_name, T::json_schema);
-    complete(&mut schema);
+    for_each_object(&mut schema, &complete);
     schema
 }
 
@@ -35,21 +35,21 @@ pub fn answer_schema_of<T: JsonSchema>() -> Value {
     generate(SchemaSettings::draft2020_12().for_serialize(), T::schema_name, T::json_schema)
 }
 
-/// Closes each object of the schema of a request to other fields, and makes its booleans optional: they are false by
-/// default. So no type says either.
-fn complete(schema: &mut Value) {
-    if let Some(object) = schema.as_object_mut() {
-        complete_object(object);
-    }
-    match schema {
-        Value::Object(object) => object.values_mut().for_each(complete),
-        Value::Array(list) => list.iter_mut().for_each(complete),
+/// Changes each object in a value, the outer ones first.
+pub fn for_each_object(value: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
+    match value {
+        Value::Object(object) => {
+            change(object);
+            object.values_mut().for_each(|value| for_each_object(value, change));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| for_each_object(value, change)),
         _ => {}
     }
 }
 
-/// Applies [`complete`] to one object of a schema.
-fn complete_object(object: &mut Map<String, Value>) {
+/// Closes an object of the schema of a request to other fields, and makes its booleans optional: they are false by
+/// default. So no type says either.
+fn complete(object: &mut Map<String, Value>) {
     let mut required = object.remove("required");
     let names = required.as_mut().and_then(Value::as_array_mut);
     if let Some(Value::Object(fields)) = object.get_mut("properties") {
@@ -81,33 +81,24 @@ fn generate(
         object.insert("$defs".to_owned(), definitions.into());
     }
     let mut value = schema.to_value();
-    tidy(&mut value);
+    for_each_object(&mut value, &tidy);
     value
 }
 
 /// Returns a schema as callers see it: without aliases and hidden fields and values, and with one type per field, since
 /// some model APIs accept no more. The hidden forms are still accepted.
 pub fn advertised(mut schema: Value) -> Value {
-    fn strip(value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                for keyword in [ALIASES, VALUES, IGNORED, WORDS, ENCODING, NOT_ZERO] {
-                    map.remove(keyword);
-                }
-                if let Some(Value::Array(kinds)) = map.get("type") {
-                    let shown =
-                        ["array", "string"].into_iter().find(|kind| kinds.iter().any(|known| known == kind));
-                    let shown = shown.map(Value::from).or_else(|| kinds.first().cloned());
-                    map.extend(shown.map(|kind| ("type".to_owned(), kind)));
-                }
-                map.retain(|_, value| value.get(HIDDEN).is_none());
-                map.values_mut().for_each(strip);
-            }
-            Value::Array(list) => list.iter_mut().for_each(strip),
-            _ => {}
+    for_each_object(&mut schema, &|map| {
+        for keyword in [ALIASES, VALUES, IGNORED, WORDS, ENCODING, NOT_ZERO] {
+            map.remove(keyword);
         }
-    }
-    strip(&mut schema);
+        if let Some(Value::Array(kinds)) = map.get("type") {
+            let shown = ["array", "string"].into_iter().find(|kind| kinds.iter().any(|known| known == kind));
+            let shown = shown.map(Value::from).or_else(|| kinds.first().cloned());
+            map.extend(shown.map(|kind| ("type".to_owned(), kind)));
+        }
+        map.retain(|_, value| value.get(HIDDEN).is_none());
+    });
     schema
 }
 
@@ -125,20 +116,8 @@ pub(super) fn aliases_of(field: &Value) -> impl Iterator<Item = &str> {
     field.get(ALIASES).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Drops formats, titles and nulls from a schema, and turns lists of constants into enums.
-fn tidy(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            tidy_object(map);
-            map.values_mut().for_each(tidy);
-        }
-        Value::Array(list) => list.iter_mut().for_each(tidy),
-        _ => {}
-    }
-}
-
-/// Applies [`tidy`] to one object of a schema.
-fn tidy_object(map: &mut Map<String, Value>) {
+/// Drops formats, titles and nulls from an object of a schema, and turns lists of constants into enums.
+fn tidy(map: &mut Map<String, Value>) {
     if map.get("type").is_some_and(|kind| kind.is_string() || kind.is_array()) {
         map.remove("format");
         map.remove("title");
