@@ -15,8 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use globset::{Candidate, GlobSet};
 use rustix::io::Errno;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A path from the workspace root: relative, without `.` or `..`; empty for the root itself.
 ///
@@ -233,31 +232,18 @@ impl Serialize for WorkspacePath {
 
 impl<'de> Deserialize<'de> for WorkspacePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let path = deserializer.deserialize_any(PathVisitor)?;
-        Self::new(&path).ok_or_else(|| de::Error::custom("a path that leaves the workspace"))
-    }
-}
-
-/// Takes a string or a list of bytes.
-struct PathVisitor;
-
-impl<'de> Visitor<'de> for PathVisitor {
-    type Value = PathBuf;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a path as text or as a list of bytes")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<PathBuf, E> {
-        Ok(PathBuf::from(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<PathBuf, A::Error> {
-        let mut bytes = Vec::new();
-        while let Some(byte) = list.next_element()? {
-            bytes.push(byte);
+        /// A path as text, or as a list of bytes.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Stored {
+            Text(String),
+            Bytes(Vec<u8>),
         }
-        Ok(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+        let path = match Stored::deserialize(deserializer)? {
+            Stored::Text(text) => PathBuf::from(text),
+            Stored::Bytes(bytes) => PathBuf::from(OsString::from_vec(bytes)),
+        };
+        Self::new(&path).ok_or_else(|| de::Error::custom("a path that leaves the workspace"))
     }
 }
 
