@@ -224,3 +224,27 @@ fn audit_takes_a_revision_in_place_of_a_path() {
     assert!(error["message"].as_str().unwrap().ends_with("is for diff: audit takes one snapshot"), "{error}");
     ws.lbx(&["audit", "0123456789"]).error("not_found");
 }
+
+#[test]
+fn audit_counts_a_record_whose_call_was_killed_before_the_head() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let append = |text: &str| drop(ws.lbx(&["append", "a.txt", "--content", text]).ok());
+    let head = state("audit/head");
+    append("b\n");
+    let before = ws.read_bytes(&head);
+    append("c\n");
+    ws.write(&head, &before);
+    append("d\n");
+    let named =
+        |head: &str| serde_json::from_slice::<Value>(&ws.read_bytes(head)).unwrap()["records"].clone();
+    assert_eq!(named(&head), 3);
+    ws.lbx(&["audit", "--verify"]).ok();
+    // The record is the first one of a new file.
+    let before = ws.read_bytes(&head);
+    fs::rename(ws.path(&state("audit/current.jsonl")), ws.path(&state("audit/000001.jsonl"))).unwrap();
+    append("e\n");
+    ws.write(&head, &before);
+    append("f\n");
+    assert_eq!(named(&head), 5);
+    ws.lbx(&["audit", "--verify"]).ok();
+}

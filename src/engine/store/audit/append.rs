@@ -348,9 +348,12 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
         (file, _) = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
         (end.start, end.length, end.is_cut) = (0, 0, false);
     }
-    if end.hash.is_empty() {
+    if end.hash.is_empty() || !end.knows_head {
         let older = end_of_older(state, &folder, head.as_ref())?;
-        (end.hash, end.knows_head) = (older.hash, end.knows_head || older.knows_head);
+        if end.hash.is_empty() {
+            end.hash = older.hash;
+        }
+        (end.knows_head, end.later) = (end.knows_head || older.knows_head, end.later + older.later);
     }
     if end.is_cut && end.knows_head {
         // A partial record of a dead call or a power failure was never part of the log.
@@ -363,7 +366,9 @@ pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
         Some(head) if !end.knows_head => head.hash.clone(),
         _ => end.hash,
     };
-    let records = head.map_or(0, |head| head.records).saturating_add(1);
+    // A call that was killed may have written a record without its head.
+    let unnamed = if end.knows_head { end.later } else { 0 };
+    let records = head.map_or(0, |head| head.records).saturating_add(unnamed).saturating_add(1);
     let (mut line, hash) = line_of(json_of(record)?, &prev)?;
     line.push('\n');
     if end.is_cut {
@@ -398,6 +403,8 @@ struct End {
     is_cut: bool,
     /// True if the record that the head names was found, or if there is no head.
     knows_head: bool,
+    /// Records after that one.
+    later: u64,
 }
 
 impl End {
@@ -411,6 +418,7 @@ impl End {
             file.read_exact_at(&mut bytes, start)?;
             let last_line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             (end.start, end.is_cut) = (start + last_line as u64, last_line < bytes.len());
+            (end.later, end.knows_head) = (0, head.is_none());
             let mut newest = None;
             // From the end: the last record is nearly always the one that the head names.
             for record in bytes.rsplit(|byte| *byte == b'\n').filter_map(parse) {
@@ -419,6 +427,7 @@ impl End {
                 if end.knows_head {
                     break;
                 }
+                end.later += 1;
             }
             end.hash = newest.unwrap_or(end.hash);
             if start == 0 || (end.knows_head && !end.hash.is_empty()) {
