@@ -132,6 +132,39 @@ fn invalid_sequence_number_overwrites_no_history() {
     ws.holds("a.txt", format!("a\nb\nc\n{}", "d\n".repeat(4)));
 }
 
+#[test]
+fn change_numbers_that_no_session_reaches_are_never_given() {
+    /// First number that no change has.
+    const SEQ_MAX: u64 = 1 << 48;
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    for text in ["b\n", "c\n"] {
+        ws.lbx(&["append", "a.txt", "--content", text]).ok();
+    }
+    ws.lbx(&["gc"]).ok();
+    // The key of the newest packed change, and the checksum of the rows.
+    let packed = state("journal/done/default/packed");
+    let mut bytes = ws.read_bytes(&packed);
+    bytes[16 + 48 + 24..16 + 48 + 32].copy_from_slice(&SEQ_MAX.to_be_bytes());
+    let sum = crc32fast::hash(&bytes[16..16 + 2 * 48]);
+    bytes[12..16].copy_from_slice(&sum.to_be_bytes());
+    ws.write(&packed, &bytes);
+    ws.lbx(&["append", "a.txt", "--content", "d\n"]).ok();
+    assert!(ws.path(&state("journal/done/default/00000003.lbx")).exists());
+    // The last number has no next one.
+    let file = state("sessions/default.lbx");
+    let states = String::from_utf8(ws.read_bytes(&file)).unwrap();
+    let mut session: Value = serde_json::from_str(states.lines().next_back().unwrap()).unwrap();
+    session["seq"] = json!(SEQ_MAX - 1);
+    ws.write(&file, session.to_string());
+    let error = ws.unchanged(|| ws.lbx(&["append", "a.txt", "--content", "e\n"]).error("io_error"));
+    assert!(
+        error["message"].as_str().unwrap().contains("gives session default the change number"),
+        "{error}"
+    );
+    assert!(error["suggested_action"].as_str().unwrap().contains("Use another session, and tell the user"));
+    ws.lbx(&["append", "a.txt", "--content", "e\n", "--session", "other"]).ok();
+}
+
 /// Returns every file and folder of a state, from the workspace root.
 fn everything_in(ws: &Workspace) -> Vec<String> {
     let (mut found, mut folders) = (Vec::new(), vec![ws.path(&state(""))]);

@@ -17,6 +17,7 @@ use rustix::fs::AtFlags;
 
 use super::parts::{Key, Parts, PartsWriter};
 use super::steps::{BACKUPS_FOLDER, DONE_FOLDER};
+use crate::engine::store::session::SEQ_MAX;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
@@ -110,6 +111,12 @@ impl Bundles {
 /// Returns the error for an unreadable bundle.
 fn unreadable(state: &State, source: io::Error) -> Error {
     Error::io("read", state.shown(BACKUPS_FOLDER), source)
+/// Returns the number in a name of a session's history.
+pub(super) fn number_in(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
+    digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
+}
+
 }
 
 /// Returns the bytes with that SHA-256 in a bundle.
@@ -158,13 +165,11 @@ impl Packed {
         let (mut parts, mut numbers) = (None, Vec::new());
         if let Some(mut found) = found {
             let is_whole = found.load().map_err(io)?;
-            let rows = (0..found.rows()).map(|row| found.row(row).map(|row| seq_of(&row.key)));
-            numbers = rows.collect::<io::Result<Vec<u64>>>().map_err(io)?;
+            numbers.extend(found.all_rows().map_err(io)?.iter().filter_map(|row| seq_of(&row.key)));
             parts = Some(found).filter(|_| is_whole);
         } else {
             // Packing marks the newest number as given.
-            let names = names_in(folder)?;
-            numbers.extend(names.iter().filter_map(|name| name.strip_suffix(GIVEN)?.parse::<u64>().ok()));
+            numbers.extend(names_in(folder)?.iter().filter_map(|name| number_in(name)));
         }
         let packed = Arc::new(Self { parts, numbers });
         state.in_call(|opened: &mut Opened| opened.packed.insert(session.to_owned(), Arc::clone(&packed)));
@@ -178,13 +183,13 @@ impl Packed {
 /// Returns the OS error.
 pub fn newest_packed(state: &State, folder: &OwnedFd) -> Result<u64, Error> {
     let io = |source: io::Error| Error::io("read", state.shown(DONE_FOLDER), source);
-    let packed = Parts::open(folder, PACKED).map_err(io)?;
-    let Some((packed, last)) =
-        packed.and_then(|packed| packed.rows().checked_sub(1).map(|last| (packed, last)))
-    else {
-        return Ok(0);
-    };
-    packed.row(last).map(|row| seq_of(&row.key)).map_err(io)
+    let Some(packed) = Parts::open(folder, PACKED).map_err(io)? else { return Ok(0) };
+    for row in (0..packed.rows()).rev() {
+        if let Some(newest) = seq_of(&packed.row(row).map_err(io)?.key) {
+            return Ok(newest);
+        }
+    }
+    Ok(0)
 }
 
 /// Returns the packed change `seq` of a session, as its file was; `None` if it is not there.
@@ -224,9 +229,9 @@ pub fn key_of(seq: u64) -> Key {
     key
 }
 
-/// Returns the number in a key.
-fn seq_of(key: &Key) -> u64 {
-    key.last_chunk().copied().map_or(0, u64::from_be_bytes)
+/// Returns the number in a key; `None` if no change has that number.
+fn seq_of(key: &Key) -> Option<u64> {
+    key.last_chunk().copied().map(u64::from_be_bytes).filter(|seq| *seq < SEQ_MAX)
 }
 
 /// A backup, a bundle or a journal entry that is written and not yet durable. Do not rely on it before it is synced.

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::backup::InlineBackup;
-use super::bundle::{GIVEN, Packed, PendingFile, newest_packed};
+use super::bundle::{GIVEN, Packed, PendingFile, newest_packed, number_in};
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
     MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
@@ -333,29 +333,27 @@ pub fn keep_numbers(done: &OwnedFd, leaving: impl Fn(u64) -> bool) -> Result<(),
 /// # Errors
 /// Returns the OS error.
 pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error> {
-    let Some(folder) = state.find_folder(&history_folder(session))? else {
-        return Ok(last + 1);
-    };
-    // The session file may be lost, or could not be written.
-    let packed = newest_packed(state, &folder)?;
-    if last == 0 || is_given(&folder, last + 1) || packed > last {
-        let given = names_in(&folder)?;
-        let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
-        return Ok(last.max(newest).max(packed) + 1);
+    let mut newest = last;
+    if let Some(folder) = state.find_folder(&history_folder(session))? {
+        // The session file may be lost, or could not be written.
+        let packed = newest_packed(state, &folder)?;
+        if last == 0 || is_given(&folder, last + 1) || packed > last {
+            let given = names_in(&folder)?.iter().filter_map(|name| number_in(name)).max();
+            newest = last.max(packed).max(given.unwrap_or(0));
+        }
     }
-    Ok(last + 1)
+    // A forged file may name a number that no session reaches by itself.
+    Some(newest + 1).filter(|next| *next < SEQ_MAX).ok_or_else(|| {
+        let message = format!("a file in {STATE_FOLDER} gives session {session} the change number {newest}");
+        Error::new(ErrorKind::IoError, message)
+            .suggest("Use another session, and tell the user: no lbx wrote that file.")
+    })
 }
 
 /// Returns true if a number was given, whether its change is in the history or not.
 pub(super) fn is_given(folder: &OwnedFd, seq: u64) -> bool {
     let names = [history_name(seq), given_name(seq)];
     names.iter().any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
-}
-
-/// Returns the number in a name of a session's history.
-fn number_in(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
-    digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
 }
 
 /// Returns the sessions that have a history.

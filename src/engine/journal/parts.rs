@@ -163,6 +163,14 @@ impl Parts {
         })
     }
 
+    /// Returns all rows, in order.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn all_rows(&self) -> io::Result<Vec<Row>> {
+        (0..self.rows).map(|row| self.row(row)).collect()
+    }
+
     /// Returns the row with that key.
     ///
     /// # Errors
