@@ -358,6 +358,19 @@ fn gc_keeps_a_trash_entry_renewed_by_a_recent_undo() {
 }
 
 #[test]
+fn gc_keeps_a_session_with_the_name_of_a_damaged_one() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let name = "x.lbx.damaged-1";
+    ws.lbx(&["read", "a.txt", "--session", name]).ok();
+    let damaged = ws.path(&state("sessions/default.lbx.damaged-1"));
+    fs::write(&damaged, "{}").unwrap();
+    age_all(&ws, 60);
+    assert_eq!(ws.lbx(&["gc"]).ok()["by_kind"]["damaged_sessions"]["files"], 1);
+    assert!(!damaged.exists());
+    ws.lbx(&["write", "a.txt", "--content", "b\n", "--session", name]).ok();
+}
+
+#[test]
 fn gc_without_state_frees_nothing() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let data = ws.lbx(&["gc", "--dry-run"]).ok();

@@ -496,7 +496,9 @@ impl Collector<'_> {
     /// Collects damaged session files that were set aside, and no others.
     fn sessions(&mut self) -> Result<(), Error> {
         for (folder, name) in self.state.entries(session::FOLDER)? {
-            let is_damaged = name.contains(".lbx.damaged-");
+            // The file or the lock of a session may have such a name, and goes on.
+            let time = name.rsplit_once(".lbx.damaged-").map(|(_, time)| time);
+            let is_damaged = time.is_some_and(|time| time.bytes().all(|byte| byte.is_ascii_digit()));
             let is_temporary = name.starts_with('.');
             let is_old = self.is_old_file(&folder, &name);
             let kind: fn(&mut ByKind) -> &mut Tally = if is_temporary {
