@@ -375,6 +375,11 @@ impl Error {
         &self.0.details
     }
 
+    /// Returns the errno of the OS error that it reports.
+    pub fn errno(&self) -> Option<Errno> {
+        self.0.source.as_ref().and_then(io::Error::raw_os_error).map(Errno::from_raw_os_error)
+    }
+
     /// Returns true if the change itself is applied.
     pub fn is_applied(&self) -> bool {
         self.0.applied

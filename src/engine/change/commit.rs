@@ -16,6 +16,7 @@ use super::open::Current;
 use super::plan::{Intent, NewFile, Planned, plan};
 use super::prepared::{Prepared, ToWrite};
 use super::record::{self, StandingChange};
+use super::shown_lines::ReadRecords;
 use super::staging::Stage;
 use super::{Change, recover, without_rename};
 use crate::engine::journal::progress::contradiction;
@@ -85,17 +86,16 @@ impl Change<'_> {
             // Now, while the files still have their old bytes and no temporary file is next to them.
             record::baseline(self.engine, &self.entry);
         }
-        let mut prepared = Prepared::default();
-        let outcome =
-            self.prepare(&state, ways, &mut prepared).and_then(|()| self.put_in_force(&state, &mut prepared));
-        if let Err(error) = outcome {
-            prepared.discard();
-            let executor = Executor { workspace: &self.engine.workspace, state: &state };
-            without_rename::clear(executor, &self.moves, false);
-            return Err(error);
-        }
-        let marks = self.marks_after(&state);
-        self.carry_out(&state)?;
+        let (mut prepared, marks) = match self.apply(&state, ways) {
+            // Encrypted folders and those of other project quotas refuse renames within one mount.
+            Err(error) if error.errno() == Some(Errno::XDEV) && !error.is_applied() && self.moves_apart() => {
+                self.stays_in_folders = true;
+                self.look_again()?;
+                let ways = self.ways()?;
+                self.apply(&state, ways)?
+            }
+            applied => applied?,
+        };
         self.note_changed();
         self.correct_descriptions(&state);
         // If this fails, it is tried again below, with a warning.
@@ -120,6 +120,51 @@ impl Change<'_> {
             let (old_name, new_name) = (name("a", current.exists()), name("b", file.after.is_some()));
             text.push_str(&unified(&old_name, &new_name, current.bytes(), new, PREVIEW_BYTES_MAX));
         }
+    }
+
+    /// Returns true if nothing else changes in a folder that moves: a copy of it would have both.
+    fn moves_apart(&self) -> bool {
+        let files = self.files.iter().map(|file| self.location(file.seen.current.place.path()));
+        let folders = self.named_folders().map(|folder| self.location(folder));
+        let moves = self.moves.iter().flat_map(|moved| [moved.from.clone(), moved.to.clone()]);
+        let all: Vec<Location> = files.chain(folders).chain(moves).collect();
+        let is_alone = |top: &Location| all.iter().filter(|at| at.is_within(top)).count() == 1;
+        let whole = self.moves.iter().filter(|moved| moved.thing.is_folder);
+        whole.into_iter().all(|moved| is_alone(&moved.from) && is_alone(&moved.to))
+    }
+
+    /// Examines the files again: those whose steps were taken back are the old ones by their bytes alone.
+    fn look_again(&mut self) -> Result<(), Error> {
+        let look = |file: &Planned| {
+            let old = file.seen.current.original.as_ref();
+            old.map(|old| self.look_beneath(&old.path, file.seen.current.mode())).transpose()
+        };
+        let found = self.files.iter().map(look).collect::<Result<Vec<Option<Current>>, Error>>()?;
+        for (file, now) in self.files.iter_mut().zip(found) {
+            let current = &mut file.seen.current;
+            let Some(now) = now else { continue };
+            if now.sha256 != current.sha256 || now.mode() != current.mode() {
+                return Err(changed_meanwhile(current.place.shown()));
+            }
+            current.original = now.original;
+        }
+        Ok(())
+    }
+
+    /// Prepares the change and takes its steps, or leaves everything as it was; also returns the read marks after it.
+    fn apply(&mut self, state: &State, ways: Ways) -> Result<(Prepared, ReadRecords), Error> {
+        let mut prepared = Prepared::default();
+        let outcome =
+            self.prepare(state, ways, &mut prepared).and_then(|()| self.put_in_force(state, &mut prepared));
+        if let Err(error) = outcome {
+            prepared.discard();
+            let executor = Executor { workspace: &self.engine.workspace, state };
+            without_rename::clear(executor, &self.moves, false);
+            return Err(error);
+        }
+        let marks = self.marks_after(state);
+        self.carry_out(state)?;
+        Ok((prepared, marks))
     }
 
     /// Returns true if neither this change nor the one before it, if that is not closed yet, looks at what the other
@@ -282,8 +327,8 @@ impl Change<'_> {
     /// Writes backups, new bytes and the snapshot to temporary files; for many files, makes the snapshot in parallel.
     fn write_aside(&self, state: &State, ways: &Ways, prepared: &mut Prepared) -> Result<(), Error> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
-        let (id, mounts) = (&*self.entry.id, &self.mounts);
-        let to_write = ToWrite { workspace, state, id, files, kept, ways, mounts };
+        let (id, mounts, is_beside) = (&*self.entry.id, &self.mounts, self.stays_in_folders);
+        let to_write = ToWrite { workspace, state, id, files, kept, ways, mounts, is_beside };
         let (aside, outcome) = if to_write.is_many() {
             std::thread::scope(|scope| {
                 let thread = other_cpu::spawn_scoped(scope, || to_write.write());

@@ -346,6 +346,24 @@ impl Executor<'_> {
     fn rename(&self, from: &Location, to: &Location, over: bool) -> Result<(), Errno> {
         let ((old_folder, old), (new_folder, new)) = (self.folder_of(from)?, self.folder_of(to)?);
         rename_in(old_folder.as_fd(), old, new_folder.as_fd(), new, over)
+    ) -> Result<(), Error> {
+        let stage = || Stage::new(self.workspace, self.state, id);
+        match self.restore_from(&stage()?, at, before, after, number) {
+            Err(error) if error.errno() == Some(Errno::XDEV) => {
+                self.restore_from(&stage()?.beside(), at, before, after, number)
+            }
+            restored => restored,
+        }
+    }
+
+    /// Restores a file as [`Self::restore`] does, from a staging folder.
+    fn restore_from(
+        &self,
+        stage: &Stage<'_>,
+        at: &Location,
+        before: &Version,
+        after: Option<&Version>,
+        number: usize,
     }
 
     /// Restores a file in place of the version `after`; another program's file stays. Without `after`, the path must be
@@ -360,7 +378,6 @@ impl Executor<'_> {
     ) -> Result<(), Error> {
         let shown = self.shown(at);
         let bytes = self.backed_up(at, before)?;
-        let stage = Stage::new(self.workspace, self.state, id)?;
         let is_gone = after.is_none();
         let original = if is_gone || fs::is_symlink_mode(before.mode) { None } else { self.original(at) };
         let identity = before.identity.as_ref();

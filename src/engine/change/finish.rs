@@ -10,7 +10,7 @@ use super::moves::ForSnapshot;
 use super::plan::{After, CallerKnowledge, Planned};
 use super::prepared::Prepared;
 use super::record::{self, StandingChange};
-use super::shown_lines::{EarlierBytes, body_of, carried_over, numbers_in, still_known};
+use super::shown_lines::{EarlierBytes, ReadRecords, body_of, carried_over, numbers_in, still_known};
 use super::{Change, without_rename};
 use crate::engine::history::replay::{Direction, Pieces};
 use crate::engine::journal::steps::Step;
@@ -215,15 +215,6 @@ impl Change<'_> {
             )),
         }
     }
-}
-
-/// Read marks of the files after a change.
-#[derive(Default)]
-pub struct ReadRecords {
-    /// Read records to set.
-    pub set: Vec<ReadRecord>,
-    /// Paths whose marks are removed.
-    pub forgotten: Vec<WorkspacePath>,
 }
 
 /// Returns the marks of changed files.

@@ -96,6 +96,8 @@ pub struct Change<'e> {
     pieces: Pieces,
     /// Folders that it makes and removes.
     folders: folders::Folders,
+    /// True if nothing is renamed from one folder to another, since a mount has refused that.
+    stays_in_folders: bool,
     /// Mounts of folders whose files are replaced, from when it was decided how.
     mounts: BTreeMap<WorkspacePath, Mount>,
     /// Other bytes to back up.
@@ -170,6 +172,7 @@ impl Engine {
             moves: Vec::new(),
             pieces: Pieces::default(),
             folders: folders::Folders::default(),
+            stays_in_folders: false,
             mounts: BTreeMap::new(),
             kept: Vec::new(),
             described: Vec::new(),

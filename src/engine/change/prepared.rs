@@ -91,6 +91,8 @@ pub(super) struct ToWrite<'c> {
     pub ways: &'c Ways,
     /// Mounts of folders in which files are replaced.
     pub mounts: &'c BTreeMap<WorkspacePath, Mount>,
+    /// True to stage all of them next to their targets.
+    pub is_beside: bool,
 }
 
 impl ToWrite<'_> {
@@ -155,7 +157,7 @@ impl ToWrite<'_> {
     fn write_new(&self, numbers: Range<usize>) -> (StagedFiles, Result<(), Error>) {
         let mut new = StagedFiles::default();
         let outcome = Stage::new(self.workspace, self.state, self.id).and_then(|stage| {
-            let stage = stage.knowing(self.mounts);
+            let stage = if self.is_beside { stage.beside() } else { stage.knowing(self.mounts) };
             let files = self.files.iter().enumerate().take(numbers.end).skip(numbers.start);
             for (number, file) in files {
                 // A file that keeps its inode keeps its metadata.

@@ -225,11 +225,9 @@ fn look(executor: Executor<'_>, steps: &[Step]) -> Result<Progress, Error> {
 
 /// Returns true for an error that the next call would hit as well: a full disk, a disk error, a signal.
 fn ends_the_call(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
-    let errno = source.and_then(std::io::Error::raw_os_error).map(Errno::from_raw_os_error);
     error.kind() == ErrorKind::NoSpace
         || matches!(
-            errno,
+            error.errno(),
             Some(
                 Errno::NOSPC
                     | Errno::DQUOT

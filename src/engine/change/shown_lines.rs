@@ -17,6 +17,15 @@ use crate::text::content::{Content, Start};
 use crate::text::lines::{self, Common};
 use crate::text::{line_diff, replaced_lines};
 
+/// Read marks of the files after a change.
+#[derive(Default)]
+pub struct ReadRecords {
+    /// Read records to set.
+    pub set: Vec<ReadRecord>,
+    /// Paths whose marks are removed.
+    pub forgotten: Vec<WorkspacePath>,
+}
+
 /// Returns the shown lines of `after`: unchanged shown lines of `before`, at their new numbers, and lines that the
 /// caller has written. A partly changed line counts as shown if the old one was.
 pub(super) fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {

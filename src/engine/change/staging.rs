@@ -74,6 +74,8 @@ pub struct New<'a> {
 
 /// Staging folder of one change: in the state, or the folder of the target if a rename from the state could not work,
 /// or would lose metadata that the folder gives to its files.
+    /// True to stage all files next to their targets.
+    is_beside: bool,
 pub struct Stage<'e> {
     /// Workspace.
     pub workspace: &'e Workspace,
@@ -94,7 +96,14 @@ impl<'e> Stage<'e> {
     /// # Errors
     /// Returns the OS error.
     pub fn new(workspace: &'e Workspace, state: &'e State, id: &'e str) -> Result<Self, Error> {
-        Ok(Self { workspace, state, id, staging: state.folder(STAGING_FOLDER)?, near: RefCell::default() })
+        let staging = state.folder(STAGING_FOLDER)?;
+        Ok(Self { workspace, state, id, staging, near: RefCell::default(), is_beside: false })
+    }
+
+    /// Stages all files next to their targets.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self { is_beside: true, ..self }
     }
 
     /// Takes over the mounts of folders in which files are replaced, so that these are not opened again.
@@ -228,7 +237,7 @@ impl<'e> Stage<'e> {
             fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target)
         };
         let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
-        if is_near && !gives_identity {
+        if is_near && !gives_identity && !self.is_beside {
             self.near.borrow_mut().insert(asked);
             return Ok((staging_folder(), Arc::clone(&self.staging)));
         }

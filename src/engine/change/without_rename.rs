@@ -212,7 +212,7 @@ fn is_mix(now: &[u8], old: &[u8], new: &[u8]) -> bool {
 const PART_BYTES: usize = 256 << 10;
 
 impl Change<'_> {
-    /// Copies everything that moves to another mount, and notes the copy's location in each move.
+    /// Copies everything that moves to another mount, or everything if a mount has refused a rename, and notes the copy's location in each move.
     ///
     /// # Errors
     /// Returns `not_a_regular_file` if something cannot be copied, `stale_file` if it changes meanwhile, or the OS
@@ -220,6 +220,7 @@ impl Change<'_> {
     pub(in crate::engine) fn copy_across(&mut self, state: &State, ways: &Ways) -> Result<(), Error> {
         let workspace = &self.engine.workspace;
         let stage = Stage::new(workspace, state, &self.entry.id)?;
+        let stage = if self.stays_in_folders { stage.beside() } else { stage };
         let executor = Executor { workspace, state };
         let folder_for = |at: &Location, nearest: Option<&WorkspacePath>| match (at, nearest) {
             (Location::File(_), Some(nearest)) => stage.folder_for(nearest, true),
@@ -234,7 +235,8 @@ impl Change<'_> {
             let nearest = ways.nearest.get(&new.from_root(state.path()));
             let (source, name) = executor.folder_of(&moved.from).map_err(io)?;
             let (copies, target) = folder_for(&moved.to, nearest)?;
-            if fs::mount_of(&source).map_err(io)? == fs::mount_of(&target).map_err(io)? {
+            let is_near = fs::mount_of(&source).map_err(io)? == fs::mount_of(&target).map_err(io)?;
+            if is_near && !self.stays_in_folders {
                 continue;
             }
             let copy = stage.name_in(&copies, &format!("copy-{number}"));
