@@ -128,20 +128,12 @@ impl Change<'_> {
     }
 
     /// Opens the file or symlink at that canonical path, or prepares the path of a new one. A path behind a file or
-    /// symlink counts as free: if the change does not remove that, it fails as a whole.
+    /// symlink counts as free: if the change does not remove that, it fails as a whole. If the session itself has left
+    /// the file with the permission bits `left`, and it still has them, they may make it read-only.
     ///
     /// # Errors
     /// Returns `protected_path`, or as [`Self::look_at`].
-    pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        self.look_beneath_left(path, None)
-    }
-
-    /// Opens a file that the session itself has left with the permission bits `left`: if it still has them, they may
-    /// make it read-only.
-    ///
-    /// # Errors
-    /// As [`Self::look_beneath`].
-    pub fn look_beneath_left(&self, path: &WorkspacePath, left: Option<u32>) -> Result<Current, Error> {
+    pub fn look_beneath(&self, path: &WorkspacePath, left: Option<u32>) -> Result<Current, Error> {
         let absent = self.nothing_at(path)?;
         let place = self.engine.workspace.place_of(path)?;
         match place.stat() {
@@ -220,11 +212,9 @@ impl Change<'_> {
     /// As [`Self::look_at`].
     pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
-        if place.stat().is_some_and(fs::is_symlink) { self.look_at_link(place) } else { self.look_at(path) }
-    }
-
-    /// Opens a symlink itself.
-    fn look_at_link(&self, place: ResolvedPath) -> Result<Current, Error> {
+        if !place.stat().is_some_and(fs::is_symlink) {
+            return self.look_at(path);
+        }
         self.must_be_writable(&place)?;
         self.read_link(place)
     }

@@ -221,7 +221,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         if !fs::is_regular(lower) && !fs::is_symlink(lower) {
             return Ok(None);
         }
-        match self.change.look_beneath(path) {
+        match self.change.look_beneath(path, None) {
             Err(error) if matches!(error.kind(), PermissionDenied | TooLarge | NotARegularFile) => Ok(None),
             looked => looked.map(Some),
         }

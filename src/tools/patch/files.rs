@@ -215,7 +215,7 @@ impl<'e> Files<'e> {
     /// Opens a file, or a symlink itself. A file that the patch removes, and that is in the way, counts as missing.
     fn look_at(&mut self, path: &[u8], look: Look) -> Result<Current, Error> {
         if let Some(below) = self.below_file(path)? {
-            return self.change.look_beneath(&below);
+            return self.change.look_beneath(&below, None);
         }
         let (written, place) = locate(&self.change.engine().workspace, path, look, self.is_from_root)?;
         let canonical = place.path().clone();

@@ -187,7 +187,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             }
         }
         let is_there = |to: &WorkspacePath| {
-            let there = self.change.look_beneath_left(to, Some(left.mode));
+            let there = self.change.look_beneath(to, Some(left.mode));
             there.is_ok_and(|there| same(version(&there).as_ref(), Some(left)))
         };
         Ok(found.into_iter().find(|(_, to)| is_there(to)))
@@ -247,7 +247,7 @@ impl<'p, 'c> Planner<'p, 'c> {
 
     /// Returns the file at a path, if it is as this session left it.
     fn look_at(&mut self, path: &WorkspacePath, left: Option<&Version>) -> Result<Current, Error> {
-        self.change.look_beneath_left(path, left.map(|left| left.mode)).map_err(|error| match error.kind() {
+        self.change.look_beneath(path, left.map(|left| left.mode)).map_err(|error| match error.kind() {
             ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
                 let shown = self.change.workspace().shown(path);
                 Error::new(
