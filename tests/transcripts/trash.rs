@@ -52,6 +52,32 @@ fn undo_of_a_purged_deletion_names_the_file_and_passes_older_changes() {
 }
 
 #[test]
+fn undo_of_a_delete_replaces_an_equal_file_made_since() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
+    let before = ws.tree();
+    ws.lbx(&["delete", "a.txt", "d/b.txt"]).ok();
+    let deleted = ws.tree();
+    ws.write("a.txt", "one\n");
+    assert_eq!(ws.lbx(&["undo", "--dry-run"]).ok()["undone"][0]["seq"], 1);
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), before);
+    assert_eq!(ws.lbx(&["trash"]).ok()["total"], 0);
+    ws.lbx(&["redo"]).ok();
+    assert_eq!(ws.tree(), deleted);
+    // Of another mode, or with other bytes, it is another file.
+    ws.write("a.txt", "one\n");
+    ws.chmod("a.txt", 0o600);
+    ws.unchanged(|| ws.lbx(&["undo"]).error("stale_file"));
+    ws.chmod("a.txt", 0o644);
+    ws.write("a.txt", "two\n");
+    ws.unchanged(|| ws.lbx(&["undo"]).error("stale_file"));
+    ws.write("a.txt", "one\n");
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    assert_eq!(ws.tree(), before);
+    assert_eq!(ws.lbx(&["diff", "--session", "default"]).ok()["diff"], "");
+}
+
+#[test]
 fn obstacle_of_an_undo_that_the_session_moves_stays_moved() {
     let ws = Workspace::with(&[("src/a.txt", "a\n"), ("b.txt", "b\n")]);
     ws.lbx(&["delete", "src", "--recursive"]).ok();

@@ -360,7 +360,7 @@ impl<'p, 'c> Planner<'p, 'c> {
 }
 
 /// Returns the version of a file; `None` if it does not exist.
-fn version(current: &Current) -> Option<Version> {
+pub fn version(current: &Current) -> Option<Version> {
     let size = current.bytes().len() as u64;
     current.mode().map(|mode| Version { sha256: current.sha256(), size, mode, identity: None })
 }

@@ -7,10 +7,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::files::{Interleaved, MERGE_FLAG, Manner, Planner};
+use super::files::{Interleaved, MERGE_FLAG, Manner, Planner, version};
 use crate::engine::change::gate::quoted;
 use crate::engine::change::{Change, moves};
-use crate::engine::history::replay::{Direction, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth};
+use crate::engine::history::replay::{
+    Direction, Gone, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth, same,
+};
 use crate::engine::history::stacks::{History, direction_of};
 use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
@@ -80,6 +82,7 @@ pub fn plan_beside(
     vacant.extend(unneeded_by_others(change, &outcome, entries)?);
     innermost_first(&mut vacant);
     let mut outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
+    give_way_to_equal(change, &mut outcome)?;
     conflicts.sift(change.must_keep_the_trash(&mut outcome))?;
     let (inner, vacant): (Vec<_>, Vec<_>) = vacant.into_iter().partition(is_state);
     let inner: Vec<WorkspacePath> =
@@ -273,6 +276,35 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
 /// taken the old name.
 pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
     let taken: BTreeSet<&WorkspacePath> = outcome
+/// Lets a file that comes back from the trash replace an equal one that others have made again: nobody loses anything.
+fn give_way_to_equal(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Result<(), Error> {
+    for Piece { real, at } in outcome.pieces.iter().collect::<Vec<_>>() {
+        let is_restored = is_state(&real) && !is_state(&at);
+        if !is_restored || outcome.pieces.placed(&at) != at {
+            continue;
+        }
+        let is_file = |path: &WorkspacePath| {
+            Ok::<_, Error>(moves::kind(change.workspace(), path)? == Some(Kind::Other))
+        };
+        if !is_file(&at)?
+            || !is_file(&real)?
+            || outcome.gone.iter().any(|gone| gone.real.as_ref() == Some(&at))
+        {
+            continue;
+        }
+        let (Ok(trashed), Ok(there)) = (change.look_beneath(&real, None), change.look_beneath(&at, None))
+        else {
+            continue;
+        };
+        let from = version(&there);
+        if same(version(&trashed).as_ref(), from.as_ref()) {
+            change.set_found_done(at.clone(), None, from.clone());
+            outcome.gone.push(Gone { at: at.clone(), real: Some(at), from });
+        }
+    }
+    Ok(())
+}
+
         .lives
         .iter()
         .map(|live| &live.at)
