@@ -220,7 +220,11 @@ fn replayed(
     let played = entries.iter().try_for_each(|entry| replay.play(entry, way(entry)));
     let outcome = replay.outcome();
     if let Some(error) = unseen.take() {
-        return Err(error);
+        // One of the changes may have locked this account out of its own folder.
+        let is_closed = error.kind() == ErrorKind::PermissionDenied;
+        let advice =
+            "If the folders above it are your own, let yourself in (chmod u+rwx), then repeat the call.";
+        return Err(if is_closed { error.suggest(advice) } else { error });
     }
     played.map_err(|conflict| match conflict {
         ReplayConflict::Missing(content) if is_state(&content) => purged(change, &content, entries),
