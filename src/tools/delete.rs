@@ -185,7 +185,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
 
 /// Returns the response to a repeated request, from the entry of the first change, which is still in effect.
 fn repeated(change: &mut Change<'_>, request: &Request, entry: &JournalEntry) -> Result<Vec<Deleted>, Error> {
-    let trash = trash::list_of(change.state())?;
+    let trash = trash::list(change.state())?.entries;
     let answer = |path: &PathBuf| {
         let place = change.look_at_entry(path)?;
         let is_it = |known: &&TrashEntry| {

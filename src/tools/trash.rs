@@ -17,7 +17,7 @@ use crate::engine::change::trash::damaged_entry;
 use crate::engine::policy::Policy;
 use crate::engine::store::audit::AuditFile;
 use crate::engine::store::state::State;
-use crate::engine::store::trash::{self, Description, TrashEntry};
+use crate::engine::store::trash::{self, Listed, TrashEntry};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::removal::Removed;
 use crate::error::{Error, ErrorKind};
@@ -141,8 +141,8 @@ impl Tool for Trash {
 /// Lists the entries of the trash.
 fn list(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let state = State::find(&engine.workspace)?;
-    let entries = trash::list_of(state.as_ref())?;
-    engine.warn_if(damaged(state.as_ref())?);
+    let Listed { entries, damaged } = trash::list(state.as_ref())?;
+    engine.warn_if(skipped(state.as_ref(), &damaged));
     let limit = match request.limit.unwrap_or(ENTRIES) {
         0 => usize::MAX,
         limit => limit,
@@ -162,13 +162,10 @@ fn list(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
 }
 
 /// Returns a warning that names the entries whose descriptions are damaged.
-fn damaged(state: Option<&State>) -> Result<Option<String>, Error> {
-    let Some(state) = state else { return Ok(None) };
-    let ids = trash::damaged(state)?;
-    let (count, folder) = (plural(ids.len(), "trash entry"), state.shown(trash::FOLDER));
-    let warning =
-        || format!("skipped {count} with a damaged description, kept in {folder}: {}", some_of(&ids));
-    Ok((!ids.is_empty()).then(warning))
+fn skipped(state: Option<&State>, ids: &[String]) -> Option<String> {
+    let folder = state.filter(|_| !ids.is_empty())?.shown(trash::FOLDER);
+    let (count, named) = (plural(ids.len(), "trash entry"), some_of(ids));
+    Some(format!("skipped {count} with a damaged description, kept in {folder}: {named}"))
 }
 
 /// Returns the first entries that fit into a response, at least one.
@@ -186,7 +183,7 @@ fn within<'e>(
 /// Removes entries for good.
 fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let mut change = engine.begin(Trash::NAME, &[], request.dry_run)?;
-    let mut entries = trash::list_of(change.state())?;
+    let mut entries = trash::list(change.state())?.entries;
     if let Some(id) = &request.trash_id {
         entries.retain(|entry| entry.id == *id);
         if entries.is_empty() {
@@ -398,13 +395,13 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
 
 /// Returns the entry of the trash that the request means.
 fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry, Error> {
-    let entries = trash::list_of(change.state())?;
+    let Listed { entries, damaged } = trash::list(change.state())?;
     if let (Some(id), Some(state)) = (&request.trash_id, change.state())
         && matches!(trash::described(state, id)?, Description::Damaged)
     {
         return Err(damaged_entry(state, id));
     }
-    let warning = damaged(change.state())?;
+    let warning = skipped(change.state(), &damaged);
     change.engine().warn_if(warning);
     match (&request.trash_id, &request.path) {
         (Some(id), None) => {

@@ -465,7 +465,7 @@ impl Collector<'_> {
 
     /// Collects trash entries, and their folders if the content is gone.
     fn trash(&mut self) -> Result<(), Error> {
-        let entries = trash::list(self.state)?;
+        let entries = trash::list(Some(self.state))?.entries;
         for (folder, id) in self.state.entries(trash::FOLDER)? {
             let entry = entries.iter().find(|entry| entry.id == id);
             let is_old = match entry {

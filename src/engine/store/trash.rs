@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::lock::{is_unique, unique_name};
 use super::session::SessionId;
 use super::state::{State, path_in};
-use crate::engine::store::state::names_in;
 use crate::engine::store::{sealed, version_of};
 use crate::engine::workspace::digest::Digest;
 use crate::engine::workspace::fs;
@@ -97,23 +96,31 @@ impl TrashEntry {
     }
 }
 
-/// Lists the trash, newest first.
-///
-/// # Errors
-/// Returns the OS error.
-pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
-    let found = state.entries(FOLDER)?.into_iter().filter(|(_, id)| is_unique(id));
-    let mut entries: Vec<TrashEntry> = found.filter_map(|(trash, id)| entry(&trash, &id).entry()).collect();
-    entries.sort_unstable_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
-    Ok(entries)
+/// Entries of the trash with content.
+#[derive(Default)]
+pub struct Listed {
+    /// Entries with a description, newest first.
+    pub entries: Vec<TrashEntry>,
+    /// Ids of those whose descriptions are damaged, in order.
+    pub damaged: Vec<String>,
 }
 
 /// Lists the trash of a state, if there is one.
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn list_of(state: Option<&State>) -> Result<Vec<TrashEntry>, Error> {
-    state.map_or_else(|| Ok(Vec::new()), list)
+pub fn list(state: Option<&State>) -> Result<Listed, Error> {
+    let mut listed = Listed::default();
+    for (trash, id) in state.map_or_else(|| Ok(Vec::new()), |state| state.entries(FOLDER))? {
+        match entry(&trash, &id) {
+            Description::Entry(entry) if is_unique(&id) => listed.entries.push(entry),
+            Description::Damaged if is_unique(&id) => listed.damaged.push(id),
+            _ => {}
+        }
+    }
+    listed.entries.sort_unstable_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
+    listed.damaged.sort_unstable();
+    Ok(listed)
 }
 
 /// Returns the id of the entry whose content is or contains the path, or did so.
@@ -147,20 +154,6 @@ pub fn described(state: &State, id: &str) -> Result<Description, Error> {
     let folder = state.find_folder(FOLDER)?.filter(|_| is_unique(id));
     let opened = folder.and_then(|trash| fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok());
     Ok(opened.map_or(Description::Missing, |folder| description(&folder, id)))
-}
-
-/// Returns the ids of entries with content whose descriptions are damaged, in order.
-///
-/// # Errors
-/// Returns the OS error.
-pub fn damaged(state: &State) -> Result<Vec<String>, Error> {
-    let Some(trash) = state.find_folder(FOLDER)? else {
-        return Ok(Vec::new());
-    };
-    let mut ids = names_in(&trash)?;
-    ids.retain(|id| is_unique(id) && matches!(entry(&trash, id), Description::Damaged));
-    ids.sort_unstable();
-    Ok(ids)
 }
 
 /// Returns the original path of a path in the trash.

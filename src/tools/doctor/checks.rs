@@ -448,7 +448,7 @@ fn damaged_changes(engine: &Engine, state: &State) -> Result<Option<Finding>, Er
 
 /// Returns trash entries whose descriptions are damaged: no tool uses them.
 fn damaged_trash(state: &State) -> Result<Option<Finding>, Error> {
-    let ids = trash::damaged(state)?;
+    let ids = trash::list(Some(state))?.damaged;
     let (count, folder) = (plural(ids.len(), "trash entry"), state.shown(trash::FOLDER));
     let message = format!("{count} with a damaged description: {}", some_of(&ids));
     let remedy = format!(
