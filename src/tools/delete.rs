@@ -175,7 +175,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     let session = change.engine().session().as_str().to_owned();
     let entry = TrashEntry::new(place.path().clone(), &session, seconds_now(), is_folder);
     let content = entry.content(change.state());
-    let sum = change.move_whole(place.path(), &content)?;
+    let sum = change.move_whole(place.path(), &content, false)?;
     let trash_id = (!request.options.dry_run).then(|| entry.id.clone());
     let answer =
         Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes, already_applied: false };

@@ -105,7 +105,7 @@ impl Tool for Move {
             to.must_take_a_file()?;
         }
         change.must_have_sha256(&from, request.expected_sha256)?;
-        change.move_whole(from.path(), to.path())?;
+        change.move_whole(from.path(), to.path(), false)?;
         change.commit(format!("move: {} -> {}", from.path(), to.path()), request.options.why)?;
         Ok(Response { from: shown_from, to: shown_to, already_applied: false })
     }

@@ -380,7 +380,7 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
         change.put_version(absent.without_proof(), bytes, &version);
         Some(version.sha256)
     } else {
-        change.move_whole(&content, place.path())?;
+        change.move_whole(&content, place.path(), false)?;
         change.sha256_at(&stored)?
     };
     change.commit(subject(Restore::NAME, &[place.path().clone()]), request.options.why)?;
@@ -397,7 +397,7 @@ fn restore(mut change: Change<'_>, request: RestoreRequest) -> Result<RestoreRes
 fn find(change: &mut Change<'_>, request: &RestoreRequest) -> Result<TrashEntry, Error> {
     let Listed { entries, damaged } = trash::list(change.state())?;
     if let (Some(id), Some(state)) = (&request.trash_id, change.state())
-        && matches!(trash::described(state, id)?, Description::Damaged)
+        && damaged.contains(id)
     {
         return Err(damaged_entry(state, id));
     }

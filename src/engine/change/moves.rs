@@ -78,24 +78,17 @@ impl Sum {
 }
 
 impl Change<'_> {
-    /// Plans to rename whatever is at `from`; returns its totals.
+    /// Plans to rename whatever is at `from`; returns its totals. An undo leaves it alone if `is_final`: nobody keeps
+    /// whatever was there before.
     ///
     /// # Errors
     /// Returns `protected_path` if it holds a repository or lbx's state, or the OS error.
-    pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
-        self.move_with(from, to, false)
-    }
-
-    /// Plans a rename of a file or folder that an undo leaves alone: nobody keeps whatever was there before.
-    ///
-    /// # Errors
-    /// As [`Self::move_whole`].
-    pub fn move_finally(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
-        self.move_with(from, to, true)
-    }
-
-    /// Plans a rename; see [`Self::move_whole`] and [`Self::move_finally`].
-    fn move_with(&mut self, from: &WorkspacePath, to: &WorkspacePath, is_final: bool) -> Result<Sum, Error> {
+    pub fn move_whole(
+        &mut self,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+        is_final: bool,
+    ) -> Result<Sum, Error> {
         let (mut sum, mut things) = (Sum::default(), Vec::new());
         let mut goes_whole = true;
         let is_trashed = [from, to].into_iter().any(is_state) && !is_final;
@@ -152,7 +145,7 @@ impl Change<'_> {
     /// # Errors
     /// As [`Self::move_whole`].
     pub fn move_all(&mut self, pieces: &Pieces) -> Result<(), Error> {
-        pieces.iter().try_for_each(|piece| self.move_whole(&piece.real, &piece.at).map(drop))
+        pieces.iter().try_for_each(|piece| self.move_whole(&piece.real, &piece.at, false).map(drop))
     }
 
     /// Fails if another program has replaced the file that is to move.

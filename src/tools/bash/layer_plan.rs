@@ -244,7 +244,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         to: &WorkspacePath,
         entry: TrashEntry,
     ) -> Result<(), Error> {
-        let sum = self.change.move_whole(from, to)?;
+        let sum = self.change.move_whole(from, to, false)?;
         self.change.describe(entry, sum);
         Ok(())
     }
@@ -256,7 +256,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         self.layer.note_taken(&entry.id, None)?;
         state.folder(&format!("{}/{}", trash::FOLDER, entry.id))?;
         let content = entry.content(Some(state));
-        self.change.move_finally(path, &content)?;
+        self.change.move_whole(path, &content, true)?;
         self.rest.dropped.push(entry.id);
         self.rest.lost.insert(path.clone());
         Ok(())
@@ -286,7 +286,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     fn replace_ignored(&mut self, path: &WorkspacePath, lower: &Stat) -> Result<(), Error> {
         self.drop_old(path, fs::is_folder(lower))?;
         let (content, entry) = self.take(path, false)?;
-        self.change.move_finally(&content, path)?;
+        self.change.move_whole(&content, path, true)?;
         self.rest.dropped.push(entry.id);
         Ok(())
     }
