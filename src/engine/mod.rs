@@ -16,11 +16,10 @@ pub mod workspace;
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use change::Locked;
-use journal::bundle::Bundles;
 use policy::Policy;
 use rustix::fs::Stat;
 use snapshot::Store;
@@ -90,8 +89,6 @@ pub struct Engine {
     early_store: RefCell<Option<Box<Store>>>,
     /// Locks that the call has taken for its change before it begins.
     early_locks: Option<Locked>,
-    /// Bundles of old bytes that the call has opened.
-    bundles: Mutex<Bundles>,
     /// Direct commands that ran when the call took the lock, by the names of their marks.
     direct: Vec<String>,
     /// Read marks of this call that are not in the state file yet.
@@ -156,7 +153,6 @@ impl Engine {
             found: None,
             early_store: RefCell::default(),
             early_locks: None,
-            bundles: Mutex::default(),
             direct: Vec::new(),
             seen: Vec::new(),
             are_marks_deferred: false,

@@ -351,7 +351,7 @@ impl<'s> Backups<'s> {
     /// # Errors
     /// Returns the OS error.
     pub fn add(&mut self, bytes: &[u8], version: &Version) -> Result<(), Error> {
-        self.pending.push(self.folders.prepare(version.sha256, bytes)?);
+        self.pending.push(self.folders.prepare(version.sha256, bytes, None)?);
         Ok(())
     }
 

@@ -64,7 +64,7 @@ impl StagedFiles {
             return Ok(());
         }
         let of = of.and_then(|of| Some((of.opened.as_deref()?, &of.stat)));
-        self.backups.push(backups.prepare_of(sha256, bytes, of)?);
+        self.backups.push(backups.prepare(sha256, bytes, of)?);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gix::objs::tree::EntryKind;
@@ -509,12 +509,11 @@ impl Engine {
 
     /// Returns the bytes of `path` with that SHA-256, from a backup or the snapshots.
     pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
-        let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
         // Reading the whole history takes longest, so it comes last.
-        let backup = backup::find_near(&mut bundles, state, sha256).ok().flatten();
+        let backup = backup::find_near(state, sha256).ok().flatten();
         backup
             .or_else(|| find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
-            .or_else(|| backup::find_in(&mut bundles, state, sha256).ok().flatten())
+            .or_else(|| backup::find(state, sha256).ok().flatten())
     }
 }
 

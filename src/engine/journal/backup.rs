@@ -58,16 +58,7 @@ impl<'s> Folders<'s> {
     ///
     /// # Errors
     /// Returns the OS error; then nothing is left behind.
-    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<PendingFile, Error> {
-        self.prepare_of(sha256, bytes, None)
-    }
-
-    /// Writes a backup of an open file that had that `stat` when its bytes were read. Shares its blocks where the file
-    /// system can.
-    ///
-    /// # Errors
-    /// As [`Self::prepare`].
-    pub fn prepare_of(
+    pub fn prepare(
         &mut self,
         sha256: Sha256,
         bytes: &[u8],
@@ -121,7 +112,7 @@ pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -
     let mut folders = Folders::new(state);
     for one in kept {
         if let Some(bytes) = one.bytes() {
-            let backup = folders.prepare(one.sha256, &bytes)?;
+            let backup = folders.prepare(one.sha256, &bytes, None)?;
             backup.file.sync_all().map_err(io)?;
             platform::sync(&*backup.folder).map_err(|errno| io(errno.into()))?;
         }
@@ -134,33 +125,26 @@ pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k InlineBackup>) -
 /// # Errors
 /// Returns the OS error.
 pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    find_in(&mut Bundles::default(), state, sha256)
-}
-
-/// Returns the bytes with that SHA-256, for a call that looks for many of them.
-///
-/// # Errors
-/// Returns the OS error.
-pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    let near = find_near(bundles, state, sha256)?;
-    near.map_or_else(|| inline_bytes(state, sha256, usize::MAX), |bytes| Ok(Some(bytes)))
+    find_near(state, sha256)?.map_or_else(|| inline_bytes(state, sha256, usize::MAX), |bytes| Ok(Some(bytes)))
 }
 
 /// Does the same, but searches only the newest entries for old bytes, and those that the call has read.
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn find_near(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    if let Some(bytes) = bundles.find_opened(state, sha256)? {
-        return Ok(Some(bytes));
-    }
-    if let Some(bytes) = find_backup(state, sha256)? {
-        return Ok(Some(bytes));
-    }
-    match bundles.find(state, sha256)? {
-        Some(bytes) => Ok(Some(bytes)),
-        None => inline_bytes(state, sha256, ENTRIES_NEAR),
-    }
+pub fn find_near(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    state.in_call(|bundles: &mut Bundles| {
+        if let Some(bytes) = bundles.find_opened(state, sha256)? {
+            return Ok(Some(bytes));
+        }
+        if let Some(bytes) = find_backup(state, sha256)? {
+            return Ok(Some(bytes));
+        }
+        match bundles.find(state, sha256)? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => inline_bytes(state, sha256, ENTRIES_NEAR),
+        }
+    })
 }
 
 /// Returns the backup with that SHA-256; `None` if it is missing or damaged.

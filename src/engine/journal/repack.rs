@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rustix::fs::AtFlags;
 
 use super::backup;
-use super::bundle::{self, Bundles, PACKED, key_of};
+use super::bundle::{self, PACKED, key_of};
 use super::entry::{change_in, history_folder, history_name, keep_numbers, sessions};
 use super::parts::{DELTAS_MAX, LOADED_ROWS_MAX, PART_BYTES_MAX, Parts, PartsWriter, ROWS_MAX, Versions};
 use crate::control::seconds_now;
@@ -174,12 +174,11 @@ fn pack_old_bytes(state: &State, mut uses: Vec<Use>, done: &mut Packing) -> Resu
     let rows = old.as_ref().map_or(0, Parts::rows);
     new.truncate(ROWS_MAX.saturating_sub(rows));
     if !new.is_empty() {
-        let mut bundles = Bundles::default();
         done.added_bytes += replace(&folder, rows + new.len(), |writer| {
             for same_path in new.chunk_by(|one, other| one.0 == other.0) {
                 let mut versions = Versions::new(DELTAS_MAX);
                 for (.., sha256) in same_path {
-                    let found = backup::find_in(&mut bundles, state, *sha256)?;
+                    let found = backup::find(state, *sha256)?;
                     let Some(bytes) = found.filter(|bytes| bytes.len() <= PART_BYTES_MAX) else { continue };
                     writer.version(*sha256.as_bytes(), bytes, &mut versions).map_err(unwritable)?;
                     packed.insert(*sha256);
