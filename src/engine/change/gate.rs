@@ -443,7 +443,7 @@ impl Change<'_> {
             if !is_other && let Some(entry) = entry_of(seq).filter(|entry| entry.request == Some(request)) {
                 let later = later.into_iter().filter_map(entry_of);
                 let later: Vec<WorkspacePath> =
-                    later.flat_map(|entry| paths_of(&entry).cloned().collect::<Vec<_>>()).collect();
+                    later.flat_map(|entry| entry.paths().cloned().collect::<Vec<_>>()).collect();
                 let earlier = Some(entry).filter(|entry| self.is_in_place(state, entry, &later));
                 must_be_first(earlier.as_ref().filter(|_| names_version))?;
                 return Ok(earlier);
@@ -488,7 +488,7 @@ impl Change<'_> {
             |path: &WorkspacePath| later.iter().any(|other| path.is_within(other) || other.is_within(path));
         let is_there =
             |path: &WorkspacePath| workspace.place_of(path).is_ok_and(|place| place.stat().is_some());
-        !paths_of(entry).any(is_touched)
+        !entry.paths().any(is_touched)
             && entry.files.iter().all(|file| self.has_new_side(state, file))
             && entry.moves.iter().all(|moved| is_there(&moved.to) && !is_there(&moved.from))
     }
@@ -512,10 +512,4 @@ impl Change<'_> {
         }
         Sha256::of(&[request.to_string().as_bytes(), b" ", base.as_bytes()].concat())
     }
-}
-
-/// Returns the paths that a change touched.
-fn paths_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    entry.files.iter().map(|file| &file.path).chain(moved)
 }

@@ -571,11 +571,7 @@ pub fn moved_to(path: &WorkspacePath, moves: &[MoveEntry]) -> Option<WorkspacePa
 
 /// Returns true if one of two changes touched what the other did.
 fn share_paths(one: &JournalEntry, other: &JournalEntry) -> bool {
-    let paths = |entry: &JournalEntry| {
-        let moved = entry.moves.iter().flat_map(|moved| [moved.from.clone(), moved.to.clone()]);
-        entry.files.iter().map(|file| file.path.clone()).chain(moved).collect::<Vec<_>>()
-    };
-    paths(one).iter().any(|path| touches(other, path)) || paths(other).iter().any(|path| touches(one, path))
+    one.paths().any(|path| touches(other, path)) || other.paths().any(|path| touches(one, path))
 }
 
 /// Returns true if a change made, changed or removed what is at a path, or put something there.

@@ -298,6 +298,12 @@ fn given_name(seq: u64) -> String {
 /// Returns the number in a name made by [`history_name`]; `None` for any other name.
 pub(super) fn change_in(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".lbx")?;
+    /// Returns the paths of its files, and those before and after its moves.
+    pub fn paths(&self) -> impl Iterator<Item = &WorkspacePath> {
+        let moved = self.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+        self.files.iter().map(|file| &file.path).chain(moved)
+    }
+
     // Runs for every name in a history: formatting each number to compare it would be slower.
     let is_padded =
         digits.len() == NUMBER_DIGITS || (digits.len() > NUMBER_DIGITS && !digits.starts_with(b"0"));

@@ -55,9 +55,7 @@ impl fmt::Display for Undone {
 
 /// Returns a change as responses show it.
 pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    let named = entry.files.iter().map(|file| &file.path).chain(moved);
-    let (trashed, named): (Vec<&WorkspacePath>, Vec<_>) = named.partition(|path| is_state(path));
+    let (trashed, named): (Vec<&WorkspacePath>, Vec<_>) = entry.paths().partition(|path| is_state(path));
     let mut paths: Vec<String> = named.into_iter().map(|path| engine.workspace.shown(path)).collect();
     if paths.is_empty() {
         // A rewind past a deletion, and the deletion before it.
@@ -99,12 +97,8 @@ pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
 
 /// Returns true if a change touches a path or anything below it.
 pub fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
-    let files = entry.files.iter().map(|file| &file.path);
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    files
-        .chain(moved)
-        .chain(folders_of(entry))
-        .any(|touched| touched.is_within(path) || path.is_within(touched))
+    let mut all = entry.paths().chain(folders_of(entry));
+    all.any(|touched| touched.is_within(path) || path.is_within(touched))
 }
 
 /// Returns the folders that a change makes, removes or changes the mode of.
