@@ -1,5 +1,6 @@
 //! Journal entries: one change each, with its file, its number in the session's history, and its staged bytes.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -10,7 +11,7 @@ use super::backup::InlineBackup;
 use super::bundle::{GIVEN, Packed, PendingFile, newest_packed, number_in};
 use super::steps::{
     self, BESIDE_PREFIX, DONE_FOLDER, ENTRY_BYTES_MAX, FileEntry, FolderEntry, HELD_FOLDER, Location,
-    MoveEntry, OPEN_FOLDER, Outline, Step, Version, is_waiting, staging_folder,
+    MoveEntry, OPEN_FOLDER, Step, Version, is_waiting, staging_folder,
 };
 use crate::engine::store::audit::AuditFile;
 use crate::engine::store::sealed;
@@ -124,7 +125,7 @@ pub struct JournalEntry {
     /// Number of such files.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_total: usize,
-    /// Files that the steps change.
+    /// Files that the steps change: deleted ones under their names before all moves, the others under their names after.
     #[serde(skip)]
     pub files: Vec<FileEntry>,
     /// Moves.
@@ -149,8 +150,51 @@ impl JournalEntry {
     ///
     /// `state` is the path of the state folder from the workspace root.
     pub fn set_steps(&mut self, steps: Vec<Step>, state: &WorkspacePath) {
-        let Outline { files, moves, folders, removed } = Outline::of(&steps, state);
-        *self = Self { steps, files, moves, folders, removed, ..std::mem::take(self) };
+        let of = std::mem::take(self);
+        *self = Self { files: Vec::new(), moves: Vec::new(), folders: Vec::new(), removed: Vec::new(), ..of };
+        let mut held: BTreeMap<&Location, usize> = BTreeMap::new();
+        for step in &steps {
+            match step {
+                Step::MakeFolder(folder) => {
+                    self.folders.extend(of_workspace(folder).map(|folder| folder.path));
+                }
+                Step::RemoveFolder(folder) => self.removed.extend(of_workspace(folder)),
+                // The history does not list it, so no later call tries to take it back.
+                Step::Rename { is_final: true, .. } => {}
+                Step::Rename { from, to, over, copy_of, .. } => {
+                    self.files.extend(over.clone().map(|before| FileEntry {
+                        path: to.from_root(state),
+                        before: Some(before),
+                        after: None,
+                    }));
+                    if is_waiting(to) {
+                        continue;
+                    }
+                    let from = copy_of.as_ref().unwrap_or(from);
+                    if let Some(moved) = held.get(from).and_then(|at| self.moves.get_mut(*at)) {
+                        moved.to = to.from_root(state);
+                        continue;
+                    }
+                    let via = to.is_held().then(|| to.from_root(state));
+                    if to.is_held() {
+                        held.insert(to, self.moves.len());
+                    }
+                    self.moves.push(MoveEntry { from: from.from_root(state), to: to.from_root(state), via });
+                }
+                Step::Put { at, .. } if at.is_description() => {}
+                Step::Put { at, before, after, .. } => self.files.push(FileEntry {
+                    path: at.from_root(state),
+                    before: before.clone(),
+                    after: Some(after.clone()),
+                }),
+                Step::Unlink { at, before } => self.files.push(FileEntry {
+                    path: at.from_root(state),
+                    before: Some(before.clone()),
+                    after: None,
+                }),
+            }
+        }
+        self.steps = steps;
     }
 
     /// Returns true if every part has the form that lbx writes: the file may be forged.
@@ -192,7 +236,7 @@ impl JournalEntry {
             )
             .suggest("Make it in several changes."));
         }
-        PendingFile::create(folder, self.unpublished_name().into(), |file| fs::write_all(file, &bytes))
+        PendingFile::create(folder, self.unpublished_name().into(), 0o600, |file| fs::write_all(file, &bytes))
             .map_err(|source| Error::io("write", state.shown(OPEN_FOLDER), source))
     }
 
@@ -254,6 +298,12 @@ impl JournalEntry {
         self.command.is_some() && self.command == other.command
     }
 
+    /// Returns the paths of its files, and those before and after its moves.
+    pub fn paths(&self) -> impl Iterator<Item = &WorkspacePath> {
+        let moved = self.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+        self.files.iter().map(|file| &file.path).chain(moved)
+    }
+
     /// Returns its files for the audit log.
     pub fn audit_files(&self) -> Vec<AuditFile> {
         let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
@@ -269,6 +319,14 @@ impl JournalEntry {
             moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
         files.chain(moved).collect()
     }
+}
+
+/// Returns a workspace folder in the form of the history.
+fn of_workspace(folder: &FolderEntry<Location>) -> Option<FolderEntry<WorkspacePath>> {
+    let Location::File(path) = &folder.path else {
+        return None;
+    };
+    Some(FolderEntry { path: path.clone(), mode: folder.mode, identity: folder.identity.clone() })
 }
 
 /// Returns true if a number is 0.
@@ -298,12 +356,6 @@ fn given_name(seq: u64) -> String {
 /// Returns the number in a name made by [`history_name`]; `None` for any other name.
 pub(super) fn change_in(name: &[u8]) -> Option<u64> {
     let digits = name.strip_suffix(b".lbx")?;
-    /// Returns the paths of its files, and those before and after its moves.
-    pub fn paths(&self) -> impl Iterator<Item = &WorkspacePath> {
-        let moved = self.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-        self.files.iter().map(|file| &file.path).chain(moved)
-    }
-
     // Runs for every name in a history: formatting each number to compare it would be slower.
     let is_padded =
         digits.len() == NUMBER_DIGITS || (digits.len() > NUMBER_DIGITS && !digits.starts_with(b"0"));

@@ -1,9 +1,7 @@
 //! The steps of a change, in order, each with an inverse. Pure.
 //!
-//! Applying a change runs its steps; rolling it back runs their inverses from the end. The net effect, path by path, is
-//! derived from them ([`Outline`]).
+//! Applying a change runs its steps; rolling it back runs their inverses from the end.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -194,7 +192,7 @@ impl Location {
     }
 
     /// Returns true if it is the description of a trash entry.
-    fn is_description(&self) -> bool {
+    pub(super) fn is_description(&self) -> bool {
         matches!(self, Self::State(path)
             if path.as_path().starts_with(trash::FOLDER) && path.components().count() == 3
                 && path.name().is_some_and(|name| name == trash::DESCRIPTION))
@@ -303,81 +301,6 @@ impl Step {
             _ => None,
         }
     }
-}
-
-/// Net effect of a list of steps, path by path.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outline {
-    /// Files that it changes: deleted ones under their names before all moves, the others under their names after.
-    pub files: Vec<FileEntry>,
-    /// Moves.
-    pub moves: Vec<MoveEntry>,
-    /// Folders that it makes, outermost first.
-    pub folders: Vec<WorkspacePath>,
-    /// Folders that it removes, innermost first.
-    pub removed: Vec<FolderEntry<WorkspacePath>>,
-}
-
-impl Outline {
-    /// Outlines some steps; `state` is the path of the state folder from the workspace root.
-    pub fn of(steps: &[Step], state: &WorkspacePath) -> Self {
-        let mut outline = Self::default();
-        let mut held: BTreeMap<&Location, usize> = BTreeMap::new();
-        for step in steps {
-            match step {
-                Step::MakeFolder(folder) => {
-                    outline.folders.extend(of_workspace(folder).map(|folder| folder.path));
-                }
-                Step::RemoveFolder(folder) => outline.removed.extend(of_workspace(folder)),
-                // The history does not list it, so no later call tries to take it back.
-                Step::Rename { is_final: true, .. } => {}
-                Step::Rename { from, to, over, copy_of, .. } => {
-                    outline.files.extend(over.clone().map(|before| FileEntry {
-                        path: to.from_root(state),
-                        before: Some(before),
-                        after: None,
-                    }));
-                    if is_waiting(to) {
-                        continue;
-                    }
-                    let from = copy_of.as_ref().unwrap_or(from);
-                    if let Some(moved) = held.get(from).and_then(|at| outline.moves.get_mut(*at)) {
-                        moved.to = to.from_root(state);
-                        continue;
-                    }
-                    let via = to.is_held().then(|| to.from_root(state));
-                    if to.is_held() {
-                        held.insert(to, outline.moves.len());
-                    }
-                    outline.moves.push(MoveEntry {
-                        from: from.from_root(state),
-                        to: to.from_root(state),
-                        via,
-                    });
-                }
-                Step::Put { at, .. } if at.is_description() => {}
-                Step::Put { at, before, after, .. } => outline.files.push(FileEntry {
-                    path: at.from_root(state),
-                    before: before.clone(),
-                    after: Some(after.clone()),
-                }),
-                Step::Unlink { at, before } => outline.files.push(FileEntry {
-                    path: at.from_root(state),
-                    before: Some(before.clone()),
-                    after: None,
-                }),
-            }
-        }
-        outline
-    }
-}
-
-/// Returns a workspace folder in the form of the history.
-fn of_workspace(folder: &FolderEntry<Location>) -> Option<FolderEntry<WorkspacePath>> {
-    let Location::File(path) = &folder.path else {
-        return None;
-    };
-    Some(FolderEntry { path: path.clone(), mode: folder.mode, identity: folder.identity.clone() })
 }
 
 /// A folder, with its metadata if a new folder would have other metadata.
