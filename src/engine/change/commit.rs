@@ -13,7 +13,7 @@ use super::kept_for_forks::keep_before;
 use super::locks::StepsTurn;
 use super::moves::AboutToMove;
 use super::open::Current;
-use super::plan::{Intent, NewFile, Planned, plan};
+use super::plan::{Intent, Planned, plan};
 use super::prepared::{Prepared, ToWrite};
 use super::record::{self, StandingChange};
 use super::shown_lines::ReadRecords;
@@ -305,7 +305,7 @@ impl Change<'_> {
             let staged = prepared.staged_files.staged.get(&number);
             let before = before_of(&self.engine.workspace, &file.seen.current, staged.is_none());
             match (file.after.as_ref().zip(staged), before) {
-                (Some((after, staged)), before) => intent.files.push(NewFile {
+                (Some((after, staged)), before) => intent.files.push(Step::Put {
                     at,
                     staged: staged.at.clone(),
                     before,
@@ -365,7 +365,7 @@ impl Change<'_> {
             let (at, size, mode) =
                 (self.location(&entry.description(state)), bytes.len() as u64, staged.mode);
             let after = Version { sha256: Sha256::of(&bytes), size, mode, identity: None };
-            intent.files.push(NewFile {
+            intent.files.push(Step::Put {
                 at,
                 staged: staged.at.clone(),
                 before: None,

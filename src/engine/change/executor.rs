@@ -389,7 +389,7 @@ impl Executor<'_> {
         // A rollback that was cut may have left one.
         let name = unique_name(&format!("back-{number}"));
         let staged = stage.write(&name, &nearest, original.as_ref(), &new, &mut Vec::new())?;
-        staged.file.sync_all().map_err(|source| Error::io("sync", shown.clone(), source))?;
+        staged.pending.file.sync_all().map_err(|source| Error::io("sync", shown.clone(), source))?;
         let given = match after.map(|after| self.swap(&staged.at, at).map(|()| after)) {
             Some(Ok(after)) if self.is_another(&staged.at, &[after]) => {
                 return self.swap(&staged.at, at).map_err(|errno| Error::io("restore", shown, errno));
@@ -399,7 +399,7 @@ impl Executor<'_> {
             Some(Err(Errno::NOENT)) | None => self.rename(&staged.at, at, false),
             Some(Err(errno)) => Err(errno),
         };
-        staged.discard();
+        staged.pending.discard();
         given.map_err(|errno| Error::io("restore", shown, errno))
     }
 

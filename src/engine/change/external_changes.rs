@@ -2,18 +2,17 @@
 //! that undo can take it back.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use super::executor::{REMADE_MAX, remake};
 use super::kept_for_forks::keep_after;
-use super::plan::{Intent, Move, NewFile, plan};
+use super::plan::{Intent, Move, plan};
 use super::record::{self, StandingChange};
 use super::shown_lines::{body_of, carried_over};
 use super::{Change, LOST_NAMED_MAX};
 use crate::engine::Engine;
 use crate::engine::history::replay::depth;
 use crate::engine::journal::bundle::PendingFile;
-use crate::engine::journal::steps::{Folder, Location, Thing};
+use crate::engine::journal::steps::{Folder, Location, Step, Thing};
 use crate::engine::journal::{
     BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, JournalEntry, Version, backup,
 };
@@ -300,7 +299,7 @@ pub(super) fn put_in_journal(
         match (before, after) {
             (before, Some(after)) => {
                 let staged = Location::in_state(STAGING_FOLDER, &format!("{id}-{number}"));
-                intent.files.push(NewFile { at, staged, before, after, in_place: false });
+                intent.files.push(Step::Put { at, staged, before, after, in_place: false });
             }
             (Some(before), None) => intent.removed.push((at, before)),
             (None, None) => {}
@@ -361,9 +360,6 @@ impl<'s> Backups<'s> {
         let file_system = self.pending.first().map(|backup| &*backup.folder);
         let files: Vec<&File> = self.pending.iter().map(|backup| &backup.file).collect();
         sync_many(&files, file_system).map_err(io)?;
-        let mut folders: Vec<&OwnedFd> = self.pending.iter().map(|backup| &*backup.folder).collect();
-        folders.sort_unstable_by_key(|folder| folder.as_raw_fd());
-        folders.dedup_by_key(|folder| folder.as_raw_fd());
-        sync_many(&folders, file_system).map_err(io)
+        sync_many(&PendingFile::folders(&self.pending), file_system).map_err(io)
     }
 }

@@ -103,8 +103,8 @@ pub struct Intent {
     pub moves: Vec<Move>,
     /// Folders to make, under their names after all moves.
     pub made: Vec<Folder>,
-    /// Files to create or change, under their names after all moves.
-    pub files: Vec<NewFile>,
+    /// Files to create or change, under their names after all moves: each a [`Step::Put`].
+    pub files: Vec<Step>,
     /// Folders to remove before something else takes their names.
     pub cleared: Vec<Folder>,
     /// Folders to remove in the end, under their names after all moves.
@@ -137,21 +137,6 @@ pub struct Across {
     pub gone: Location,
 }
 
-/// New bytes for a file.
-#[derive(Debug)]
-pub struct NewFile {
-    /// Path.
-    pub at: Location,
-    /// Location of the staged bytes.
-    pub staged: Location,
-    /// Version before.
-    pub before: Option<Version>,
-    /// Version after.
-    pub after: Version,
-    /// True to write into the existing file.
-    pub in_place: bool,
-}
-
 /// Returns the steps to reach `intent`. If one move is in the way of another, all moves go through temporary names,
 /// move `n` through `held(n)`.
 pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
@@ -175,9 +160,9 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
 
     let mut parting: Vec<Step> = cleared.iter().cloned().map(Step::RemoveFolder).collect();
     let mut coming: Vec<Step> = made.into_iter().map(Step::MakeFolder).collect();
-    let (own, files): (Vec<NewFile>, Vec<NewFile>) =
-        files.into_iter().partition(|file| matches!(file.at, Location::State(_)));
-    coming.extend(own.into_iter().map(put));
+    let (own, files): (Vec<Step>, Vec<Step>) =
+        files.into_iter().partition(|file| matches!(file.locations().next(), Some(Location::State(_))));
+    coming.extend(own);
     let mut leaving_mounts: Vec<Step> = Vec::new();
     for (number, moved) in moves.iter().enumerate() {
         let Move { from, to, thing, across, is_final } = moved.clone();
@@ -204,15 +189,9 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     steps.extend(parting);
     steps.extend(coming);
     steps.extend(leaving_mounts);
-    steps.extend(files.into_iter().map(put));
+    steps.extend(files);
     steps.extend(vacated.into_iter().map(Step::RemoveFolder));
     steps
-}
-
-/// Returns the step that puts new bytes in place.
-fn put(file: NewFile) -> Step {
-    let NewFile { at, staged, before, after, in_place } = file;
-    Step::Put { at, staged, before, after, in_place }
 }
 
 /// Returns the number of components in a path.
@@ -256,9 +235,10 @@ impl<'m> Leaving<'m> {
 /// is removed.
 fn is_crowded(intent: &Intent) -> bool {
     let leaving = Leaving::of(&intent.moves);
-    let files = intent.files.iter().map(|file| &file.at);
-    files.clone().any(|at| leaving.lies_in(at))
-        || files.chain(intent.made.iter().map(|folder| &folder.path)).any(|at| leaving.holds(Some(at)))
+    let files: Vec<&Location> = intent.files.iter().flat_map(Step::locations).collect();
+    let made = intent.made.iter().map(|folder| &folder.path);
+    files.iter().any(|at| leaving.lies_in(at))
+        || files.iter().copied().chain(made).any(|at| leaving.holds(Some(at)))
         || intent.cleared.iter().any(|folder| leaving.lies_in(&folder.path))
         || intent.moves.iter().any(|moved| {
             leaving.holds(Some(&moved.to))

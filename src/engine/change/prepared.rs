@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::{io, thread};
@@ -15,7 +15,7 @@ use super::folders::Ways;
 use super::plan::Planned;
 use super::staging::{New, Original, Stage, Staged};
 use crate::engine::journal::backup::{self, InlineBackup};
-use crate::engine::journal::bundle::{Bundle, PendingFile};
+use crate::engine::journal::bundle::{self, PendingFile};
 use crate::engine::snapshot::{LARGE_BYTES, PreparedSnapshot};
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
@@ -70,7 +70,7 @@ impl StagedFiles {
 
     /// Removes all files again.
     pub fn discard(&self) {
-        self.staged.values().for_each(Staged::discard);
+        self.staged.values().for_each(|staged| staged.pending.discard());
         self.backups.iter().for_each(PendingFile::discard);
     }
 }
@@ -110,7 +110,7 @@ impl ToWrite<'_> {
 
     /// Writes all files; if there are many, a second thread writes half of the new bytes.
     fn write_to(&self, aside: &mut StagedFiles) -> Result<(), Error> {
-        aside.file_system = Some(Stage::new(self.workspace, self.state, self.id)?.file_system());
+        aside.file_system = Some(self.state.folder(STAGING_FOLDER)?);
         let mine = if self.is_many() { self.files.len() / 2 } else { self.files.len() };
         let (done, old) = thread::scope(|scope| {
             let others = || self.write_new(mine..self.files.len());
@@ -140,16 +140,16 @@ impl ToWrite<'_> {
         for bytes in self.kept {
             aside.keep(&mut backups, (Sha256::of(bytes), bytes), None)?;
         }
-        let mut bundle = Bundle::default();
+        let mut bundled: BTreeMap<Sha256, &[u8]> = BTreeMap::new();
         for current in self.files.iter().map(|file| &file.seen.current).filter(|current| current.exists()) {
             if self.is_many() && current.bytes.len() < LARGE_BYTES {
-                bundle.add(current.sha256, &current.bytes);
+                bundled.insert(current.sha256, &current.bytes);
             } else {
                 let old = (current.sha256, &**current.bytes);
                 aside.keep(&mut backups, old, current.original.as_ref())?;
             }
         }
-        aside.backups.extend(bundle.write(self.state, self.id)?);
+        aside.backups.extend(bundle::write(self.state, self.id, &bundled)?);
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl Prepared {
     /// Removes all files again.
     pub(super) fn discard(&self) {
         self.staged_files.discard();
-        self.descriptions.iter().for_each(Staged::discard);
+        self.descriptions.iter().for_each(|staged| staged.pending.discard());
         if let Some(entry) = &self.entry {
             entry.discard();
         }
@@ -268,7 +268,8 @@ impl Prepared {
 
     /// Returns the files to sync, without those of the snapshot; the journal entry is last.
     fn files(&self) -> Vec<&File> {
-        let staged = self.staged_files.staged.values().chain(&self.descriptions).map(|staged| &staged.file);
+        let staged =
+            self.staged_files.staged.values().chain(&self.descriptions).map(|staged| &staged.pending.file);
         let backups = self.staged_files.backups.iter().map(|backup| &backup.file);
         staged.chain(backups).chain(self.entry.iter().map(|entry| &entry.file)).collect()
     }
@@ -289,10 +290,7 @@ impl Prepared {
         let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         if !self.file_system.as_ref().is_some_and(FileSystem::keeps_order) {
             // The backups share at most 256 folders.
-            let mut folders: Vec<&OwnedFd> =
-                self.staged_files.backups.iter().map(|backup| &*backup.folder).collect();
-            folders.sort_unstable_by_key(|folder| folder.as_raw_fd());
-            folders.dedup_by_key(|folder| folder.as_raw_fd());
+            let folders = PendingFile::folders(&self.staged_files.backups);
             let entry = self.entry.iter().map(|entry| &*entry.folder);
             let others = entry.chain([staging]).chain(grown.iter().map(|folder| &**folder));
             wave.extend(folders.into_iter().chain(others).map(AsFd::as_fd));

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use crate::engine::journal::bundle::PendingFile;
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, staging_folder};
 use crate::engine::journal::{note_name, read_note};
 use crate::engine::store::lock::unique_name;
@@ -40,23 +40,11 @@ pub struct Original {
 #[derive(Debug)]
 pub struct Staged {
     /// File, to be synced; for a symlink, its staging folder.
-    pub file: File,
+    pub pending: PendingFile,
     /// Location of the staged file.
     pub at: Location,
-    /// Staging folder.
-    folder: Arc<OwnedFd>,
-    /// Name in the staging folder.
-    name: OsString,
     /// Permission bits, or the type bits of a symlink.
     pub mode: u32,
-}
-
-impl Staged {
-    /// Removes the staged file.
-    pub fn discard(&self) {
-        // Best effort: the next change removes leftovers.
-        let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
-    }
 }
 
 /// Target contents of a file.
@@ -74,8 +62,6 @@ pub struct New<'a> {
 
 /// Staging folder of one change: in the state, or the folder of the target if a rename from the state could not work,
 /// or would lose metadata that the folder gives to its files.
-    /// True to stage all files next to their targets.
-    is_beside: bool,
 pub struct Stage<'e> {
     /// Workspace.
     pub workspace: &'e Workspace,
@@ -88,6 +74,8 @@ pub struct Stage<'e> {
     /// Folders whose files are staged in the state, each with true if these replace others: each folder is examined
     /// once, not once per file.
     near: RefCell<BTreeSet<(WorkspacePath, bool)>>,
+    /// True to stage all files next to their targets.
+    is_beside: bool,
 }
 
 impl<'e> Stage<'e> {
@@ -118,11 +106,6 @@ impl<'e> Stage<'e> {
         self
     }
 
-    /// Returns a folder on the file system of the stage, opened before anything was written there.
-    pub fn file_system(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.staging)
-    }
-
     /// Stages `new` for `target`, whose deepest existing folder is `nearest`.
     ///
     /// Adds metadata of the original that cannot be kept to `warnings`.
@@ -140,17 +123,17 @@ impl<'e> Stage<'e> {
         // A file that replaces a symlink is new.
         let original = original.filter(|original| !fs::is_symlink(&original.stat));
         let (place, folder) = self.folder_for(nearest, original.is_some())?;
-        let prefix = if matches!(place, Location::File(_)) { BESIDE_PREFIX } else { "" };
-        let name = OsString::from(format!("{prefix}{}-{number}", self.id));
-        let at = place.with(place.path().join(&name));
+        let is_apart = matches!(place, Location::State(_));
+        let at = self.name_in(&place, number);
+        let name = at.path().name().unwrap_or_default().to_owned();
         let shown = new.shown;
         if new.mode.is_some_and(fs::is_symlink_mode) {
             let made = fs::create_link_at(folder.as_fd(), &name, new.bytes)
                 .and_then(|()| rustix::io::fcntl_dupfd_cloexec(&folder, 0));
             let file = made.map_err(|errno| Error::io("write", shown, errno))?.into();
-            return Ok(Staged { file, at, folder, name, mode: fs::SYMLINK_MODE });
+            let pending = PendingFile { file, folder, name, is_new: true };
+            return Ok(Staged { pending, at, mode: fs::SYMLINK_MODE });
         }
-        let is_apart = prefix.is_empty();
         // A replaced file's bytes may be secret: nobody else may read them before the new file has its identity.
         // Nobody else can enter the state folder, so a new file gets its final mode there.
         let mode = match original {
@@ -165,22 +148,18 @@ impl<'e> Stage<'e> {
             None => None,
         };
         let model = original.map(|original| &original.stat).zip(model.as_deref());
-        let file =
-            fs::create_at(folder.as_fd(), &name, mode).map_err(|errno| Error::io("write", shown, errno))?;
-        if !is_apart && original.is_some() {
-            // What the folder gives to new files would let others in. Most folders give nothing.
-            let _ = rustix::fs::fremovexattr(&file, ACL);
-        }
-        let written = fs::write_all(&file, new.bytes)
-            .and_then(|()| Ok(metadata::give(&file, model, new.identity, new.mode, warnings)?));
-        match written {
-            Ok(mode) => Ok(Staged { file, at, folder, name, mode }),
-            Err(source) => {
-                let staged = Staged { file, at, folder, name, mode };
-                staged.discard();
-                Err(Error::io("write", shown, source))
+        let mut given = 0;
+        let pending = PendingFile::create(folder, name, mode, |file| {
+            if !is_apart && original.is_some() {
+                // What the folder gives to new files would let others in. Most folders give nothing.
+                let _ = rustix::fs::fremovexattr(file, ACL);
             }
-        }
+            fs::write_all(file, new.bytes)?;
+            given = metadata::give(file, model, new.identity, new.mode, warnings)?;
+            Ok(())
+        });
+        let pending = pending.map_err(|source| Error::io("write", shown, source))?;
+        Ok(Staged { pending, at, mode: given })
     }
 
     /// Stages a file of lbx's own.
@@ -188,21 +167,12 @@ impl<'e> Stage<'e> {
     /// # Errors
     /// Returns the OS error; nothing is left behind then.
     pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
-        let folder = Arc::clone(&self.staging);
-        let name = OsString::from(format!("{}-{name}", self.id));
-        let at = staging_folder().with(WorkspacePath::root().join(STAGING_FOLDER.as_ref()).join(&name));
-        let shown = at.to_string();
-        let file = fs::create_at(folder.as_fd(), &name, 0o600)
-            .map_err(|errno| Error::io("write", shown.clone(), errno))?;
-        let written = fs::write_all(&file, bytes);
-        let staged = Staged { file, at, folder, name, mode: 0o600 };
-        match written {
-            Ok(()) => Ok(staged),
-            Err(source) => {
-                staged.discard();
-                Err(Error::io("write", shown, source))
-            }
-        }
+        let at = self.name_in(&staging_folder(), name);
+        let name = at.path().name().unwrap_or_default().to_owned();
+        let pending =
+            PendingFile::create(Arc::clone(&self.staging), name, 0o600, |file| fs::write_all(file, bytes));
+        let pending = pending.map_err(|source| Error::io("write", at.to_string(), source))?;
+        Ok(Staged { pending, at, mode: 0o600 })
     }
 
     /// Returns the staging folder in the state.
@@ -227,7 +197,7 @@ impl<'e> Stage<'e> {
     ) -> Result<(Location, Arc<OwnedFd>), Error> {
         let asked = (nearest.clone(), replaces);
         if self.near.borrow().contains(&asked) {
-            return Ok((staging_folder(), Arc::clone(&self.staging)));
+            return Ok(self.own_folder());
         }
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
@@ -239,7 +209,7 @@ impl<'e> Stage<'e> {
         let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
         if is_near && !gives_identity && !self.is_beside {
             self.near.borrow_mut().insert(asked);
-            return Ok((staging_folder(), Arc::clone(&self.staging)));
+            return Ok(self.own_folder());
         }
         self.note_beside(&self.staging, nearest)?;
         Ok((Location::File(nearest.clone()), Arc::new(target)))

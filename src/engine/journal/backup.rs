@@ -54,7 +54,8 @@ impl<'s> Folders<'s> {
     }
 
     /// Writes a backup of `bytes`, unless one exists. Sync the result either way: the writer of an existing one may
-    /// have been killed before its sync.
+    /// have been killed before its sync. Where the file system can, shares the blocks of the open file `of`, which had
+    /// that `stat` when the bytes were read.
     ///
     /// # Errors
     /// Returns the OS error; then nothing is left behind.
@@ -69,7 +70,7 @@ impl<'s> Folders<'s> {
         let name = OsString::from(name);
         let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
         let create = || {
-            PendingFile::create(Arc::clone(&folder), name.clone(), |file| {
+            PendingFile::create(Arc::clone(&folder), name.clone(), 0o600, |file| {
                 let is_shared = of.map_or(Ok(false), |of| share(file, of, bytes))?;
                 if is_shared { Ok(()) } else { fs::write_all(file, bytes) }
             })

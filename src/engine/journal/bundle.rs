@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::AtFlags;
@@ -27,37 +27,20 @@ use crate::sha256::Sha256;
 /// Folder of bundles, below that of the backups.
 pub const FOLDER: &str = "bundles";
 
-/// Old bytes that become one bundle file.
-#[derive(Default)]
-pub struct Bundle<'b> {
-    /// Old bytes, by their digest.
-    parts: BTreeMap<Sha256, &'b [u8]>,
-}
-
-impl<'b> Bundle<'b> {
-    /// Adds the bytes of a file.
-    pub fn add(&mut self, sha256: Sha256, bytes: &'b [u8]) {
-        self.parts.insert(sha256, bytes);
+/// Writes the bundle of the change `id` with the old bytes in `parts`, for the caller to sync; `None` if there are none.
+///
+/// # Errors
+/// Returns the OS error; then nothing is left behind.
+pub fn write(state: &State, id: &str, parts: &BTreeMap<Sha256, &[u8]>) -> Result<Option<PendingFile>, Error> {
+    if parts.is_empty() {
+        return Ok(None);
     }
-
-    /// Writes the bundle of the change `id`, for the caller to sync; `None` if it is empty.
-    ///
-    /// # Errors
-    /// Returns the OS error; then nothing is left behind.
-    pub fn write(&self, state: &State, id: &str) -> Result<Option<PendingFile>, Error> {
-        if self.parts.is_empty() {
-            return Ok(None);
-        }
-        let written = PendingFile::create(state.folder(&folder())?, id.into(), |file| self.write_to(file));
-        written.map(Some).map_err(|source| Error::io("write a backup in", STATE_FOLDER, source))
-    }
-
-    /// Writes the parts.
-    fn write_to(&self, file: &File) -> io::Result<()> {
-        let mut writer = PartsWriter::new(file, self.parts.len())?;
-        self.parts.iter().try_for_each(|(sha256, bytes)| writer.plain(*sha256.as_bytes(), bytes))?;
+    let written = PendingFile::create(state.folder(&folder())?, id.into(), 0o600, |file| {
+        let mut writer = PartsWriter::new(file, parts.len())?;
+        parts.iter().try_for_each(|(sha256, bytes)| writer.plain(*sha256.as_bytes(), bytes))?;
         writer.finish()
-    }
+    });
+    written.map(Some).map_err(|source| Error::io("write a backup in", STATE_FOLDER, source))
 }
 
 /// Bundles that one call reads: each is opened once.
@@ -111,12 +94,6 @@ impl Bundles {
 /// Returns the error for an unreadable bundle.
 fn unreadable(state: &State, source: io::Error) -> Error {
     Error::io("read", state.shown(BACKUPS_FOLDER), source)
-/// Returns the number in a name of a session's history.
-pub(super) fn number_in(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
-    digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
-}
-
 }
 
 /// Returns the bytes with that SHA-256 in a bundle.
@@ -133,6 +110,12 @@ pub(super) fn folder() -> String {
 pub const PACKED: &str = "packed";
 /// Suffix of the name that marks a number as given, for a change that has no file in the history.
 pub(super) const GIVEN: &str = ".given";
+
+/// Returns the number in a name of a session's history.
+pub(super) fn number_in(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".lbx").or_else(|| name.strip_suffix(GIVEN))?;
+    digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
+}
 
 /// A packed history.
 #[derive(Debug)]
@@ -242,51 +225,41 @@ pub struct PendingFile {
     /// Folder of the file, shared with others.
     pub folder: Arc<OwnedFd>,
     /// Its name there.
-    pub(super) name: OsString,
+    pub name: OsString,
     /// True if this call created it.
-    pub(super) is_new: bool,
+    pub is_new: bool,
 }
 
 impl PendingFile {
-    /// Creates the file `name` in `folder`; removes it again if `write` fails.
+    /// Creates the file `name` in `folder`, with that mode; removes it again if `write` fails.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub(super) fn create(
+    pub fn create(
         folder: Arc<OwnedFd>,
         name: OsString,
+        mode: u32,
         write: impl FnOnce(&File) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let file = fs::create_at(folder.as_fd(), &name, 0o600)?;
+        let file = fs::create_at(folder.as_fd(), &name, mode)?;
         let pending = Self { file, folder, name, is_new: true };
         write(&pending.file).inspect_err(|_| pending.discard())?;
         Ok(pending)
     }
 
+    /// Returns the folders of some files, each once.
+    pub fn folders(pending: &[Self]) -> Vec<&OwnedFd> {
+        let mut folders: Vec<&OwnedFd> = pending.iter().map(|one| &*one.folder).collect();
+        folders.sort_unstable_by_key(|folder| folder.as_raw_fd());
+        folders.dedup_by_key(|folder| folder.as_raw_fd());
+        folders
+    }
+
     /// Removes the file, if this call created it.
     pub fn discard(&self) {
         if self.is_new {
-            // Best effort: gc knows such a file by its name.
+            // Best effort: the next change removes what is staged, and gc knows a backup by its name.
             let _ = fs::unlink_at(&*self.folder, &self.name, AtFlags::empty());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bundle_returns_only_bytes_that_match_the_digest() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = OwnedFd::from(File::open(dir.path()).unwrap());
-        let mut bundle = Bundle::default();
-        bundle.add(Sha256::of(b"right"), b"right");
-        bundle.add(Sha256::of(b"wrong"), b"other");
-        bundle.write_to(&File::create(dir.path().join("one")).unwrap()).unwrap();
-        let bundle = Parts::open(&folder, "one").unwrap().unwrap();
-        let found =
-            [&b"right"[..], b"wrong", b"none"].map(|bytes| find_in(&bundle, Sha256::of(bytes)).unwrap());
-        assert_eq!(found, [Some(b"right".to_vec()), None, None]);
     }
 }

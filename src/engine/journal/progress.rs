@@ -370,7 +370,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::engine::change::plan::{Intent, Move, NewFile, plan};
+    use crate::engine::change::plan::{Intent, Move, plan};
     use crate::engine::journal::HELD_FOLDER;
     use crate::engine::journal::steps::Folder;
     use crate::engine::workspace::path::WorkspacePath;
@@ -406,8 +406,8 @@ mod tests {
     }
 
     /// Returns a file with new bytes.
-    fn put(at: Location, staged: Location, before: Option<Version>, after: Version) -> NewFile {
-        NewFile { at, staged, before, after, in_place: false }
+    fn put(at: Location, staged: Location, before: Option<Version>, after: Version) -> Step {
+        Step::Put { at, staged, before, after, in_place: false }
     }
 
     /// Returns a path among the files.
@@ -679,13 +679,7 @@ mod tests {
 
     #[test]
     fn steps_that_block_a_later_step_are_a_contradiction() {
-        let put = |path: &str| Step::Put {
-            at: file(path),
-            staged: Location::in_state("staging", "id-0"),
-            before: None,
-            after: Version::of("n"),
-            in_place: false,
-        };
+        let put = |path: &str| put(file(path), Location::in_state("staging", "id-0"), None, Version::of("n"));
         let moves = |from: &str, to: &str, is_folder| Step::Rename {
             from: file(from),
             to: file(to),
