@@ -207,7 +207,7 @@ impl Change<'_> {
     fn carry_out(&mut self, state: &State) -> Result<(), Error> {
         let executor = Executor { workspace: &self.engine.workspace, state };
         let seen = Seen { looks: self.looks(), done: Cell::new(0) };
-        let Err(error) = executor.carry_out_entry(&self.entry, 0, &seen) else { return Ok(()) };
+        let Err(error) = executor.carry_out(&self.entry, 0, &seen) else { return Ok(()) };
         // The present files cannot show how far this change got, but this call knows it.
         let is_others = error.kind() == ErrorKind::StaleFile;
         if is_others && recover::roll_back(executor, &self.entry, seen.done.get()).is_ok() {

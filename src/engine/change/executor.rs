@@ -16,9 +16,10 @@ use rustix::fs::{AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::staging::{New, Original, Stage};
+use crate::engine::history::replay::Direction;
 use crate::engine::journal::progress::Observed;
-use crate::engine::journal::steps::{Folder, Location, Step, Thing, is_waiting};
-use crate::engine::journal::{Version, backup};
+use crate::engine::journal::steps::{Folder, Location, Step, Thing};
+use crate::engine::journal::{JournalEntry, Version, backup};
 use crate::engine::store::id::AccountLock;
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
@@ -31,9 +32,6 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::platform;
 use crate::sha256::Sha256;
-
-/// Flags for opening a folder to change names in it.
-pub const BELOW: OFlags = fs::HANDLE;
 
 /// The two trees in which steps are taken.
 #[derive(Clone, Copy)]
@@ -73,24 +71,19 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(Arc<OwnedFd>, &'a OsStr), Errno> {
+    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(OwnedFd, &'a OsStr), Errno> {
         let name = at.path().name().ok_or(Errno::INVAL)?;
-        let folder = at.parent().ok_or(Errno::INVAL)?;
-        if is_waiting(at)
-            && matches!(at, Location::State(_))
-            && let Ok(Some(staging)) = self.state.find_folder(STAGING_FOLDER)
-        {
-            // It stays open during the call.
-            return Ok((staging, name));
-        }
-        Ok((Arc::new(self.open(&folder, BELOW)?), name))
+        Ok((self.open(&at.parent().ok_or(Errno::INVAL)?, fs::HANDLE)?, name))
     }
 
-    /// Takes all steps except the first `done`, and sets the metadata of new folders.
+    /// Takes all steps of a change except the first `done`, and sets the metadata of folders; leaves bits that lock out
+    /// the owner to [`Self::close`].
     ///
     /// # Errors
     /// Returns the OS error of the first step that fails; `already_exists` if others have taken a name that was free.
-    pub fn carry_out_all(&self, steps: &[Step], done: usize, seen: &Seen) -> Result<(), Error> {
+    pub fn carry_out(&self, entry: &JournalEntry, done: usize, seen: &Seen) -> Result<(), Error> {
+        let steps = entry.steps.as_slice();
+        let _ = self.open_up(entry, done);
         let mut folders = LastFolders::default();
         for (number, step) in steps.iter().enumerate().skip(done) {
             seen.done.set(number);
@@ -124,7 +117,8 @@ impl Executor<'_> {
         self.set_metadata(steps.iter().rev().filter_map(|step| match step {
             Step::MakeFolder(folder) => Some(folder),
             _ => None,
-        }))
+        }))?;
+        self.set_modes(entry, Direction::Redo)
     }
 
     /// Gives staged bytes their name, `over` an existing file; `folders` are those of the file before.
@@ -136,14 +130,9 @@ impl Executor<'_> {
         folders: &mut LastFolders,
     ) -> Result<(), Errno> {
         let is_own = || !self.is_another(staged, &[after]);
-        let open = |folder: &Location| self.open(folder, BELOW);
+        let open = |folder: &Location| self.open(folder, fs::HANDLE);
         let new = at.path().name().ok_or(Errno::INVAL)?;
         let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
-        if matches!(staged, Location::State(_)) {
-            // Its folder is open.
-            let (from, old) = self.folder_of(staged)?;
-            return self.replace((from.as_fd(), old), (to, new), (over, &is_own), &mut folders.account);
-        }
         let old = staged.path().name().ok_or(Errno::INVAL)?;
         let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
         self.replace((from, old), (to, new), (over, &is_own), &mut folders.account)
@@ -218,7 +207,7 @@ impl Executor<'_> {
     /// Exchanges two files.
     fn swap(&self, one: &Location, other: &Location) -> Result<(), Errno> {
         let ((from, old), (to, new)) = (self.folder_of(one)?, self.folder_of(other)?);
-        fs::exchange(&*from, old, &*to, new)
+        fs::exchange(&from, old, &to, new)
     }
 
     /// Removes staged bytes that are no longer needed.
@@ -324,7 +313,7 @@ impl Executor<'_> {
         // A look at the name would not show a file that another program renames to it just before it is removed.
         let aside = unique_name("gone");
         let aside = OsStr::new(&aside);
-        match fs::rename_new(&*folder, name, &*staging, aside) {
+        match fs::rename_new(&folder, name, &*staging, aside) {
             // On another mount, only the look is left.
             Err(Errno::XDEV) if looks(&fs::stat_at(folder.as_fd(), name)?) == looks(read) => {
                 return fs::unlink_at(&folder, name, AtFlags::empty());
@@ -335,7 +324,7 @@ impl Executor<'_> {
         if looks(&fs::stat_at(staging.as_fd(), aside)?) == looks(read) {
             return fs::unlink_at(&staging, aside, AtFlags::empty());
         }
-        match fs::rename_new(&*staging, aside, &*folder, name) {
+        match fs::rename_new(&*staging, aside, &folder, name) {
             // Another program has saved a newer one since.
             Err(Errno::EXIST) => Err(OTHERS_FILE),
             renamed => renamed.and(Err(OTHERS_FILE)),
@@ -346,6 +335,17 @@ impl Executor<'_> {
     fn rename(&self, from: &Location, to: &Location, over: bool) -> Result<(), Errno> {
         let ((old_folder, old), (new_folder, new)) = (self.folder_of(from)?, self.folder_of(to)?);
         rename_in(old_folder.as_fd(), old, new_folder.as_fd(), new, over)
+    }
+
+    /// Restores a file in place of the version `after`; another program's file stays. Without `after`, the path must be
+    /// free.
+    fn restore(
+        &self,
+        at: &Location,
+        before: &Version,
+        after: Option<&Version>,
+        id: &str,
+        number: usize,
     ) -> Result<(), Error> {
         let stage = || Stage::new(self.workspace, self.state, id);
         match self.restore_from(&stage()?, at, before, after, number) {
@@ -363,17 +363,6 @@ impl Executor<'_> {
         at: &Location,
         before: &Version,
         after: Option<&Version>,
-        number: usize,
-    }
-
-    /// Restores a file in place of the version `after`; another program's file stays. Without `after`, the path must be
-    /// free.
-    fn restore(
-        &self,
-        at: &Location,
-        before: &Version,
-        after: Option<&Version>,
-        id: &str,
         number: usize,
     ) -> Result<(), Error> {
         let shown = self.shown(at);
@@ -464,30 +453,19 @@ impl Executor<'_> {
     pub fn sync(
         &self,
         steps: &[Step],
-        opened: Option<ChangedFolders>,
+        opened: Option<Vec<OwnedFd>>,
         file_system: Option<&OwnedFd>,
     ) -> Result<(), Error> {
-        let folders = match opened {
-            Some(ChangedFolders(Some(folders))) => folders,
-            _ => self.folders_of(steps)?,
-        };
+        let folders = opened.map_or_else(|| self.folders_of(steps), Ok)?;
         sync_many(&folders.iter().collect::<Vec<_>>(), file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
     }
 
-    /// Returns the folders in which some steps changed a name, if all are on the state's file system; no list if the
-    /// steps alone prove that.
-    pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<ChangedFolders> {
-        // A rename cannot lead from there to another file system.
-        if steps.iter().any(|step| matches!(step, Step::Put { in_place: true, .. })) {
-            return None;
-        }
-        let came_from_state = |step: &Step| matches!(step.staged(), Some(Location::State(_)));
-        if steps.iter().all(came_from_state) {
-            return Some(ChangedFolders(None));
-        }
-        let all = self.folders_of(steps).ok()?;
-        all.iter().all(|folder| file_system.holds(folder)).then_some(ChangedFolders(Some(all)))
+    /// Returns the folders in which some steps changed a name, if all are on the state's file system.
+    pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<Vec<OwnedFd>> {
+        let in_place = |step: &Step| matches!(step, Step::Put { in_place: true, .. });
+        let all = self.folders_of(steps).ok().filter(|_| !steps.iter().any(in_place))?;
+        all.iter().all(|folder| file_system.holds(folder)).then_some(all)
     }
 
     /// Opens the folders in which some steps changed a name.
@@ -523,9 +501,6 @@ impl Executor<'_> {
         Ok(folders)
     }
 }
-
-/// Folders in which steps changed a name, if they are open.
-pub struct ChangedFolders(Option<Vec<OwnedFd>>);
 
 /// Folders of the last file that was put in place, and the lock that it needed.
 #[derive(Default)]

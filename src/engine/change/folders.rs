@@ -7,10 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::executor::{BELOW, Executor, Seen};
+use super::executor::Executor;
 use super::{Change, record};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::steps::{Folder, Location, Step};
@@ -22,9 +21,6 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::{Error, ErrorKind};
-
-/// Flags for checking that a folder exists.
-const IS_FOLDER: OFlags = fs::HANDLE;
 
 /// Folders that a change makes and removes.
 #[derive(Debug, Default)]
@@ -156,7 +152,7 @@ impl Change<'_> {
     /// an undo would leave it there and report success.
     fn is_folder(&self, folder: &WorkspacePath) -> Result<bool, Error> {
         let Some(real) = self.standing(folder) else { return Ok(false) };
-        match fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER) {
+        match fs::open_beneath(self.engine.workspace.root_fd(), &real, fs::HANDLE) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(false),
             Err(errno) => Err(Error::io("open the folder", self.engine.workspace.shown(folder), errno)),
@@ -249,7 +245,7 @@ impl Change<'_> {
                 let looked = if self.mounts.contains_key(&real) {
                     Ok(())
                 } else {
-                    fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER).map(drop)
+                    fs::open_beneath(self.engine.workspace.root_fd(), &real, fs::HANDLE).map(drop)
                 };
                 match looked {
                     // Nothing can be staged in a folder that moves away meanwhile.
@@ -356,23 +352,12 @@ pub fn not_closed(error: &Error) -> String {
 }
 
 impl Executor<'_> {
-    /// Takes all steps of a change except the first `done`, and sets the permission bits of folders; leaves bits that
-    /// lock out the owner to [`Self::close`].
-    ///
-    /// # Errors
-    /// Returns the OS error of the first step that fails.
-    pub fn carry_out_entry(&self, entry: &JournalEntry, done: usize, seen: &Seen) -> Result<(), Error> {
-        let _ = self.open_up(entry, done);
-        self.carry_out_all(&entry.steps, done, seen)?;
-        self.set_modes(entry, Direction::Redo)
-    }
-
     /// Lets their owner change names in the closed folders of a change; returns them with their former bits. Best
     /// effort: if it fails, the step that needs it fails with a reason.
     pub fn open_up(&self, entry: &JournalEntry, done: usize) -> Vec<(Location, u32)> {
         let mut opened = Vec::new();
         for ClosedFolder { at, before, after } in closed(entry, done) {
-            if let Ok(Some((folder, now))) = self.folder_with_mode(&at, BELOW)
+            if let Ok(Some((folder, now))) = self.folder_with_mode(&at, fs::HANDLE)
                 && (before == Some(now) || after == Some(now))
                 && is_closed(now)
                 && fs::set_mode(&folder, opened_up(now)).is_ok()
@@ -386,7 +371,7 @@ impl Executor<'_> {
     /// Restores the former bits of opened-up folders. Best effort.
     pub fn close_again(&self, opened: &[(Location, u32)]) {
         for (at, mode) in opened.iter().rev() {
-            if let Ok(Some((folder, now))) = self.folder_with_mode(at, BELOW)
+            if let Ok(Some((folder, now))) = self.folder_with_mode(at, fs::HANDLE)
                 && now == opened_up(*mode)
             {
                 let _ = fs::set_mode(&folder, *mode);
@@ -408,7 +393,7 @@ impl Executor<'_> {
                 Direction::Redo => (at, *after),
                 Direction::Undo => (renames.name_at(&at, steps.len(), 0), *before),
             };
-            if let Some((folder, now)) = self.folder_with_mode(&at, BELOW)?
+            if let Some((folder, now)) = self.folder_with_mode(&at, fs::HANDLE)?
                 && [*before, *after, opened_up(*before), opened_up(*after)].contains(&now)
             {
                 fs::set_mode(&folder, opened_up(mode)).map_err(|errno| self.mode_error(&at, errno))?;

@@ -297,7 +297,7 @@ fn check_contents(
 fn go_on(executor: Executor<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
     check_contents(executor, entry, rest, Direction::Redo)?;
-    executor.carry_out_entry(entry, done, &Seen::default())?;
+    executor.carry_out(entry, done, &Seen::default())?;
     executor.sync(&entry.steps, None, None)
 }
 
