@@ -29,11 +29,11 @@ impl Change<'_> {
             .suggest(format!("`log {shown}` lists the snapshots that hold it."))
     }
 
-    /// Returns the file of a trash entry, if its bytes are available elsewhere.
-    fn kept_elsewhere(&self, entry: &TrashEntry) -> Option<Version> {
+    /// Returns the file of a trash entry, and its bytes, if these are available elsewhere.
+    fn kept_elsewhere(&self, entry: &TrashEntry) -> Option<(Version, Vec<u8>)> {
         let Some(Digest::File { mode, sha256 }) = entry.digest else { return None };
         let bytes = self.bytes_seen(&entry.path, sha256)?;
-        Some(Version { sha256, size: bytes.len() as u64, mode, identity: None })
+        Some((Version { sha256, size: bytes.len() as u64, mode, identity: None }, bytes))
     }
 
     /// Returns the file of an entry, with its bytes from elsewhere, if the trash no longer holds it unchanged; `None`
@@ -43,12 +43,10 @@ impl Change<'_> {
     /// Returns `stale_file` if the deleted bytes are nowhere, or the OS error.
     pub fn restored_from_elsewhere(&self, entry: &TrashEntry) -> Result<Option<(Version, Vec<u8>)>, Error> {
         let Some(known) = entry.digest else { return Ok(None) };
-        if self.contents_of(&entry.content(self.state()), known)?.is(known) {
+        if contents_of(&self.engine.workspace, &entry.content(self.state()), known)?.is(known) {
             return Ok(None);
         }
-        let version = self.kept_elsewhere(entry);
-        let bytes = version.as_ref().and_then(|version| self.bytes_seen(&entry.path, version.sha256));
-        version.zip(bytes).map(Some).ok_or_else(|| self.spoiled(entry))
+        self.kept_elsewhere(entry).map(Some).ok_or_else(|| self.spoiled(entry))
     }
 
     /// Corrects the descriptions of entries whose content another program changed between the check and the move to the
@@ -66,7 +64,8 @@ impl Change<'_> {
             if seen.is_err() || now.is_empty() || Some(now.by_looks()) == *then {
                 continue;
             }
-            let digest = entry.digest.and_then(|known| self.contents_of(&content, known).ok());
+            let digest =
+                entry.digest.and_then(|known| contents_of(&self.engine.workspace, &content, known).ok());
             // Without a digest the content of the entry is taken as it is.
             let digest = digest.map(|contents| contents.digest());
             let mut described = entry.clone();
@@ -100,14 +99,6 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Returns everything at or below a path; reads as much as `known` needs.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    fn contents_of(&self, top: &WorkspacePath, known: Digest) -> Result<Contents, Error> {
-        contents_of(&self.engine.workspace, top, known)
-    }
-
     /// Fails if an outcome would put anything but the deleted content into a trash entry, or take anything else out of
     /// one. A file that has changed in the trash is taken from elsewhere, if its bytes are available.
     ///
@@ -135,12 +126,14 @@ impl Change<'_> {
             };
             let (Some(known), content) = (entry.digest, entry.content(Some(state))) else { continue };
             // An entry there either leaves or is in the way; folders whose files all left are neither.
-            let held = self.contents_of(&content, known)?;
+            let held = contents_of(&self.engine.workspace, &content, known)?;
             let is_left = left.contains(id);
             if (is_left || held.has_files()) && !held.is(known) {
                 let whole = outcome.pieces.iter().find(|piece| piece.real == content);
                 let target = self.kept_elsewhere(&entry);
-                let (Some(piece), Some(target)) = (whole, target) else { return Err(self.spoiled(&entry)) };
+                let (Some(piece), Some((target, _))) = (whole, target) else {
+                    return Err(self.spoiled(&entry));
+                };
                 outcome.pieces.remove_at(&piece.at);
                 outcome.lives.push(Live { at: piece.at, real: None, from: None, target });
                 continue;
