@@ -26,28 +26,6 @@ const STALE_DIFF_BYTES: usize = 2000;
 /// Most ranges of lines that an error names.
 const RANGES_LISTED: usize = 20;
 
-/// Planned operation of a tool, for the gate's message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Intent {
-    /// Change a part of it.
-    Edit,
-    /// Replace all of it.
-    Overwrite,
-    /// Remove it.
-    Delete,
-}
-
-impl Intent {
-    /// Returns the verb in `refusing to … PATH: Read it first`.
-    const fn verb(self) -> &'static str {
-        match self {
-            Self::Edit => "edit",
-            Self::Overwrite => "overwrite",
-            Self::Delete => "delete",
-        }
-    }
-}
-
 /// Lines that a caller must have seen before it may change a file.
 #[derive(Clone, Copy)]
 pub enum Needs<'a> {
@@ -64,12 +42,12 @@ pub enum Needs<'a> {
 }
 
 impl Needs<'_> {
-    /// Returns the planned operation of the tool.
-    const fn intent(self) -> Intent {
+    /// Returns the verb in `refusing to … PATH: Read it first`.
+    const fn verb(self) -> &'static str {
         match self {
-            Self::Any | Self::AnySuchAs(_) | Self::Lines(_) => Intent::Edit,
-            Self::All => Intent::Overwrite,
-            Self::Removed(_) => Intent::Delete,
+            Self::Any | Self::AnySuchAs(_) | Self::Lines(_) => "edit",
+            Self::All => "overwrite",
+            Self::Removed(_) => "delete",
         }
     }
 
@@ -176,17 +154,17 @@ impl Change<'_> {
             return Ok(CheckedFile { current, proved: true });
         };
         if self.gate() != Gate::Strict {
-            self.let_through(current.place.shown(), &missing, needs.intent());
+            self.let_through(current.place.shown(), &missing, needs);
             return Ok(current.without_proof());
         }
-        Err(self.unproved(&current, &missing, needs.intent()))
+        Err(self.unproved(&current, &missing, needs))
     }
 
     /// Returns the error that the gate has for a change of an existing file, whatever the policy says; `None` if the
     /// caller has seen the present bytes.
     pub fn refusal(&self, current: &Current, needs: Needs<'_>) -> Option<Error> {
         let missing = self.missing(current, needs).filter(|_| current.exists())?;
-        Some(self.unproved(current, &missing, needs.intent()))
+        Some(self.unproved(current, &missing, needs))
     }
 
     /// Returns the proof that the caller lacks; `None` if it has seen the present bytes.
@@ -202,13 +180,13 @@ impl Change<'_> {
     }
 
     /// Returns the error for a missing proof.
-    fn unproved(&self, current: &Current, missing: &Missing, intent: Intent) -> Error {
+    fn unproved(&self, current: &Current, missing: &Missing, needs: Needs<'_>) -> Error {
         match missing {
             Missing::Fresh(seen) => self.stale(current, *seen),
-            Missing::Read(range) => self.not_read(current, intent, *range, &[]),
+            Missing::Read(range) => self.not_read(current, needs, *range, &[]),
             Missing::Lines(lines) => {
                 let range = lines.first().zip(lines.last()).map(|(first, last)| (first.0, last.1));
-                self.not_read(current, intent, range, lines)
+                self.not_read(current, needs, range, lines)
             }
         }
     }
@@ -232,7 +210,7 @@ impl Change<'_> {
     fn not_read(
         &self,
         current: &Current,
-        intent: Intent,
+        needs: Needs<'_>,
         range: Option<(u64, u64)>,
         lines: &[(u64, u64)],
     ) -> Error {
@@ -242,13 +220,13 @@ impl Change<'_> {
         } else {
             format!(" ({} not shown in this session)", named(lines))
         };
-        let message = format!("refusing to {} {shown}: Read it first{which}", intent.verb());
+        let message = format!("refusing to {} {shown}: Read it first{which}", needs.verb());
         let read = self.smallest_read(current, range);
         let then = read.how.map_or_else(
             || ", then repeat the call.".into(),
             |how| Message::from(", then repeat the call: ").then(how),
         );
-        let instead = read.instead.filter(|_| intent == Intent::Overwrite).map(Message::from);
+        let instead = read.instead.filter(|_| matches!(needs, Needs::All)).map(Message::from);
         let advice = Message::sentences([then].into_iter().chain(instead));
         let error = Error::new(ErrorKind::NotRead, message).at(shown).suggest_running(
             format!("Read {}", read.what),
@@ -269,7 +247,7 @@ impl Change<'_> {
     }
 
     /// Warns, if the policy says so, about a change that the gate would have refused.
-    fn let_through(&mut self, shown: &str, missing: &Missing, intent: Intent) {
+    fn let_through(&mut self, shown: &str, missing: &Missing, needs: Needs<'_>) {
         self.entry.gate = Some(self.engine.policy().gate().name().to_owned());
         if self.gate() == Gate::Warn {
             let what = match missing {
@@ -278,7 +256,7 @@ impl Change<'_> {
                 Missing::Lines(_) => "was not completely read in this session",
             };
             let source = self.engine.policy().source_of(Key::Gate);
-            let verb = intent.verb();
+            let verb = needs.verb();
             self.engine.warn(format!(
                 "{shown} {what}; the policy lets you {verb} it anyway (gate = \"warn\", {source})"
             ));
