@@ -19,21 +19,21 @@ use crate::error::Error;
 #[derive(Debug, Default)]
 pub struct History {
     /// Session that it belongs to.
-    session: String,
+    pub session: String,
     /// Numbers of the session's entries.
-    numbers: Numbers,
+    pub numbers: Numbers,
     /// Changes in effect that are not read yet.
     older: Older,
     /// Changes in effect that are read; the one made or redone last is at the end.
     done: VecDeque<JournalEntry>,
     /// Undone changes; the one undone last is at the end.
     undone: Vec<JournalEntry>,
-    /// Folders of undone changes that still exist, since others use them.
-    vacant: BTreeSet<WorkspacePath>,
+    /// Folders of undone changes that still exist, since others use them: nobody needs them once they are empty.
+    pub vacant: BTreeSet<WorkspacePath>,
     /// Folders that redone changes remove, of which some may still exist for the same reason.
     removed: BTreeSet<WorkspacePath>,
     /// Numbers of unreadable entries that were skipped.
-    damaged: BTreeSet<u64>,
+    pub damaged: BTreeSet<u64>,
 }
 
 /// Changes older than the oldest entry that is read.
@@ -332,19 +332,6 @@ impl History {
         later.filter_map(|seq| self.read(state, seq).transpose()).collect()
     }
 
-    /// Returns the name of the session.
-    pub fn session(&self) -> &str {
-        &self.session
-    }
-
-    /// Returns the newest number of the session; `None` if it has changed nothing.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn newest(&self) -> Result<Option<u64>, Error> {
-        self.numbers.newest()
-    }
-
     /// Returns the change `seq`, if it is in effect, and those made or redone after it, oldest first.
     ///
     /// # Errors
@@ -365,20 +352,10 @@ impl History {
         }
     }
 
-    /// Returns the folders of undone changes that still exist: nobody needs them once they are empty.
-    pub fn vacant(&self) -> BTreeSet<WorkspacePath> {
-        self.vacant.clone()
-    }
-
     /// Returns the folders that should not exist by the undos and redos of this session: the last one that empties such
     /// a folder, in whatever session, removes it.
     pub fn unneeded(&self) -> BTreeSet<WorkspacePath> {
         self.vacant.union(&self.removed).cloned().collect()
-    }
-
-    /// Returns the numbers of the unreadable entries that were skipped.
-    pub const fn damaged(&self) -> &BTreeSet<u64> {
-        &self.damaged
     }
 
     /// Returns the version that the session's last change of `path` left there, if that was a merge or `any` counts.

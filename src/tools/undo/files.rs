@@ -108,9 +108,9 @@ pub struct Planner<'p, 'c> {
     /// Files to move or write.
     pieces: &'p Pieces,
     /// Paths concerned so far.
-    paths: Vec<WorkspacePath>,
+    pub paths: Vec<WorkspacePath>,
     /// Files that only get another name.
-    unchanged: Vec<Piece>,
+    pub unchanged: Vec<Piece>,
 }
 
 impl<'p, 'c> Planner<'p, 'c> {
@@ -122,11 +122,6 @@ impl<'p, 'c> Planner<'p, 'c> {
         pieces: &'p Pieces,
     ) -> Self {
         Self { change, history, manner, pieces, paths: Vec::new(), unchanged: Vec::new() }
-    }
-
-    /// Returns the paths concerned, and the files that only get another name.
-    pub fn into_parts(self) -> (Vec<WorkspacePath>, Vec<Piece>) {
-        (self.paths, self.unchanged)
     }
 
     /// Plans the removal of a file, if it exists.
@@ -181,7 +176,7 @@ impl<'p, 'c> Planner<'p, 'c> {
     ) -> Result<Option<(String, WorkspacePath)>, Error> {
         let mut found = Vec::new();
         if let Some(state) = self.change.state() {
-            let others = journal::sessions(state)?.into_iter().filter(|it| it != self.history.session());
+            let others = journal::sessions(state)?.into_iter().filter(|it| *it != self.history.session);
             for session in others.take(MOVERS_ASKED_MAX) {
                 found.extend(moved_from(state, &session, path)?.map(|moved| (session, moved.to)));
             }
@@ -346,7 +341,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         };
         let may_merge = can_merge && from.is_some() && current.exists();
         let error = if let Some(single) = self.manner.single {
-            single.overlap(self.history.session(), shown, &what)
+            single.overlap(&self.history.session, shown, &what)
         } else {
             let message = format!("{shown} has changed since this session changed it: {what}");
             let suggestion = if may_merge { OFFERED } else { NOT_MERGED };

@@ -164,11 +164,11 @@ fn newest(
         }
     }
     if changes.is_empty() {
-        return Err(nothing(change.engine(), direction, path, history.damaged()));
+        return Err(nothing(change.engine(), direction, path, &history.damaged));
     }
     // What an unreadable record changed, or took back, is unknown: nothing older can be the newest change.
     let oldest = changes.iter().map(|entry| entry.seq).min().unwrap_or_default();
-    if let Some(seq) = history.damaged().iter().next_back().filter(|seq| **seq > oldest)
+    if let Some(seq) = history.damaged.iter().next_back().filter(|seq| **seq > oldest)
         && direction == Direction::Undo
         && path.is_none()
     {

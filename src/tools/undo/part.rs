@@ -102,10 +102,10 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<Found, Error> {
         return Ok(Found { history, entry, texts });
     }
     let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
-        if Numbers::of(state, &session)?.has(seq) {
+        if history.numbers.has(seq) {
             return Err(record_is_damaged(seq));
         }
-        let newest = history.newest()?;
+        let newest = history.numbers.newest()?;
         return Err(no_change(change.engine(), "seq", seq, newest));
     };
     for later in Numbers::of(state, &session)?.since(seq.saturating_add(1))? {
@@ -246,7 +246,7 @@ impl Turnaround {
         let mut undone: Vec<Undone> = changes.iter().map(|entry| listed(change.engine(), entry)).collect();
         let paths = changes.iter().flat_map(|entry| &entry.files).map(|file| file.path.as_bytes());
         warn_of_lossy(change.engine(), paths);
-        warn_of_damaged(change.engine(), history.damaged());
+        warn_of_damaged(change.engine(), &history.damaged);
         match direction {
             Direction::Undo => warn_of_lost(change.engine(), &changes),
             Direction::Redo => warn_of_nothing(change.engine(), &changes),
@@ -344,7 +344,7 @@ fn early(
     direction: Direction,
     turn: &Turn,
 ) -> Result<Option<EarlyTurn>, Error> {
-    let newest = history.newest()?.unwrap_or(0);
+    let newest = history.numbers.newest()?.unwrap_or(0);
     let Some(last) = turn.last.filter(|last| newest.saturating_sub(*last) > EARLY) else { return Ok(None) };
     if direction == Direction::Redo {
         return Ok(None);
@@ -387,9 +387,9 @@ fn texts_after(engine: &Engine, changes: &[JournalEntry]) -> BTreeMap<Sha256, Ve
 /// Returns the error for a turn without a change to undo or redo.
 fn missing(engine: &Engine, number: u64, direction: Direction, history: &History) -> Error {
     if number == 0 {
-        return nothing(engine, direction, None, history.damaged());
+        return nothing(engine, direction, None, &history.damaged);
     }
-    let newest = history.newest().unwrap_or_default();
+    let newest = history.numbers.newest().unwrap_or_default();
     if newest.is_none_or(|newest| newest < number) {
         return no_change(engine, "turn", number, newest);
     }

@@ -97,7 +97,7 @@ pub fn plan_beside(
     for live in outcome.lives {
         conflicts.sift(planner.put(live))?;
     }
-    let (mut paths, unchanged) = planner.into_parts();
+    let Planner { mut paths, unchanged, .. } = planner;
     paths.retain(|path| !is_state(path));
     if !conflicts.is_empty() {
         return Ok(paths);
@@ -140,7 +140,7 @@ fn unneeded_by_others(
     entries: &[JournalEntry],
 ) -> Result<Vec<WorkspacePath>, Error> {
     let Some(state) = change.state() else { return Ok(Vec::new()) };
-    let Leaving(mut going) = Leaving::of(outcome);
+    let mut going = leaving_of(outcome);
     let mut emptied = Vec::new();
     for path in going.clone() {
         let mut folder = path.parent();
@@ -211,7 +211,7 @@ fn replayed(
     };
     // Folders made for undone changes are removed with the last of them.
     let vacant = match direction {
-        Direction::Undo => history.vacant(),
+        Direction::Undo => history.vacant.clone(),
         Direction::Redo => BTreeSet::new(),
     };
     let mut replay = Replay::new(&stands, vacant, (manner.between == Interleaved::Kept).then_some(&blend));
@@ -276,10 +276,6 @@ fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Inter
     }
 }
 
-/// Returns the folders to remove in the end if they are empty, by their names at that time: another folder may have
-/// taken the old name.
-pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
-    let taken: BTreeSet<&WorkspacePath> = outcome
 /// Lets a file that comes back from the trash replace an equal one that others have made again: nobody loses anything.
 fn give_way_to_equal(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Result<(), Error> {
     for Piece { real, at } in outcome.pieces.iter().collect::<Vec<_>>() {
@@ -309,6 +305,10 @@ fn give_way_to_equal(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Res
     Ok(())
 }
 
+/// Returns the folders to remove in the end if they are empty, by their names at that time: another folder may have
+/// taken the old name.
+pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
+    let taken: BTreeSet<&WorkspacePath> = outcome
         .lives
         .iter()
         .map(|live| &live.at)
@@ -331,7 +331,7 @@ pub fn without_empty(
     let pieces = outcome.pieces.clone();
     let wanted: BTreeSet<WorkspacePath> = folders.iter().cloned().collect();
     for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
-        let leaving = Leaving::of(&outcome);
+        let leaving = leaving_of(&outcome);
         // A folder in it may be moved there itself, and is removed in its turn.
         let vanishes =
             |real: &WorkspacePath| outcome.displaced.contains(real) || wanted.contains(&pieces.placed(real));
@@ -373,7 +373,7 @@ pub fn clear_the_way(
     retry: &str,
 ) -> Result<(), Error> {
     let workspace = change.workspace();
-    let leaving = Leaving::of(outcome);
+    let leaving = leaving_of(outcome);
     let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
     let lives = lives.map(|live| (live.at.clone(), None));
     let pieces = outcome.pieces.iter().map(|piece| (piece.at, Some(piece.real)));
@@ -387,7 +387,7 @@ pub fn clear_the_way(
         let Some(real) = others.standing(&at) else { continue };
         // What is in a folder that gets a name in itself goes along.
         let goes_along = moved.is_some_and(|moved| real.is_within(&moved));
-        if goes_along || moves::kind(workspace, &real)?.is_none() || leaving.has(&real) {
+        if goes_along || moves::kind(workspace, &real)?.is_none() || leaving.contains(&real) {
             continue;
         }
         let vanishes = |real: &WorkspacePath| {
@@ -403,18 +403,13 @@ pub fn clear_the_way(
     }
     // The other folders may move with their content before the end.
     for folder in &outcome.displaced {
-        if stands_folder(workspace, folder)? {
+        if moves::kind(workspace, folder)? == Some(Kind::Folder) {
             cleared.push(folder.clone());
         }
     }
     innermost_first(&mut cleared);
     change.add_cleared(cleared);
     Ok(())
-}
-
-/// Returns true if a path is a folder.
-fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> Result<bool, Error> {
-    Ok(moves::kind(workspace, path)? == Some(Kind::Folder))
 }
 
 /// Returns true if a path is a folder with content that stays.
@@ -434,30 +429,20 @@ pub fn innermost_first(folders: &mut Vec<WorkspacePath>) {
     folders.dedup();
 }
 
-/// Paths that are removed or moved.
-struct Leaving(BTreeSet<WorkspacePath>);
-
-impl Leaving {
-    /// Returns the paths that an outcome removes or moves.
-    fn of(outcome: &ReplayResult) -> Self {
-        let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
-        let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
-        let elsewhere = elsewhere.filter_map(|live| live.real.clone());
-        let moved = outcome.pieces.iter().map(|Piece { real, .. }| real);
-        Self(gone.chain(elsewhere).chain(moved).collect())
-    }
-
-    /// Returns true if an outcome removes or moves the path.
-    fn has(&self, real: &WorkspacePath) -> bool {
-        self.0.contains(real)
-    }
+/// Returns the paths that an outcome removes or moves.
+fn leaving_of(outcome: &ReplayResult) -> BTreeSet<WorkspacePath> {
+    let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
+    let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
+    let elsewhere = elsewhere.filter_map(|live| live.real.clone());
+    let moved = outcome.pieces.iter().map(|Piece { real, .. }| real);
+    gone.chain(elsewhere).chain(moved).collect()
 }
 
 /// Returns the folder and those in it, if all other content leaves and all of them may be removed; else `None`.
 fn emptied(
     workspace: &Workspace,
     folder: &WorkspacePath,
-    leaving: &Leaving,
+    leaving: &BTreeSet<WorkspacePath>,
     may_vanish: &dyn Fn(&WorkspacePath) -> bool,
 ) -> Result<Option<Vec<WorkspacePath>>, Error> {
     let Ok(opened) = workspace.open_folder(folder) else {
@@ -469,7 +454,7 @@ fn emptied(
         let io = |errno| Error::io("list", workspace.shown(&folder), errno);
         for name in fs::names_in(&opened).map_err(io)? {
             let path = folder.join(&name);
-            if leaving.has(&path) {
+            if leaving.contains(&path) {
                 continue;
             }
             let inner = may_vanish(&path).then(|| fs::open_at(opened.as_fd(), &name, fs::FOLDER));
