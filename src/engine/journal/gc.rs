@@ -444,9 +444,9 @@ impl Collector<'_> {
                 self.file(&folder, &name, is_old && is_half, |removed| &mut removed.temporary);
                 continue;
             };
-            let rows = (0..bundle.rows()).map(|row| bundle.row(row)).collect::<std::io::Result<Vec<Row>>>();
+            let rows = bundle.all_rows().map_err(io)?.into_iter();
             let (rows, gone): (Vec<Row>, Vec<Row>) =
-                rows.map_err(io)?.into_iter().partition(|row| self.needed.has(Sha256::from_bytes(row.key)));
+                rows.partition(|row| self.needed.has(Sha256::from_bytes(row.key)));
             if name == PACKED {
                 rows.iter().for_each(|row| self.done.kept.add(row.length.into()));
                 let is_unpacked =

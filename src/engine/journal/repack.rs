@@ -136,8 +136,7 @@ fn to_pack(folder: &OwnedFd, amount: Amount) -> Result<Vec<u64>, Error> {
 /// Renames the bundle of packed bytes if it is full, so that another one begins: it is found under any name.
 fn set_full_aside(state: &State) -> Result<(), Error> {
     let Some(folder) = state.find_folder(&bundle::folder())? else { return Ok(()) };
-    let size = fs::stat_at(folder.as_fd(), OsStr::new(PACKED)).map_or(0, |stat| fs::size_of(&stat));
-    if size < FULL_BUNDLE_BYTES {
+    if size_of(&folder, PACKED) < FULL_BUNDLE_BYTES {
         return Ok(());
     }
     fs::rename_at(&folder, PACKED, &folder, unique_name(PACKED)).map_err(|errno| unwritable(errno.into()))
@@ -190,9 +189,8 @@ fn pack_old_bytes(state: &State, mut uses: Vec<Use>, done: &mut Packing) -> Resu
     done.removed_bytes += backup::remove(state, &packed)?;
     for name in names_in(&folder)?.into_iter().filter(|name| name != PACKED) {
         let Some(other) = Parts::open(&folder, &name).map_err(unreadable)? else { continue };
-        let keys = (0..other.rows()).map(|row| Ok(Sha256::from_bytes(other.row(row)?.key)));
-        let keys = keys.collect::<io::Result<Vec<Sha256>>>().map_err(unreadable)?;
-        if keys.iter().all(|key| packed.contains(key)) {
+        let rows = other.all_rows().map_err(unreadable)?;
+        if rows.iter().all(|row| packed.contains(&Sha256::from_bytes(row.key))) {
             done.removed_bytes += remove(&folder, &name);
         }
     }
@@ -252,8 +250,7 @@ pub fn replace(
     write: impl FnOnce(&mut PartsWriter<'_>) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     let aside = format!(".{PACKED}");
-    let size = |name: &str| fs::stat_at(folder.as_fd(), OsStr::new(name)).map_or(0, |it| fs::size_of(&it));
-    let old = size(PACKED);
+    let old = size_of(folder, PACKED);
     // The lock is held, so whoever left one is dead.
     let _ = fs::unlink_at(folder, &aside, AtFlags::empty());
     let file =
@@ -265,7 +262,7 @@ pub fn replace(
         renamed.map_err(|errno| unwritable(errno.into()))
     });
     match written {
-        Ok(()) => Ok(size(PACKED).saturating_sub(old)),
+        Ok(()) => Ok(size_of(folder, PACKED).saturating_sub(old)),
         Err(error) => {
             let _ = fs::unlink_at(folder, &aside, AtFlags::empty());
             Err(error)
@@ -273,9 +270,14 @@ pub fn replace(
     }
 }
 
+/// Returns the number of bytes of a file; 0 if it is missing.
+fn size_of(folder: &OwnedFd, name: &str) -> u64 {
+    fs::stat_at(folder.as_fd(), OsStr::new(name)).map_or(0, |stat| fs::size_of(&stat))
+}
+
 /// Removes a file; returns the number of bytes that it had. It is packed too, so keeping it does no harm.
 fn remove(folder: &OwnedFd, name: &str) -> u64 {
-    let size = fs::stat_at(folder.as_fd(), OsStr::new(name)).map_or(0, |it| fs::size_of(&it));
+    let size = size_of(folder, name);
     if fs::unlink_at(folder, name, AtFlags::empty()).is_ok() { size } else { 0 }
 }
 
