@@ -42,7 +42,7 @@ pub(super) fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines 
     if shown.contain(head + 1, old - tail) {
         known.push((head + 1, new - tail));
     } else {
-        known.extend(known_between(shown, (before, after), &Between::of(common)));
+        known.extend(known_between(shown, (before, after), common));
     }
     gathered(known)
 }
@@ -51,14 +51,12 @@ pub(super) fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines 
 /// `after`.
 pub(super) fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
     let common = lines::common_lines(seen, before);
-    let between = Between::of(common);
     let mut known: Vec<(u64, u64)> = moved(shown, (0, 0, common.head)).collect();
     known.extend(moved(shown, (common.one - common.tail, common.other - common.tail, common.tail)));
-    if between.old_lines.saturating_add(between.new_lines) <= DIFFED_LINES_MAX as u64 {
-        let [old, new] = between.parts(seen, before);
-        for op in line_diff::diff(&old.lines, &new.lines).ops {
+    if let Some(middle) = Middle::of(common, seen, before, DIFFED_LINES_MAX as u64) {
+        for op in line_diff::diff(&middle.old, &middle.new).ops {
             if let DiffOp::Equal { old_index, new_index, len } = op {
-                known.extend(moved(shown, (old.number(old_index), new.number(new_index), len as u64)));
+                known.extend(moved(shown, (middle.number(old_index), middle.number(new_index), len as u64)));
             }
         }
     }
@@ -66,77 +64,53 @@ pub(super) fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8
 }
 
 /// Lines between the common start and end of two texts.
-#[derive(Debug, Clone, Copy)]
-struct Between {
-    /// Number of lines before it in both texts.
+struct Middle<'t> {
+    /// Number of lines before them in both texts.
     skipped: u64,
-    /// Number of lines of the old text.
-    old_lines: u64,
-    /// Number of lines of the new text.
-    new_lines: u64,
+    /// Lines of the old text, with their endings.
+    old: Vec<&'t [u8]>,
+    /// Lines of the new text.
+    new: Vec<&'t [u8]>,
 }
 
-impl Between {
-    /// Returns the lines that are not common.
-    const fn of(common: Common) -> Self {
+impl<'t> Middle<'t> {
+    /// Returns the lines that are not common; `None` if there are more than `most` in both texts.
+    fn of(common: Common, before: &'t [u8], after: &'t [u8], most: u64) -> Option<Self> {
         let Common { head, tail, one, other } = common;
-        Self { skipped: head, old_lines: one - tail - head, new_lines: other - tail - head }
+        let count = |lines: u64| lines - tail - head;
+        let lines = |text, all| {
+            lines::lines(text).skip(to_usize(head)).take(to_usize(count(all))).collect::<Vec<_>>()
+        };
+        let is_small = count(one).saturating_add(count(other)) <= most;
+        is_small.then(|| Self { skipped: head, old: lines(before, one), new: lines(after, other) })
     }
 
-    /// Returns these lines of both texts.
-    fn parts<'t>(&self, old: &'t [u8], new: &'t [u8]) -> [Part<'t>; 2] {
-        [Part::of(old, self.skipped, self.old_lines), Part::of(new, self.skipped, self.new_lines)]
-    }
-}
-
-/// Some lines of a text.
-struct Part<'t> {
-    /// Number of lines before them.
-    skipped: u64,
-    /// Lines, with their endings.
-    lines: Vec<&'t [u8]>,
-}
-
-impl<'t> Part<'t> {
-    /// Returns `count` lines after `skipped` others.
-    fn of(text: &'t [u8], skipped: u64, count: u64) -> Self {
-        let (skip, take) = (to_usize(skipped), to_usize(count));
-        Self { skipped, lines: lines::lines(text).skip(skip).take(take).collect() }
-    }
-
-    /// Returns how many lines of the whole text precede the one at `index`.
+    /// Returns how many lines of a whole text precede the one at `index`.
     const fn number(&self, index: usize) -> u64 {
         self.skipped + index as u64
-    }
-
-    /// Returns the line `further` lines after the one at `at`, without its ending.
-    fn line(&self, at: usize, further: u64) -> &'t [u8] {
-        let line = at.checked_add(to_usize(further)).and_then(|at| self.lines.get(at));
-        line.map(|line| lines::without_ending(line)).unwrap_or_default()
     }
 }
 
 /// Returns the known lines of the new text among those that differ. For many lines, only those that are equal at equal
 /// numbers.
-fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), between: &Between) -> Vec<(u64, u64)> {
-    if between.old_lines.saturating_add(between.new_lines) > COMPARED_LINES_MAX {
-        let is_aligned = between.old_lines == between.new_lines;
-        return if is_aligned { unchanged_in_place(shown, before, after, between) } else { Vec::new() };
-    }
-    let [old, new] = between.parts(before, after);
+fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), common: Common) -> Vec<(u64, u64)> {
+    let Some(middle) = Middle::of(common, before, after, COMPARED_LINES_MAX) else {
+        let is_aligned = common.one == common.other;
+        return if is_aligned { unchanged_in_place(shown, before, after, common) } else { Vec::new() };
+    };
     let mut known = Vec::new();
-    for op in line_diff::diff(&old.lines, &new.lines).ops {
+    for op in line_diff::diff(&middle.old, &middle.new).ops {
         match op {
             DiffOp::Equal { old_index, new_index, len } => {
-                known.extend(moved(shown, (old.number(old_index), new.number(new_index), len as u64)));
+                known.extend(moved(shown, (middle.number(old_index), middle.number(new_index), len as u64)));
             }
             DiffOp::Delete { .. } => {}
             DiffOp::Insert { new_index, new_len, .. } => {
-                let first = new.number(new_index) + 1;
+                let first = middle.number(new_index) + 1;
                 known.push((first, first + new_len as u64 - 1));
             }
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                known.extend(replaced(shown, &old, &new, (old_index, old_len), (new_index, new_len)));
+                known.extend(replaced(shown, &middle, (old_index, old_len), (new_index, new_len)));
             }
         }
     }
@@ -145,12 +119,13 @@ fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), between: &Betwe
 
 /// Returns the shown lines that are equal at equal numbers in both texts; the first [`MARK_RANGES_MAX`] runs of them. The
 /// others are unknown: an equal line at another number may be one that nobody has read.
-fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], between: &Between) -> Vec<(u64, u64)> {
+fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], common: Common) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
-    let skip = to_usize(between.skipped);
-    let pairs = lines::lines(before).zip(lines::lines(after)).skip(skip).take(to_usize(between.old_lines));
+    let Common { head, tail, one, .. } = common;
+    let pairs = lines::lines(before).zip(lines::lines(after));
+    let pairs = pairs.skip(to_usize(head)).take(to_usize(one - tail - head));
     let mut ranges = shown.ranges().iter().copied().peekable();
-    for (number, (old, new)) in (between.skipped + 1..).zip(pairs) {
+    for (number, (old, new)) in (head + 1..).zip(pairs) {
         while ranges.next_if(|(_, last)| *last < number).is_some() {}
         let Some((first, _)) = ranges.peek() else { break };
         if number < *first || old != new {
@@ -170,23 +145,25 @@ fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], between: &Betw
 /// piece with the line of the same number.
 fn replaced(
     shown: &Lines,
-    old: &Part<'_>,
-    new: &Part<'_>,
+    middle: &Middle<'_>,
     (old_at, old_len): (usize, usize),
     (new_at, new_len): (usize, usize),
 ) -> Vec<(u64, u64)> {
-    let (first, old_first) = (new.number(new_at) + 1, old.number(old_at) + 1);
+    let (first, old_first) = (middle.number(new_at) + 1, middle.number(old_at) + 1);
     if shown.contain(old_first, old_first + old_len as u64 - 1) {
         return vec![(first, first + new_len as u64 - 1)];
     }
     if old_len != new_len {
         return Vec::new();
     }
-    let is_known = |at: &u64| {
+    let pairs = middle.old.iter().skip(old_at).zip(middle.new.iter().skip(new_at)).take(new_len);
+    let is_known = |(at, (old, new)): (u64, (&&[u8], &&[u8]))| {
         let was_shown = shown.contain(old_first + at, old_first + at);
-        was_shown || !have_a_piece_in_common(old.line(old_at, *at), new.line(new_at, *at))
+        let is_known =
+            was_shown || !have_a_piece_in_common(lines::without_ending(old), lines::without_ending(new));
+        is_known.then_some((first + at, first + at))
     };
-    (0..new_len as u64).filter(is_known).map(|at| (first + at, first + at)).collect()
+    (0..).zip(pairs).filter_map(is_known).collect()
 }
 
 /// Returns true if two lines begin or end alike.
