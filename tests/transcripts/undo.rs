@@ -1294,3 +1294,83 @@ fn undo_says_how_to_enter_a_folder_that_the_change_closed() {
     undo().ok();
     assert_eq!(ws.tree(), before);
 }
+
+/// Makes a call, or acts for another program after `!`.
+fn act(ws: &Workspace, step: &str) {
+    let (what, rest) = step.split_once(' ').unwrap();
+    match what {
+        "!" => fs::create_dir(ws.path(rest)).unwrap(),
+        "append" => drop(ws.lbx(&["append", rest, "--content", "more\n"]).ok()),
+        "write" => drop(ws.lbx(&["write", rest, "--content", "new\n"]).ok()),
+        "bash" => drop(ws.lbx(&["bash", rest]).ok()),
+        // Not to the trash.
+        "remove" => {
+            ws.lbx(&["read", rest]).ok();
+            let patch = format!("*** Begin Patch\n*** Delete File: {rest}\n*** End Patch\n");
+            ws.lbx(&["patch", "--patch", &patch]).ok();
+        }
+        _ => drop(ws.lbx(&step.split(' ').collect::<Vec<_>>()).ok()),
+    }
+}
+
+#[test]
+fn undo_and_redo_of_many_changes_have_one_net_effect() {
+    let cases: [&[&str]; 16] = [
+        &["append a", "append a"],
+        &["write n", "append n"],
+        &["move a n", "append n"],
+        &["append a", "move a n"],
+        &["write n", "move n m"],
+        &["move a n", "move n a"],
+        &["move a n", "move n m"],
+        // In a folder before and after it moved, and out of one that moved then.
+        &["append d/y", "move d e", "append e/x"],
+        &["move d/x z", "move d e"],
+        // Two names exchanged, and another file in the old place.
+        &["move a t", "move b a", "move t b"],
+        &["move a n", "write a"],
+        &["move a n", "write a", "append n"],
+        // A file that became a folder, or was made again.
+        &["remove a", "write a/x"],
+        &["remove a", "write a"],
+        &["write n/x", "move n m", "append m/x"],
+        // In the place of a folder that no change made.
+        &["remove a", "! a", "bash rmdir a; echo 2 > a"],
+    ];
+    for case in cases {
+        let ws = Workspace::with(&[("a", "a\n"), ("b", "b\n"), ("d/x", "x\n"), ("d/y", "y\n")]);
+        let before = ws.tree();
+        case.iter().for_each(|step| act(&ws, step));
+        let after = ws.tree();
+        let steps = case.iter().filter(|step| !step.starts_with('!')).count().to_string();
+        ws.lbx(&["undo", "--steps", &steps]).ok();
+        assert_eq!(ws.tree(), before, "{case:?}");
+        ws.lbx(&["redo", "--steps", &steps]).ok();
+        assert_eq!(ws.tree(), after, "{case:?}");
+    }
+}
+
+#[test]
+fn undo_names_every_file_that_others_changed_between_the_changes() {
+    let ws = Workspace::with(&[("a", "a\n"), ("b", "b\n")]);
+    ["append a", "append b"].into_iter().for_each(|step| act(&ws, step));
+    ws.write("a", "other\n");
+    ws.write("b", "other\n");
+    ["append a", "append b"].into_iter().for_each(|step| act(&ws, step));
+    let error = ws.unchanged(|| ws.lbx(&["undo", "--steps", "4"]).error("stale_file"));
+    assert_eq!(error["message"], "a was changed by someone else between these changes (also conflicting: b)");
+    assert_eq!(error["details"]["paths"], json!(["a", "b"]));
+}
+
+#[test]
+fn undo_of_a_move_finds_the_file_in_its_place_that_comes_back() {
+    let ws = Workspace::with(&[("a", "a\n")]);
+    act(&ws, "move a n");
+    ws.write("a", "other\n");
+    act(&ws, "remove a");
+    let error = ws.unchanged(|| ws.lbx(&["undo", "--steps", "2"]).error("stale_file"));
+    assert_eq!(
+        (&error["path"], &error["message"]),
+        (&json!("a"), &json!("a cannot come back: something is in its place"))
+    );
+}
