@@ -3,7 +3,7 @@
 //! A file of ignore rules or attributes is bounded wherever one is read: every path is compared with every rule,
 //! and each rule takes a hundred times its bytes.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,6 +38,8 @@ const INDEX_ENTRY_BYTES_MAX: usize = 64 * 1024;
 const EXTENDED: u16 = 0x4000;
 /// Flags of an entry that are the length of its path; all set for a longer one.
 const LENGTH: u16 = 0x0fff;
+/// Beginning of the names of files that split indexes share.
+const SHARED_INDEX: &str = "sharedindex.";
 /// Mode of a symlink in the bytes of an index.
 const SYMLINK_ENTRY: [u8; 4] = [0, 0, 0xa0, 0];
 
@@ -72,12 +74,17 @@ impl Index {
 
     /// Opens the file of entries that a split index shares with others; `None` for a whole index.
     fn shared(&self) -> Result<Option<File>, String> {
+        let is_shared = |name: &OsString| name.as_bytes().starts_with(SHARED_INDEX.as_bytes());
+        // A look at the names is cheaper than the whole index.
+        if !fs::names_in(&self.folder).is_ok_and(|names| names.iter().any(is_shared)) {
+            return Ok(None);
+        }
         let bytes = self.read().unwrap_or_default();
         // The extension has its name, its size in four bytes, and the checksum that names the file.
         for at in memmem::find_iter(&bytes, b"link").map(|at| at + 8) {
             let id = bytes.get(at..at + self.hash.len_in_bytes());
             let Some(Ok(id)) = id.map(gix::hash::oid::try_from_bytes) else { break };
-            let name = format!("sharedindex.{id}");
+            let name = format!("{SHARED_INDEX}{id}");
             if let Some(file) =
                 open_index(&self.folder, &name).map_err(|reason| format!("{name}: {reason}"))?
             {
