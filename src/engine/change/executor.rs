@@ -107,7 +107,10 @@ impl Executor<'_> {
                     };
                     ("write", at, self.put(at, (staged, after), over, &mut folders))
                 }
-                Step::Unlink { at, .. } => ("delete", at, self.unlink(at, seen.looks.get(at))),
+                Step::Unlink { at, .. } => {
+                    let aside = aside_of(&entry.id, number);
+                    ("delete", at, self.unlink(at, seen.looks.get(at).map(|read| (read, &aside))))
+                }
             };
             outcome.map_err(|errno| match errno {
                 OTHERS_FILE => changed_meanwhile(&self.shown(at)),
@@ -187,21 +190,25 @@ impl Executor<'_> {
             if versions.iter().all(|version| version.sha256 != sha256))
     }
 
-    /// Gives files that other programs saved back their names, if a killed call had exchanged one with its own; returns
-    /// the number of steps before that one.
-    pub fn give_back(&self, steps: &[Step]) -> Option<usize> {
-        let is_of_others = |step: &&Step| match step {
+    /// Gives a file that another program saved back its name, if a killed call had taken it out; returns the number of
+    /// steps before that one.
+    pub fn give_back(&self, entry: &JournalEntry) -> Option<usize> {
+        let steps = entry.steps.iter().enumerate();
+        let mut given = steps.filter_map(|(number, step)| match step {
             Step::Put { at, staged, before: Some(before), after, in_place: false } => {
-                self.is_another(staged, &[before, after])
+                let is_out = self.is_another(staged, &[before, after])
                     && matches!(self.look(at, false), Ok(Observed::File { .. }))
-                    && !self.is_another(at, &[after])
+                    && !self.is_another(at, &[after]);
+                is_out.then(|| self.swap(staged, at).ok().map(|()| number))
             }
-            _ => false,
-        };
-        let number = steps.iter().position(|step| is_of_others(&step))?;
-        let (at, staged) =
-            steps.get(number).and_then(|step| Some((step.locations().next()?, step.staged()?)))?;
-        self.swap(staged, at).ok().map(|()| number)
+            Step::Unlink { at, before } => {
+                let aside = aside_of(&entry.id, number);
+                let is_out = self.is_another(&aside, &[before]);
+                is_out.then(|| self.rename(&aside, at, false).ok().map(|()| number))
+            }
+            _ => None,
+        });
+        given.next()?
     }
 
     /// Exchanges two files.
@@ -303,17 +310,14 @@ impl Executor<'_> {
         }
     }
 
-    /// Removes a file; if it is no longer the one that was `read`, leaves it and returns [`OTHERS_FILE`].
-    fn unlink(&self, at: &Location, read: Option<&Stat>) -> Result<(), Errno> {
+    /// Removes a file; if it is no longer the one that was read, leaves it and returns [`OTHERS_FILE`]. For that, needs the
+    /// stat from the read and a free name.
+    fn unlink(&self, at: &Location, read: Option<(&Stat, &Location)>) -> Result<(), Errno> {
         let (folder, name) = self.folder_of(at)?;
-        let staging = self.state.find_folder(STAGING_FOLDER).ok().flatten();
-        let (Some(read), Some(staging)) = (read, staging) else {
-            return fs::unlink_at(&folder, name, AtFlags::empty());
-        };
+        let Some((read, aside)) = read else { return fs::unlink_at(&folder, name, AtFlags::empty()) };
         // A look at the name would not show a file that another program renames to it just before it is removed.
-        let aside = unique_name("gone");
-        let aside = OsStr::new(&aside);
-        match fs::rename_new(&folder, name, &*staging, aside) {
+        let (staging, aside) = self.folder_of(aside)?;
+        match fs::rename_new(&folder, name, &staging, aside) {
             // On another mount, only the look is left.
             Err(Errno::XDEV) if looks(&fs::stat_at(folder.as_fd(), name)?) == looks(read) => {
                 return fs::unlink_at(&folder, name, AtFlags::empty());
@@ -324,7 +328,7 @@ impl Executor<'_> {
         if looks(&fs::stat_at(staging.as_fd(), aside)?) == looks(read) {
             return fs::unlink_at(&staging, aside, AtFlags::empty());
         }
-        match fs::rename_new(&*staging, aside, &folder, name) {
+        match fs::rename_new(&staging, aside, &folder, name) {
             // Another program has saved a newer one since.
             Err(Errno::EXIST) => Err(OTHERS_FILE),
             renamed => renamed.and(Err(OTHERS_FILE)),
@@ -547,6 +551,11 @@ pub fn changed_meanwhile(shown: &str) -> Error {
 
 /// Most exchanges of one file with those that other programs save at the same time.
 const EXCHANGES_MAX: usize = 8;
+
+/// Returns the name that a file has until it is removed by a step of a change.
+fn aside_of(id: &str, number: usize) -> Location {
+    Location::in_state(STAGING_FOLDER, &format!("{id}-gone-{number}"))
+}
 
 /// Returns the facts by which a file is known again.
 fn looks(stat: &Stat) -> impl PartialEq {

@@ -145,7 +145,7 @@ fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<()
     let steps = entry.steps.as_slice();
     let look = |engine: &Engine| look(Executor { workspace: &engine.workspace, state }, steps);
     let (mut found, opened) = look_inside(engine, state, entry)?;
-    let give_back = || (Executor { workspace: &engine.workspace, state }).give_back(steps);
+    let give_back = || (Executor { workspace: &engine.workspace, state }).give_back(entry);
     if let Some(done) = check(engine, entry, steps).ok().and_then(|()| give_back()) {
         found = Progress { forth: None, back: Some(done), ..found };
     }

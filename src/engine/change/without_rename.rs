@@ -212,7 +212,8 @@ fn is_mix(now: &[u8], old: &[u8], new: &[u8]) -> bool {
 const PART_BYTES: usize = 256 << 10;
 
 impl Change<'_> {
-    /// Copies everything that moves to another mount, or everything if a mount has refused a rename, and notes the copy's location in each move.
+    /// Copies everything that moves to another mount, or everything that moves if a mount has refused a rename. Notes the
+    /// copy's location in each move.
     ///
     /// # Errors
     /// Returns `not_a_regular_file` if something cannot be copied, `stale_file` if it changes meanwhile, or the OS
