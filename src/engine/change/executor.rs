@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::staging::{New, Original, Stage};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::progress::Observed;
-use crate::engine::journal::steps::{Folder, Location, Step, Thing};
+use crate::engine::journal::steps::{Folder, Location, Step, Thing, is_waiting};
 use crate::engine::journal::{JournalEntry, Version, backup};
 use crate::engine::store::id::AccountLock;
 use crate::engine::store::lock::unique_name;
@@ -71,9 +71,16 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(OwnedFd, &'a OsStr), Errno> {
+    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(Arc<OwnedFd>, &'a OsStr), Errno> {
         let name = at.path().name().ok_or(Errno::INVAL)?;
-        Ok((self.open(&at.parent().ok_or(Errno::INVAL)?, fs::HANDLE)?, name))
+        if is_waiting(at)
+            && matches!(at, Location::State(_))
+            && let Ok(Some(staging)) = self.state.find_folder(STAGING_FOLDER)
+        {
+            // It stays open during the call.
+            return Ok((staging, name));
+        }
+        Ok((Arc::new(self.open(&at.parent().ok_or(Errno::INVAL)?, fs::HANDLE)?), name))
     }
 
     /// Takes all steps of a change except the first `done`, and sets the metadata of folders; leaves bits that lock out
@@ -136,6 +143,11 @@ impl Executor<'_> {
         let open = |folder: &Location| self.open(folder, fs::HANDLE);
         let new = at.path().name().ok_or(Errno::INVAL)?;
         let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
+        if matches!(staged, Location::State(_)) {
+            // Its folder is open.
+            let (from, old) = self.folder_of(staged)?;
+            return self.replace((from.as_fd(), old), (to, new), (over, &is_own), &mut folders.account);
+        }
         let old = staged.path().name().ok_or(Errno::INVAL)?;
         let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
         self.replace((from, old), (to, new), (over, &is_own), &mut folders.account)
@@ -214,7 +226,7 @@ impl Executor<'_> {
     /// Exchanges two files.
     fn swap(&self, one: &Location, other: &Location) -> Result<(), Errno> {
         let ((from, old), (to, new)) = (self.folder_of(one)?, self.folder_of(other)?);
-        fs::exchange(&from, old, &to, new)
+        fs::exchange(&*from, old, &*to, new)
     }
 
     /// Removes staged bytes that are no longer needed.
@@ -317,7 +329,7 @@ impl Executor<'_> {
         let Some((read, aside)) = read else { return fs::unlink_at(&folder, name, AtFlags::empty()) };
         // A look at the name would not show a file that another program renames to it just before it is removed.
         let (staging, aside) = self.folder_of(aside)?;
-        match fs::rename_new(&folder, name, &staging, aside) {
+        match fs::rename_new(&*folder, name, &*staging, aside) {
             // On another mount, only the look is left.
             Err(Errno::XDEV) if looks(&fs::stat_at(folder.as_fd(), name)?) == looks(read) => {
                 return fs::unlink_at(&folder, name, AtFlags::empty());
@@ -328,7 +340,7 @@ impl Executor<'_> {
         if looks(&fs::stat_at(staging.as_fd(), aside)?) == looks(read) {
             return fs::unlink_at(&staging, aside, AtFlags::empty());
         }
-        match fs::rename_new(&staging, aside, &folder, name) {
+        match fs::rename_new(&*staging, aside, &*folder, name) {
             // Another program has saved a newer one since.
             Err(Errno::EXIST) => Err(OTHERS_FILE),
             renamed => renamed.and(Err(OTHERS_FILE)),
@@ -457,19 +469,30 @@ impl Executor<'_> {
     pub fn sync(
         &self,
         steps: &[Step],
-        opened: Option<Vec<OwnedFd>>,
+        opened: Option<ChangedFolders>,
         file_system: Option<&OwnedFd>,
     ) -> Result<(), Error> {
-        let folders = opened.map_or_else(|| self.folders_of(steps), Ok)?;
+        let folders = match opened {
+            Some(ChangedFolders(Some(folders))) => folders,
+            _ => self.folders_of(steps)?,
+        };
         sync_many(&folders.iter().collect::<Vec<_>>(), file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
     }
 
-    /// Returns the folders in which some steps changed a name, if all are on the state's file system.
-    pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<Vec<OwnedFd>> {
-        let in_place = |step: &Step| matches!(step, Step::Put { in_place: true, .. });
-        let all = self.folders_of(steps).ok().filter(|_| !steps.iter().any(in_place))?;
-        all.iter().all(|folder| file_system.holds(folder)).then_some(all)
+    /// Returns the folders in which some steps changed a name, if all are on the state's file system; no list if the
+    /// steps alone prove that.
+    pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<ChangedFolders> {
+        // A rename cannot lead from there to another file system.
+        if steps.iter().any(|step| matches!(step, Step::Put { in_place: true, .. })) {
+            return None;
+        }
+        let came_from_state = |step: &Step| matches!(step.staged(), Some(Location::State(_)));
+        if steps.iter().all(came_from_state) {
+            return Some(ChangedFolders(None));
+        }
+        let all = self.folders_of(steps).ok()?;
+        all.iter().all(|folder| file_system.holds(folder)).then_some(ChangedFolders(Some(all)))
     }
 
     /// Opens the folders in which some steps changed a name.
@@ -505,6 +528,9 @@ impl Executor<'_> {
         Ok(folders)
     }
 }
+
+/// Folders in which steps changed a name, if they are open.
+pub struct ChangedFolders(Option<Vec<OwnedFd>>);
 
 /// Folders of the last file that was put in place, and the lock that it needed.
 #[derive(Default)]

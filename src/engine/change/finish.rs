@@ -1,10 +1,9 @@
 //! Finishes a change whose steps are done: marks, snapshot, history, and the second wave of syncs.
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 
 use super::commit::snapshot_files;
-use super::executor::Executor;
+use super::executor::{ChangedFolders, Executor};
 use super::folders::not_closed;
 use super::locks::StepsTurn;
 use super::moves::ForSnapshot;
@@ -175,7 +174,7 @@ impl Change<'_> {
         &self,
         state: &State,
         prepared: &Prepared,
-        opened: Option<Vec<OwnedFd>>,
+        opened: Option<ChangedFolders>,
     ) -> Result<(), Error> {
         if !self.engine.policy().is_durable() {
             return Ok(());
