@@ -227,13 +227,13 @@ fn not_read_error_of_a_patch_deletion_says_delete() {
 #[test]
 fn unknown_session_error_suggests_known_sessions() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
-    for tool in ["log", "audit", "diff"] {
+    for tool in ["log", "audit"] {
         let error = ws.lbx(&[tool, "--session", "builder"]).error("not_found");
         assert_eq!(error["details"]["near"], json!([]));
     }
     ws.lbx(&["append", "a.txt", "--content", "two\n", "--session", "build-7"]).ok();
     ws.lbx(&["read", "a.txt", "--session", "reader"]).ok();
-    for tool in ["log", "audit", "diff"] {
+    for tool in ["log", "audit"] {
         let error = ws.lbx(&[tool, "--session", "biuld-7"]).error("not_found");
         assert_eq!(error["message"], "no such session: biuld-7");
         let advice = error["suggested_action"].as_str().unwrap();

@@ -335,7 +335,7 @@ fn diff_shows_session_changes_in_json_and_text() {
     ws.lbx(&["diff", "--from", "ffffffffff"]).error("not_found");
     let status = ws.lbx(&["diff", "--exit-status"]);
     assert_eq!((status.status(), status.envelope()["ok"].clone()), (1, json!(true)));
-    assert_eq!(ws.lbx(&["diff", "--exit-status", "--session", "bob", "a.txt"]).status(), 0);
+    assert_eq!(ws.lbx(&["diff", "--exit-status", "--session", "nobody", "b.txt"]).status(), 0);
 }
 
 #[test]

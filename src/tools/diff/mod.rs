@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::targets::{
-    self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known, session_must_be_known,
-};
+use super::targets::{self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known};
 use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -94,7 +92,6 @@ impl Tool for Diff {
             for path in request.path.iter().chain(&request.paths) {
                 path_must_be_known(engine, None, path)?;
             }
-            engine.named_session().map_or(Ok(()), |session| session_must_be_known(engine, session))?;
             return Ok(Response::default());
         };
         let (request, places) = compare::settled(engine, &store, request)?;
@@ -107,9 +104,6 @@ impl Tool for Diff {
         }
         let (mut response, mut changes) =
             compared(&store, &request, &record::part_of(engine, &caller.session, caller.after), is_named)?;
-        if let Some(session) = engine.named_session().filter(|_| response.to.is_none()) {
-            session_must_be_known(engine, session)?;
-        }
         changes.retain(|change| lies_in_any(&change.path, &places));
         let deltas = store.deltas(&changes)?;
         let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
