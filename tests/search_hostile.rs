@@ -346,6 +346,33 @@ fn tracked_files_are_listed_despite_gitignore() {
     assert_eq!(tree.grep(&["foo"]).data["matched"], 0);
 }
 
+/// The file of shared entries may come with a clone, and name itself as the file of its own shared entries.
+#[test]
+fn split_index_that_names_itself_is_a_warning() {
+    if !is_installed("git") {
+        return;
+    }
+    let tree = Tree::with(&[(".gitignore", "*.log\n"), ("a.log", "a\n"), ("b.txt", "b\n")]);
+    output(tree.path(), "git", &["init", "-q", "."]);
+    output(tree.path(), "git", &["add", "-f", "."]);
+    output(tree.path(), "git", &["update-index", "--split-index"]);
+    let mut index = std::fs::read(tree.path().join(".git/index")).unwrap();
+    let id = index.windows(4).rposition(|name| name == b"link").unwrap() + 8;
+    let id = index[id..id + 20].to_vec();
+    // The checksum at the end is the name of the shared file.
+    let end = index.len() - 20;
+    index[end..].copy_from_slice(&id);
+    let name: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    for path in ["index", &format!("sharedindex.{name}")] {
+        std::fs::remove_file(tree.path().join(".git").join(path)).unwrap();
+        tree.write(&format!(".git/{path}"), &index);
+    }
+    let found = tree.glob(&["*"]);
+    assert_eq!(texts(&found.data["paths"]), ["b.txt"]);
+    let told = format!("git's index: sharedindex.{name} is split, too");
+    assert!(found.warnings.iter().any(|warning| warning.contains(&told)), "{:?}", found.warnings);
+}
+
 #[test]
 fn search_sorted_by_mtime_lists_the_newest_first() {
     let tree = Tree::with(&[("a", "foo\n"), ("b", "foo\n"), ("c", "foo\n")]);

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -64,47 +64,61 @@ impl Index {
         };
         // gix opens an index by its path: this one leads to the file that is open. The rest of a split index is found
         // by the path of its first part.
-        let path = match self.shared()? {
-            None => platform::path_of(file.as_fd()),
-            Some(_) => platform::path_of(self.folder.as_fd()).join("index"),
+        let path = if self.is_split()? {
+            platform::path_of(self.folder.as_fd()).join("index")
+        } else {
+            platform::path_of(file.as_fd())
         };
         gix::index::File::at(path, self.hash, true, decode::Options::default())
             .map_err(|error| error.to_string())
     }
 
-    /// Opens the file of entries that a split index shares with others; `None` for a whole index.
-    fn shared(&self) -> Result<Option<File>, String> {
+    /// Returns true for a split index: a part of its entries is in a file that it shares with others.
+    fn is_split(&self) -> Result<bool, String> {
         let is_shared = |name: &OsString| name.as_bytes().starts_with(SHARED_INDEX.as_bytes());
         // A look at the names is cheaper than the whole index.
         if !fs::names_in(&self.folder).is_ok_and(|names| names.iter().any(is_shared)) {
-            return Ok(None);
+            return Ok(false);
         }
-        let bytes = self.read().unwrap_or_default();
+        let Some((name, file)) = self.shared_by(&self.read().unwrap_or_default())? else { return Ok(false) };
+        let shared = read_index(&file).map_err(|source| format!("{name}: {source}"))?;
+        // gix follows such names without an end.
+        match self.shared_by(&shared)? {
+            Some(_) => Err(format!("{name} is split, too")),
+            None => Ok(true),
+        }
+    }
+
+    /// Opens the file of shared entries that an index with these bytes names.
+    fn shared_by(&self, bytes: &[u8]) -> Result<Option<(String, File)>, String> {
         // The extension has its name, its size in four bytes, and the checksum that names the file.
-        for at in memmem::find_iter(&bytes, b"link").map(|at| at + 8) {
-            let id = bytes.get(at..at + self.hash.len_in_bytes());
-            let Some(Ok(id)) = id.map(gix::hash::oid::try_from_bytes) else { break };
+        let ids = memmem::find_iter(bytes, b"link")
+            .filter_map(|at| bytes.get(at + 8..)?.get(..self.hash.len_in_bytes()));
+        let mut found: Option<(String, File)> = None;
+        for id in ids.filter_map(|id| gix::hash::oid::try_from_bytes(id).ok()) {
             let name = format!("{SHARED_INDEX}{id}");
-            if let Some(file) =
-                open_index(&self.folder, &name).map_err(|reason| format!("{name}: {reason}"))?
-            {
-                return Ok(Some(file));
+            if found.as_ref().is_some_and(|(known, _)| *known == name) {
+                continue;
+            }
+            let file = open_index(&self.folder, &name).map_err(|reason| format!("{name}: {reason}"))?;
+            let Some(file) = file else { continue };
+            // A path may look like the extension, and then nobody knows which one gix takes.
+            if found.replace((name, file)).is_some() {
+                return Err("it names several files of shared entries".to_owned());
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     /// Reads the index without decoding it, which takes a tenth of the time.
     fn read(&self) -> Option<Vec<u8>> {
-        let file = self.file.as_ref()?;
-        let size = file.metadata().map_or(0, |metadata| metadata.len());
-        fs::read_to_end(file, size, INDEX_BYTES_MAX).ok()
+        read_index(self.file.as_ref()?).ok()
     }
 
     /// Returns false if no tracked file is a symlink.
     fn may_have_symlinks(&self) -> bool {
         let is_in = |bytes: Vec<u8>| memmem::find(&bytes, &SYMLINK_ENTRY).is_some();
-        self.file.is_some() && (self.read().is_none_or(is_in) || !matches!(self.shared(), Ok(None)))
+        self.file.is_some() && (self.read().is_none_or(is_in) || self.is_split() != Ok(false))
     }
 }
 
@@ -120,15 +134,15 @@ impl Index {
                 WorkspacePath::new(OsStr::from_bytes(folder).as_ref()).into_iter().for_each(&mut visit);
             }
         };
-        match (self.shared(), &self.file) {
-            (Ok(None), Some(file)) => {
+        match (self.is_split(), &self.file) {
+            (Ok(false), Some(file)) => {
                 for_each_path(file, self.hash.len_in_bytes(), CHUNK_BYTES, visit_path);
             }
-            (Ok(Some(_)), _) => {
+            (Ok(true), _) => {
                 let Ok(index) = self.decode() else { return };
                 index.entries().iter().for_each(|entry| visit_path(entry.path(&index)));
             }
-            (Ok(None), None) | (Err(_), _) => {}
+            (Ok(false), None) | (Err(_), _) => {}
         }
     }
 }
@@ -138,7 +152,7 @@ impl Index {
 pub fn named(root: &Path, name: &OsStr) -> Option<Vec<WorkspacePath>> {
     let (work_tree, index) = find(root)?;
     let below = root.strip_prefix(work_tree).ok()?;
-    let index = index.ok().filter(|index| matches!(index.shared(), Ok(None)))?;
+    let index = index.ok().filter(|index| index.is_split() == Ok(false))?;
     let mut found = Vec::new();
     for_each_path(index.file.as_ref()?, index.hash.len_in_bytes(), CHUNK_BYTES, |path| {
         if is_named(path, name.as_bytes()) {
@@ -256,6 +270,12 @@ fn open_index(git: &OwnedFd, name: &str) -> Result<Option<File>, String> {
         return Err(format!("it is larger than {INDEX_BYTES_MAX} bytes"));
     }
     Ok(Some(file))
+}
+
+/// Returns the bytes of an index, or of a part of one, and goes back to its start.
+fn read_index(mut file: &File) -> io::Result<Vec<u8>> {
+    let bytes = fs::read_to_end(file, file.metadata()?.len(), INDEX_BYTES_MAX)?;
+    file.rewind().map(|()| bytes)
 }
 
 /// Returns git's own folder of the repository at `folder`; it may be elsewhere, as for a linked worktree.
