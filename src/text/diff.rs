@@ -56,6 +56,15 @@ fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     (slice_or_empty(old, ..old.len() - kept), slice_or_empty(new, ..new.len() - kept))
 }
 
+/// Returns the unified diff of a file, of which one side may be missing; see [`unified`].
+pub fn of_file(shown: &str, before: Option<&[u8]>, after: Option<&[u8]>, bytes_max: usize) -> String {
+    let name = |side: &str, bytes: Option<&[u8]>| {
+        bytes.map_or_else(|| "/dev/null".to_owned(), |_| format!("{side}/{shown}"))
+    };
+    let (old_name, new_name) = (name("a", before), name("b", after));
+    unified(&old_name, &new_name, before.unwrap_or_default(), after.unwrap_or_default(), bytes_max)
+}
+
 /// Returns a unified diff of at most `bytes_max` bytes, cut at a whole line and with a note on what was omitted.
 ///
 /// Its header has `old_name` and `new_name` as they are. Bytes that are not UTF-8 are shown lossily, so it is for

@@ -170,12 +170,8 @@ impl DiffWanted {
     /// Returns the diff of one file, if requested.
     pub fn of(self, shown: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<String> {
         let bytes_max = self.bytes_max?;
-        let name = |side: &str, bytes: Option<&[u8]>| {
-            bytes.map_or_else(|| "/dev/null".to_owned(), |_| format!("{side}/{shown}"))
-        };
-        let (old_name, new_name) = (name("a", before), name("b", after));
-        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-        Some(diff::unified(&old_name, &new_name, &self.body_of(before), &self.body_of(after), bytes_max))
+        let (before, after) = (before.map(|old| self.body_of(old)), after.map(|new| self.body_of(new)));
+        Some(diff::of_file(shown, before.as_deref(), after.as_deref(), bytes_max))
     }
 
     /// Returns the text of a file; its bytes if it is not text.

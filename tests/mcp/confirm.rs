@@ -300,6 +300,9 @@ fn consent_to_an_undo_or_a_merge_shows_its_diff() {
     };
     let undo = shown("undo", json!({}));
     assert!(undo.contains("--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1 @@\n one\n-two"), "{undo}");
+    shown("write", json!({ "path": "c.bin", "content": "a\0b" }));
+    let undo = shown("undo", json!({}));
+    assert!(undo.contains("c.bin is binary: its diff is not shown"), "{undo}");
     let fork = ws.lbx("", &["fork", "f"]).output().unwrap();
     if !fork.status.success() {
         return skipped("no forks here");

@@ -1,5 +1,6 @@
 //! Executes a planned change, step by step.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +33,8 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform::other_cpu;
 use crate::sha256::Sha256;
-use crate::text::diff::unified;
+use crate::text::content::{Content, looks_binary};
+use crate::text::diff::of_file;
 
 /// Largest diff of one file in a preview, in bytes.
 const PREVIEW_BYTES_MAX: usize = 4 << 20;
@@ -113,12 +115,15 @@ impl Change<'_> {
         let Some(text) = &mut self.engine.preview else { return };
         for file in &self.files {
             let current = &file.seen.current;
-            let name = |side: &str, exists: bool| {
-                if exists { format!("{side}/{}", current.place.shown()) } else { "/dev/null".to_owned() }
-            };
-            let new = file.after.as_ref().map_or(&[][..], |after| &after.bytes[..]);
-            let (old_name, new_name) = (name("a", current.exists()), name("b", file.after.is_some()));
-            text.push_str(&unified(&old_name, &new_name, current.bytes(), new, PREVIEW_BYTES_MAX));
+            let (shown, old) = (current.place.shown(), current.exists().then(|| current.bytes()));
+            let new = file.after.as_ref().map(|after| &after.bytes[..]);
+            if [old, new].into_iter().flatten().any(looks_binary) {
+                text.push_str(&format!("{shown} is binary: its diff is not shown\n"));
+                continue;
+            }
+            let body = |bytes| Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |content| content.body);
+            let (old, new) = (old.map(body), new.map(body));
+            text.push_str(&of_file(shown, old.as_deref(), new.as_deref(), PREVIEW_BYTES_MAX));
         }
     }
 
