@@ -311,11 +311,11 @@ fn blocks_of_one_file_apply_one_after_the_other() {
     let mut random = Random::new(71);
     let (mut applied, mut refused) = (0, 0);
     for _ in 0..4000 {
-        let kinds = 3 + random.below(20);
-        let lines: Vec<String> = (0..14).map(|_| format!("{}\n", random.below(kinds))).collect();
-        let blocks: Vec<String> = (0..=random.below(4))
+        let kinds = 3 + random.below(200);
+        let lines: Vec<String> = (0..40).map(|_| format!("{}\n", random.below(kinds))).collect();
+        let blocks: Vec<String> = (0..=random.below(10))
             .map(|_| {
-                let start = random.below(11);
+                let start = random.below(37);
                 let old = lines[start..=start + random.below(3)].concat();
                 let new: String =
                     (0..random.below(3)).map(|_| format!("{}\n", random.below(kinds + 9))).collect();

@@ -15,6 +15,9 @@ use super::plan::{
 use crate::text::checked::Fault;
 use crate::text::replaced_lines::{self, ReplacedLines};
 
+/// Fewest blocks that are applied together: to find out whether they meet takes as long as to apply a few one by one.
+const TOGETHER_MIN: usize = 5;
+
 /// State of a file after the steps so far, or the result of one step.
 #[derive(Debug, Clone)]
 struct PatchedFile {
@@ -168,6 +171,9 @@ impl<'r, E> Tree<'r, E> {
             // The lines of a patch of thousands of files take more memory than its text.
             step.file.to_mut().body = Body::Unseen;
             return Ok(());
+        }
+        if run.len() < TOGETHER_MIN {
+            return run.chunks_mut(1).try_for_each(|step| self.take_run(step, refusals));
         }
         let Some((first, path)) = run.first().and_then(|step| Some((step, step.new.clone()?))) else {
             return Ok(());
