@@ -323,7 +323,7 @@ impl Options {
         for file in files {
             let is_inside = std::fs::canonicalize(file).is_ok_and(|file| file.starts_with(workspace.root()));
             if !is_inside && !is_descriptor(file) {
-                let message = format!("@{} lies outside the workspace", file.display());
+                let message = format!("{} lies outside the workspace", file.display());
                 let policy = Policy::load(&workspace, &self.policy)?;
                 policy.must_permit(Permission::Content, ErrorKind::OutsideWorkspace, message)?;
             }
