@@ -118,7 +118,7 @@ impl Change<'_> {
             let (shown, old) = (current.place.shown(), current.exists().then(|| current.bytes()));
             let new = file.after.as_ref().map(|after| &after.bytes[..]);
             if [old, new].into_iter().flatten().any(looks_binary) {
-                text.push_str(&format!("{shown} is binary: its diff is not shown\n"));
+                text.extend([shown, " is binary: its diff is not shown\n"]);
                 continue;
             }
             let body = |bytes| Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |content| content.body);

@@ -165,7 +165,8 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         return Ok((is_change.then_some(difference), None));
     };
     let opened = enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
-    stat.st_mode = closed_mode(&opened).map_or(stat.st_mode, |mode| FileType::Directory.as_raw_mode() | mode);
+    stat.st_mode = closed_mode(&opened)
+        .map_or(stat.st_mode, |mode| FileType::Directory.as_raw_mode() | platform::mode(mode).as_raw_mode());
     let lower_folder = match (&folder.lower, &lower) {
         (Some(parent), Some(lower)) if fs::is_folder(lower) => {
             match parent.enter(name) {
