@@ -214,6 +214,11 @@ fn concurrent_change_makes_the_transaction_stale() {
         ("echo mine >> b.txt; rm a.txt", &|ws| ws.write("a.txt", "theirs\n")),
         ("echo mine > new.txt; rm a.txt", &|ws| ws.write("new.txt", "theirs\n")),
         ("echo mine >> a.txt", &|ws| std::fs::remove_file(ws.path("a.txt")).unwrap()),
+        // A folder above the file, of which nothing is left below the layer.
+        ("echo mine >> src/x.rs", &|ws| std::fs::remove_dir_all(ws.path("src")).unwrap()),
+        ("echo mine >> src/x.rs", &|ws| std::fs::rename(ws.path("src"), ws.path("lib")).unwrap()),
+        ("rm src/x.rs", &|ws| std::fs::rename(ws.path("src"), ws.path("lib")).unwrap()),
+        ("echo mine > src/deep/new.txt", &|ws| std::fs::rename(ws.path("src"), ws.path("lib")).unwrap()),
     ];
     for (command, others) in cases {
         let ws = workspace();

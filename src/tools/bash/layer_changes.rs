@@ -308,23 +308,25 @@ impl<'a> LayerConflicts<'a> {
         Ok(!is_as_before)
     }
 
-    /// Returns true if others removed a file that the command changed.
+    /// Returns true if others removed or renamed what the command changed: a file, a folder, or a folder above it.
     ///
-    /// overlayfs notes the original file in each copy. If a copy has a name with no file below it, the command renamed
-    /// it, and the original is below another changed name. If it is not, others removed it. In a user namespace overlayfs
-    /// notes only that it is a copy: then any name that the command removed may be that of the original.
+    /// overlayfs notes the original in each copy. If a copy of a file has a name with no file below it, the command
+    /// renamed it, and the original is below another changed name. If it is not, others removed it. In a user namespace
+    /// overlayfs notes only that it is a copy: then any name that the command removed may be that of the original. A
+    /// command renames no folder from below: it copies the files instead.
     fn was_removed(&self, differing: &Differing) -> bool {
         let Differing { path, lower: None, upper: Some(upper), .. } = differing else { return false };
         let has_changed = || {
-            let parent = self.workspace.open_folder(&path.parent().unwrap_or_default()).ok();
+            let mut above = std::iter::successors(path.parent(), WorkspacePath::parent);
+            let parent = above.find_map(|parent| self.workspace.open_folder(&parent).ok());
             let stat = parent.and_then(|parent| rustix::fs::fstat(&parent).ok());
             stat.is_some_and(|stat| changed_at(&stat) > self.layer.record.began)
         };
-        fs::is_regular(upper)
+        (fs::is_regular(upper) || fs::is_folder(upper))
             && has_changed()
             && FileOrigin::of(&self.layer.upper, path).is_some_and(|origin| {
                 let is_renamed = self.inodes.iter().any(|inode| origin.is(*inode));
-                let may_be_renamed = origin.is_unknown() && self.has_removed();
+                let may_be_renamed = fs::is_regular(upper) && origin.is_unknown() && self.has_removed();
                 !is_renamed && !may_be_renamed
             })
     }
