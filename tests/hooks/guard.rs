@@ -47,6 +47,12 @@ fn write_over_a_partly_read_file_is_denied() {
     agent.call("Read", &input, || {}).unwrap();
     let why = agent.write("a.txt", "all new\n").unwrap_err();
     assert!(why.contains("lines 3-4 were not shown") || why.contains("not shown in this session"), "{why}");
+    // The lines of the answer count, whatever the client says of their number.
+    for file in [json!({ "content": "1\n" }), json!({ "content": "3", "startLine": 3, "numLines": 2000 })] {
+        let open = agent.before("Read", &json!({ "file_path": ws.path("a.txt") })).unwrap();
+        agent.after(&open.saying(&json!({ "file": file })));
+        agent.write("a.txt", "all new\n").unwrap_err();
+    }
     agent.read("a.txt");
     agent.write("a.txt", "all new\n").unwrap();
 }
