@@ -91,6 +91,32 @@ fn cache_writes_are_private_to_the_session() {
 }
 
 #[test]
+fn account_without_power_keeps_its_cache_and_gets_no_closed_folder() {
+    if !has_backend("namespaces") {
+        return;
+    }
+    let ws = with_caches();
+    for command in [
+        "echo new > ~/.cargo/registry/new; mkdir -p /tmp/a/b; touch /tmp/a/b/c; chmod 0 /tmp/a",
+        "cat ~/.cargo/registry/new",
+        "rm ~/.cargo/registry/new",
+    ] {
+        let arguments = ["bash", "--session", "one", "--set", "bash.backend=namespaces", command];
+        let Some(call) = ws.call_unprivileged(&arguments) else { return };
+        assert_eq!(call.run().success()["data"]["exit_code"], 0, "{command}");
+    }
+    // Apart from the command's own one, `rm -rf` of the workspace would fail in it.
+    let closed =
+        std::process::Command::new("find").arg(ws.path(".lbx")).args(["-perm", "0"]).output().unwrap();
+    assert!(
+        closed.stdout.ends_with(b"/tmp/one/files/a\n")
+            && closed.stdout.iter().filter(|it| **it == b'\n').count() == 1
+    );
+    ws.call_unprivileged(&["session", "end", "--session", "one"]).unwrap().run().success();
+    assert_eq!(std::fs::read_dir(ws.path(&state("tmp"))).unwrap().count(), 0);
+}
+
+#[test]
 fn networked_commands_without_overlay_get_empty_caches() {
     if !has_backend("bubblewrap") {
         return;

@@ -242,13 +242,26 @@ impl SessionTmp {
         let (own, is_new) = own_folder(slot.as_fd(), OsStr::new(name)).ok()?;
         if is_layered {
             if !is_new {
-                // overlayfs rejects a work folder that an earlier mount left in disorder.
+                // overlayfs rejects a work folder that the mount of a killed call left in disorder.
                 let _ = removal::remove(own.as_fd(), OsStr::new(WORK));
             }
             make_folder(own.as_fd(), OsStr::new(UPPER), OWN_MODE).ok()?;
             make_folder(own.as_fd(), OsStr::new(WORK), OWN_MODE).ok()?;
         }
         Some(self.path.parent()?.join(VIEWS).join(number.to_string()).join(name))
+    }
+}
+
+impl Drop for SessionTmp {
+    /// Removes the work folders of the views: overlayfs leaves a closed one in them, over which `rm -rf` of the workspace
+    /// would fail.
+    fn drop(&mut self) {
+        let Some((slot, _)) = &self.slot else { return };
+        for name in fs::names_in(slot).unwrap_or_default() {
+            if let Ok(own) = fs::open_at(slot.as_fd(), &name, fs::FOLDER) {
+                removal::remove(own.as_fd(), OsStr::new(WORK));
+            }
+        }
     }
 }
 

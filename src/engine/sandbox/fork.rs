@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fork_copy;
 use super::layer::pass_a_moment;
-use super::layer_folders::{new_folder, remove_all};
+use super::layer_folders::new_folder;
 use super::overlay::{LAYERS, OPAQUE, note_inode, whiteout};
 use crate::control::seconds_now;
 use crate::engine::store::lock::{Lock, unique_name};
@@ -44,6 +44,7 @@ use crate::engine::workspace::git_files;
 use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::removal;
 use crate::engine::workspace::survey::Moment;
 use crate::engine::workspace::sync::{is_on_overlay, sync_many};
 use crate::error::{Error, ErrorKind};
@@ -731,7 +732,7 @@ pub(super) fn remove_copy(at: &Path, label: &str) {
     let Some((parent, name)) = at.parent().zip(at.file_name()) else { return };
     let Ok(parent) = id::open_path(parent) else { return };
     if open_copy(parent.as_fd(), name, label).is_some() {
-        remove_all(parent.as_fd(), name);
+        removal::remove(parent.as_fd(), name);
     }
 }
 

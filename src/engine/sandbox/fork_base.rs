@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fork::{ForkFolder, write_version};
-use super::layer_folders::remove_all;
 use super::overlay::{OPAQUE, whiteout};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{make_folder, replace_by_way_of};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::removal;
 use crate::error::Error;
 use crate::limits::FORK_MERGES_BYTES_MAX;
 use crate::platform;
@@ -140,7 +140,7 @@ impl ForkFolder {
         }
         let name = path.name().unwrap_or_default();
         if fs::stat_at(folder.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
-            remove_all(folder.as_fd(), name);
+            removal::remove(folder.as_fd(), name);
         }
         fs::rename_at(&self.folder, coming, &folder, name)
     }

@@ -11,10 +11,10 @@ use std::rc::Rc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::layer_folders::remove_all;
 use super::overlay::whiteout;
 use crate::engine::store::state::{STATE_FOLDER, make_folder};
 use crate::engine::workspace::metadata::{make_alike, times_of};
+use crate::engine::workspace::removal;
 use crate::engine::workspace::{fs, metadata};
 use crate::error::Error;
 use crate::platform;
@@ -134,7 +134,7 @@ fn copy_entry(
 /// Returns the OS error.
 pub fn refresh(root: BorrowedFd<'_>, copy: &OwnedFd, upper: &OwnedFd) -> std::io::Result<()> {
     for name in fs::names_in(upper)? {
-        remove_all(upper.as_fd(), &name);
+        removal::remove(upper.as_fd(), &name);
     }
     let open = |folder: BorrowedFd<'_>| fs::open_at(folder, OsStr::new("."), fs::FOLDER);
     let mut waiting = vec![(Some(open(root)?), open(copy.as_fd())?, open(upper.as_fd())?)];

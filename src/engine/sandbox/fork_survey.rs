@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fork::{ForkFolder, ForkRecord, Forks, GIT, PASSING, is_name, remove_copy};
-use super::layer_folders::remove_all;
 use crate::engine::store::id;
 use crate::engine::store::sandboxes::{self, FORKS, is_label};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::removal;
 use crate::engine::workspace::{Workspace, fs, git_files};
 use crate::error::Error;
 use crate::limits::{GIT_HEAD_BYTES_MAX, GIT_REFERENCES_MAX};
@@ -76,7 +76,7 @@ impl Forks<'_> {
                 forget_copy(&record);
             }
             // One that stays is found again.
-            drop(remove_all(parent.as_fd(), name));
+            drop(removal::remove(parent.as_fd(), name));
         }
         left.len()
     }

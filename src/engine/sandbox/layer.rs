@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use super::layer_folders::{
     Folders, HAS_COPIES, LOCK, RECORD, SPARE, SPARE_LOCK, SPARE_MARK, UPPER, WORK, is_unused, lock_name,
-    make_folders, name_outside, not_on_overlay, not_possible, open_upper, prune, remove, remove_all,
-    take_spare, take_spare_lock,
+    make_folders, name_outside, not_on_overlay, not_possible, open_upper, prune, remove, take_spare,
+    take_spare_lock,
 };
 use super::overlay;
 use super::plan::Layer;
@@ -43,6 +43,7 @@ use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::removal;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::{Error, ErrorKind};
@@ -354,7 +355,7 @@ impl LayerFolder {
         let Ok(work) = fs::open_at(self.folder.as_fd(), OsStr::new(WORK), fs::FOLDER) else { return };
         for folder in [&self.upper, &work] {
             for name in fs::names_in(folder).unwrap_or_default() {
-                remove_all(folder.as_fd(), &name);
+                removal::remove(folder.as_fd(), &name);
             }
         }
         let _ = fs::unlink_at(&self.folder, TAKEN, AtFlags::empty());

@@ -11,7 +11,7 @@ use super::overlay::{self, enter};
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::removal::{self, Removed};
+use crate::engine::workspace::removal;
 use crate::engine::workspace::sync::is_on_overlay;
 use crate::error::Error;
 
@@ -87,7 +87,7 @@ pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<
     };
     let opened = open();
     if opened.is_none() {
-        remove_all(layers.as_fd(), OsStr::new(name));
+        removal::remove(layers.as_fd(), OsStr::new(name));
     }
     opened
 }
@@ -142,7 +142,7 @@ pub(super) fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePa
                 prune(&opened, &inner, kept);
             }
         } else {
-            remove_all(folder.as_fd(), &name);
+            removal::remove(folder.as_fd(), &name);
         }
     }
 }
@@ -153,22 +153,11 @@ pub(super) fn remove(layers: BorrowedFd<'_>, name: &str) {
         && let Ok((outside, _)) = overlay::open_outside()
         && fs::stat_at(outside.as_fd(), OsStr::new(&name_outside(name))).is_ok_and(|stat| is_mine(&stat))
     {
-        remove_all(outside.as_fd(), OsStr::new(&name_outside(name)));
+        removal::remove(outside.as_fd(), OsStr::new(&name_outside(name)));
     }
-    if !remove_all(layers, OsStr::new(name)).is_partial {
+    if !removal::remove(layers, OsStr::new(name)).is_partial {
         let _ = fs::unlink_at(layers, lock_name(name), AtFlags::empty());
     }
-}
-
-/// Removes a folder with its content, whatever its permissions.
-pub fn remove_all(parent: BorrowedFd<'_>, name: &OsStr) -> Removed {
-    let removed = removal::remove(parent, name);
-    if !removed.is_partial {
-        return removed;
-    }
-    // A command may have made its folders unreadable, and overlayfs does so with one of its own.
-    open_up(parent, name);
-    removal::remove(parent, name)
 }
 
 /// Creates and opens a folder for this account alone.
@@ -195,23 +184,6 @@ pub(super) fn name_outside(name: &str) -> String {
 /// Returns true if a file belongs to this account.
 fn is_mine(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw()
-}
-
-/// Makes a folder and its content writable for this account.
-fn open_up(parent: BorrowedFd<'_>, name: &OsStr) {
-    let Some(top) = enter(parent, name) else { return };
-    let mut waiting = vec![top];
-    while let Some(folder) = waiting.pop() {
-        let names: Vec<OsString> = fs::names_in(&folder).unwrap_or_default();
-        let is_folder =
-            |name: &OsString| fs::stat_at(folder.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat));
-        let inner: Vec<OwnedFd> = names
-            .iter()
-            .filter(|name| is_folder(name))
-            .filter_map(|name| enter(folder.as_fd(), name))
-            .collect();
-        waiting.extend(inner);
-    }
 }
 
 /// Returns the error of a transaction that cannot get a layer.

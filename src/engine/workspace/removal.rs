@@ -170,10 +170,23 @@ fn empty(folder: &OwnedFd, level: &mut Level, removed: &mut Removed) {
     }
 }
 
-/// Opens a folder below another one, on the same mount.
+/// Opens a folder below another one, on the same mount. A closed one is opened up: overlayfs closes one of its own, and a
+/// command may close any.
 fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Level), Errno> {
-    let opened = platform::open_same_mount(folder, name, fs::FOLDER)?;
+    let opened = match platform::open_same_mount(folder, name, fs::FOLDER) {
+        Err(Errno::ACCESS) => {
+            let closed = platform::Entry::at(folder, name)?;
+            let mode = fs::opened_up(fs::mode_of(&closed.stat()?));
+            fs::set_mode(&closed.into_folder()?, mode)?;
+            platform::open_same_mount(folder, name, fs::FOLDER)?
+        }
+        opened => opened?,
+    };
     let stat = rustix::fs::fstat(&opened)?;
+    if fs::is_closed(fs::mode_of(&stat)) {
+        // Names that cannot be removed say so themselves.
+        let _ = fs::set_mode(&opened, fs::opened_up(fs::mode_of(&stat)));
+    }
     Ok((opened, Level { name: name.to_owned(), stat, below: Vec::new(), passes: 0 }))
 }
 
