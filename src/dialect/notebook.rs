@@ -296,7 +296,8 @@ fn replace_lines(
     let coming = new.get(start..new.len() - same_end).unwrap_or_default().concat();
     let asked = json!({
         "path": path, "start_line": start + 1, "end_line": old.len() - same_end,
-        "range_sha256": Sha256::of(&on_disk(going.as_bytes(), form, start == 0)).to_hex(), "new_string": coming
+        "range_sha256": Sha256::of(&on_disk(going.as_bytes(), form, start == 0)).to_hex(), "new_string": coming,
+        "allow_repeat": true
     });
     lbx.call::<edit::Edit>(asked).map(drop)
 }

@@ -87,13 +87,17 @@ fn notebook_edit_changes_only_the_cell_that_was_read() {
         "{before}   \"execution_count\": null,\n   \"metadata\": {{}},\n   \"outputs\": [],\n   \"source\": [\n    \"x = 2\\n\",\n    \"print(x)\"\n   ]\n  }}\n ],\n \"nbformat\": 4,\n \"nbformat_minor\": 4\n}}\n"
     ));
     let insert = json!({ "notebook_path": "n.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "first" });
+    // A line that repeats its neighbour is no mistake of the caller.
+    let twice =
+        json!({ "notebook_path": "n.ipynb", "cell_id": "cell-1", "new_source": "x = 2\nx = 2\nprint(x)" });
+    ask("NotebookEdit", twice).stdout();
     ask("NotebookEdit", insert).stdout();
     ask("NotebookEdit", json!({ "notebook_path": "n.ipynb", "edit_mode": "delete", "cell_id": "cell-2" }))
         .stdout();
     let text = std::fs::read_to_string(ws.path("n.ipynb")).unwrap();
     let cells = serde_json::from_str::<serde_json::Value>(&text).unwrap()["cells"].take();
     assert_eq!((cells[0]["source"][0].as_str(), cells.as_array().unwrap().len()), (Some("first"), 2));
-    ws.lbx(&["undo", "--steps", "3"]).ok();
+    ws.lbx(&["undo", "--steps", "4"]).ok();
     ws.holds("n.ipynb", notebook);
     // Another program changes the notebook; and a file that is not a notebook is read as text.
     ws.write("n.ipynb", notebook.replace("print(1)", "print(3)"));
