@@ -512,6 +512,34 @@ fn edit_maps_shown_line_numbers_to_current_lines() {
 }
 
 #[test]
+fn open_gate_follows_shown_line_numbers_too() {
+    let five: String = (1..=5).map(|line| format!("line {line}\n")).collect();
+    let edit: &[&str] = &["edit", "a.txt", "--start-line", "3", "--end-line", "3", "--new-string", "three\n"];
+    let insert: &[&str] = &["insert", "a.txt", "3", "--content", "three"];
+    let patch: &[&str] = &["patch", "--patch", "[a.txt]\nPUT 3:\n+three\n"];
+    let replaced = "new\nline 1\nline 2\nthree\nline 4\nline 5\n";
+    let inserted = "new\nline 1\nline 2\nline 3\nthree\nline 4\nline 5\n";
+    for gate in ["warn", "off"] {
+        for (call, after) in [(edit, replaced), (insert, inserted), (patch, replaced)] {
+            let ws = Workspace::with(&[("a.txt", &five)]);
+            ws.user_policy(&format!("gate = \"{gate}\"\n"));
+            ws.lbx(&["read", "a.txt"]).ok();
+            ws.lbx(&["insert", "a.txt", "0", "--content", "new"]).ok();
+            ws.lbx(call).warned("line 3 of a.txt as shown: line 4 now");
+            ws.holds("a.txt", after);
+            // Without a record of a line, its present number counts.
+            ws.write("b.txt", &five);
+            let answer = ws
+                .call(&call.iter().map(|it| it.replace("a.txt", "b.txt")).collect::<Vec<_>>())
+                .run()
+                .success();
+            assert_eq!(answer.get("warnings").is_some(), gate == "warn", "{answer:#}");
+            ws.holds("b.txt", after.strip_prefix("new\n").unwrap());
+        }
+    }
+}
+
+#[test]
 fn new_lines_that_repeat_an_adjacent_line_are_rejected() {
     let ws = Workspace::with(&[("a.rs", "fn a() {\n    1\n}\nfn b() {\n}\n")]);
     ws.lbx(&["read", "a.rs"]).ok();

@@ -158,7 +158,7 @@ fn tag_or_expected_sha256_replaces_a_read_and_counts_lines_now() {
     ws.holds("a.txt", "three\nfour\nfive\nsix\n");
     ws.json("patch", &json!({ "patch": "[a.txt]\nCUT 2\n", "expected_sha256_by_path": expected }))
         .error("stale_file");
-    // Without a gate, lines count as they are now, and must exist.
+    // Without a gate, lines that were not shown count as they are now, and must exist.
     ws.user_policy("gate = \"off\"\n");
     ws.lbx_stdin(&["patch"], "[a.txt]\nCUT 4.=5\n").error("stale_file");
     ws.lbx_stdin(&["patch"], "[a.txt]\nCUT 1\n").ok();

@@ -8,6 +8,7 @@ use super::find::{self, Body, Edited, Matched, MatchedPlaces, Searched};
 use super::step::{EditStep, TextToReplace, What};
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
+use crate::engine::policy::Gate;
 use crate::error::{Error, ErrorKind};
 use crate::limits::EDIT_PLACES_MAX;
 use crate::sha256::Sha256;
@@ -469,6 +470,13 @@ pub struct Placed {
     pub are_all_found: bool,
 }
 
+impl Placed {
+    /// Returns the edits with their numbers as they are: they count in the present file.
+    pub fn as_numbered(steps: &[EditStep]) -> Self {
+        Self { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
+    }
+}
+
 /// Finds the lines that edits name by number.
 ///
 /// # Errors
@@ -499,6 +507,8 @@ pub fn placed(
             // For lines that were not shown, the digest is the proof; for shown lines it proves the text, but not the
             // place.
             Err(NotFound::NeverShown(_)) if step.range_sha256.is_some() => are_all_found = false,
+            // Without a record of these lines, an open gate has only their present numbers.
+            Err(_) if change.gate() != Gate::Strict => return Ok(Placed::as_numbered(steps)),
             Err(why) => {
                 let error = common::lines_not_as_shown(change, current, &file.body, (shown, why));
                 return Err(step.named.of_several(error));

@@ -138,10 +138,10 @@ fn edit_file(
         must_leave_nothing_out(&file, steps, &shown)?;
     }
     let by_number = steps.iter().any(EditStep::is_by_number) && request.expected_sha256.is_none();
-    let placed = if by_number && change.gate() == Gate::Strict && change.engine_ref().words.is_none() {
+    let placed = if by_number && change.engine_ref().words.is_none() {
         apply::placed(change, &current, &file, steps)?
     } else {
-        Placed { steps: steps.to_vec(), moved: Vec::new(), are_all_found: false }
+        Placed::as_numbered(steps)
     };
     let plan = gate(change, current, &file, &placed, request, all_found)?;
     let PlannedEdit { seen, computed, rebased, base } = plan;

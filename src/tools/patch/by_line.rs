@@ -183,14 +183,17 @@ fn file_places(
             .suggest("Leave the tag out, and lines count as they were shown; or read the file again."));
     }
     let counts_now = of_file.tag.is_some() || has_expectation || change.engine_ref().words.is_some();
-    let shown = if counts_now || change.gate() != Gate::Strict {
-        None
-    } else {
-        change.shown_lines(current).filter(|shown| !shown.is_own())
+    let total = body.len() as u64;
+    // Without a record of these lines, an open gate has only their present numbers.
+    let counts = |shown: &ShownLines| {
+        let is_found = |edit: &LineEdit| find(edit.place, Some(shown), total).is_ok();
+        change.gate() == Gate::Strict || of_file.edits.iter().all(is_found)
     };
+    let shown = if counts_now { None } else { change.shown_lines(current) };
+    let shown = shown.filter(|shown| !shown.is_own() && counts(shown));
     let mut found = Vec::with_capacity(of_file.edits.len());
     for edit in &of_file.edits {
-        let place = find(edit.place, shown.as_ref(), body.len() as u64);
+        let place = find(edit.place, shown.as_ref(), total);
         let place = place.map_err(|missed| not_as_shown(change, (current, charset), edit, missed))?;
         let index = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
         found.push(index(place.start)..index(place.end));
@@ -205,7 +208,6 @@ fn file_places(
             LineProof::Shown(base)
         }
         (None, None) => {
-            let total = body.len() as u64;
             // For a gap, the lines next to it.
             let needed = |place: &Range<usize>| match (place.start as u64, place.end as u64) {
                 (start, end) if start == end => (start.max(1), (end + 1).min(total)),
