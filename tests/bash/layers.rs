@@ -1,7 +1,8 @@
 //! Commands on a layer: changes that are applied when they end, and changes that are saved aside.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::process::Child;
+
 
 use serde_json::{Value, json};
 
@@ -76,6 +77,39 @@ fn clean_merge_keeps_both_changes() {
     ws.holds("a.txt", "one\n2\n3\n4\nfive\n");
     ws.lbx(&["undo"]).success();
     ws.holds("a.txt", "one\n2\n3\n4\n5\n");
+}
+
+#[test]
+fn clean_merge_keeps_the_mode_that_either_has_set() {
+    if !has_overlays() {
+        return;
+    }
+    let edit = |ws: &Workspace| ws.write("a.txt", "one\n2\n3\n4\n5\n");
+    let chmod = |ws: &Workspace, mode| {
+        std::fs::set_permissions(ws.path("a.txt"), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    let cases: [(&str, &dyn Fn(&Workspace), &str, u32); 4] = [
+        ("sed -i s/5/five/ a.txt", &|ws| chmod(ws, 0o755), "1\n2\n3\n4\nfive\n", 0o755),
+        ("sed -i s/5/five/ a.txt; chmod 755 a.txt", &edit, "one\n2\n3\n4\nfive\n", 0o755),
+        ("chmod 755 a.txt", &edit, "one\n2\n3\n4\n5\n", 0o755),
+        // No snapshot knows these bits: it stays as others left it.
+        ("sed -i s/5/five/ a.txt", &|ws| chmod(ws, 0o600), "1\n2\n3\n4\n5\n", 0o600),
+    ];
+    for (command, others, text, mode) in cases {
+        let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n")]);
+        chmod(&ws, 0o644);
+        let meeting = Meeting::new(&ws);
+        let call = meeting.start(&ws, &[], command);
+        others(&ws);
+        let answer = meeting.end(call);
+        assert_eq!(answer["data"].get("conflicts").is_some(), mode == 0o600, "{command}: {answer:#}");
+        ws.holds("a.txt", text);
+        assert_eq!(
+            std::fs::metadata(ws.path("a.txt")).unwrap().mode() & 0o777,
+            mode,
+            "{command}: {answer:#}"
+        );
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::engine::change::moves;
 use crate::engine::change::record::{self, EarlierFiles};
 use crate::engine::sandbox::layer::LayerFolder;
 use crate::engine::sandbox::overlay::{self, Difference as Differing, FileOrigin};
-use crate::engine::snapshot::{IgnoreQuery, Ignored, RULE_FILES};
+use crate::engine::snapshot::{IgnoreQuery, Ignored, RULE_FILES, TreeItem};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::{Workspace, digest, fs};
@@ -250,6 +250,8 @@ pub struct Merge {
     pub current: Sha256,
     /// The result.
     pub bytes: Vec<u8>,
+    /// Its mode.
+    pub mode: u32,
 }
 
 impl<'a> LayerConflicts<'a> {
@@ -337,15 +339,18 @@ impl<'a> LayerConflicts<'a> {
     /// The base is the newest snapshot from before the command. It may be older than the file was then: both sides have
     /// the changes made in between, so they merge.
     pub fn merge(&self, engine: &Engine, differing: &Differing) -> Option<Merge> {
-        if differing.lower.is_none() || differing.upper.is_none() {
-            return None;
-        }
+        let modes = [differing.lower.as_ref()?, differing.upper.as_ref()?].map(fs::recorded_mode);
         let [current, new] = versions(self.workspace, &self.layer.upper, differing, MERGED_BYTES_MAX)?;
         let path = &differing.path;
         let tip = self.layer.record.tip.as_deref();
         let base = || EarlierFiles::new(engine, tip, self.layer.record.began.0).version(path, &current);
-        let bytes = if current == new { new } else { merged(&base()?.1, &new, &current)? };
-        Some(Merge { current: Sha256::of(&current), bytes })
+        let base = if current == new && modes[0] == modes[1] { None } else { Some(base()?) };
+        let mode = base.as_ref().map_or(Some(modes[1]), |(item, _)| merged_mode(modes, item))?;
+        let bytes = match base {
+            Some((_, base)) if current != new => merged(&base, &new, &current)?,
+            _ => new,
+        };
+        Some(Merge { current: Sha256::of(&current), bytes, mode })
     }
 }
 
@@ -364,6 +369,18 @@ pub fn versions(
     };
     let old = read(lower, &|| Some(workspace.open_regular(path, "").ok()?.0))?;
     Some([old, read(upper, &|| Some(overlay::open(layer, path).ok()?.into()))?])
+}
+
+/// Returns the mode that others have set, or that of the command if only it has set one; `None` if both have, or a
+/// snapshot does not tell.
+fn merged_mode([current, new]: [u32; 2], base: &TreeItem) -> Option<u32> {
+    let is_set = |mode: u32| record::mode_of(base, Some(mode)) != mode;
+    match (is_set(current), is_set(new)) {
+        _ if current == new => Some(new),
+        (true, false) => Some(current),
+        (false, true) => Some(new),
+        _ => None,
+    }
 }
 
 /// Returns the clean merge of two texts.

@@ -356,17 +356,18 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             }
         };
         let Some(mut bytes) = file.bytes else { return self.bring(path, false) };
+        let mut mode = fs::recorded_mode(upper);
         if let (Some(merge), Some(current)) = (self.merges.get(path), &seen) {
             if current.sha256() != merge.current {
                 return Err(changed_meanwhile(&self.change.workspace().shown(path)));
             }
             bytes.clone_from(&merge.bytes);
+            mode = merge.mode;
         }
         self.bytes_left = self.bytes_left.saturating_sub(size);
         if !self.merges.contains_key(path) {
             self.rest.times.push((path.clone(), *upper));
         }
-        let mode = fs::recorded_mode(upper);
         let is_same = |current: &Current| current.mode() == Some(mode) && current.bytes() == bytes.as_slice();
         let (seen, identity) = match seen {
             Some(current) if is_same(&current) => return Ok(()),
