@@ -133,6 +133,7 @@ fn jobs_belong_to_their_session() {
         json!({ "offset": 3, "command": "true" }),
         json!({ "list": true, "job": "j1" }),
         json!({ "background": true }),
+        json!({ "job": job, "stop": true, "dry_run": true }),
     ] {
         ws.json("bash", &wrong).error("invalid_request");
     }

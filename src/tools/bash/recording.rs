@@ -187,14 +187,15 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
     if request.command.is_some() {
         return Err(Error::invalid("`layer` runs no command: leave out `command`").detail("field", "command"));
     }
+    engine.set_dry_run(request.dry_run);
     let mut layered = LayeredCommand::open(engine, name)?;
     let mut response = response(engine, name, &layered.0.record);
     let bytes_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     if request.drop {
-        layered.0.is_kept = false;
+        layered.0.is_kept &= request.dry_run;
         response.dropped = true;
         response.conflicts.clear();
-    } else if request.apply {
+    } else if request.apply && !request.dry_run {
         let has_conflicts = !layered.0.record.conflicts.is_empty();
         // The caller has seen the conflicts, and wants the command's versions.
         let manner = if has_conflicts { Manner::Over } else { Manner::Partly };
@@ -206,6 +207,7 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
         let difference = layered.look(engine)?;
         set_changed(&mut response, difference, bytes_max / 2);
         response.diff = layered.diff(engine, bytes_max / 2)?;
+        response.applied = request.apply;
     }
     Ok(response)
 }

@@ -77,12 +77,13 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
             .on_command_line("On the command line: `lbx bash --list`.")
             .detail("field", field));
     }
-    if request.background && request.is_transaction() {
+    if (request.background || request.stop) && request.is_transaction() {
+        let field = if request.stop { "stop" } else { "background" };
         return Err(Error::invalid(
             "a job cannot be a transaction: its changes could only be applied when it ends",
         )
-        .suggest("Leave out `background`, or `transaction`, `dry_run` and `on_failure`.")
-        .detail("field", "background"));
+        .suggest(text!("Leave out `{}`, or `transaction`, `dry_run` and `on_failure`.", field))
+        .detail("field", field));
     }
     if request.list {
         return list(engine).map(|jobs| Some(Response::Jobs(jobs)));
