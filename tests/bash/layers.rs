@@ -3,7 +3,6 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::process::Child;
 
-
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, skipped, state};
@@ -113,6 +112,25 @@ fn clean_merge_keeps_the_mode_that_either_has_set() {
 }
 
 #[test]
+fn folder_keeps_the_mode_that_others_gave_it() {
+    if !has_overlays() {
+        return;
+    }
+    for flags in [&[][..], &["--transaction"]] {
+        let ws = Workspace::with(&[("d/a.txt", "a\n")]);
+        let meeting = Meeting::new(&ws);
+        let call = meeting.start(&ws, flags, "echo n > d/new.txt");
+        std::fs::set_permissions(ws.path("d"), PermissionsExt::from_mode(0o700)).unwrap();
+        let answer = meeting.end(call);
+        assert_eq!(answer["data"]["changed"].as_array().unwrap().len(), 1, "{answer:#}");
+        let told = "others changed folders while the command ran, so these keep their modes: d";
+        assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+        assert_eq!(std::fs::metadata(ws.path("d")).unwrap().mode() & 0o777, 0o700);
+        ws.holds("d/new.txt", "n\n");
+    }
+}
+
+#[test]
 fn conflicts_stay_in_the_layer_and_other_changes_apply() {
     if !has_overlays() {
         return;
@@ -139,6 +157,10 @@ fn conflicts_stay_in_the_layer_and_other_changes_apply() {
         "not applied: a.txt, gone.txt. The reasons are in `conflicts`. `layer` {layer} keeps the command's versions: it shows them, with `apply` it applies them, with `drop` it deletes them"
     );
     assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+    for (way, field) in [("--apply", "applied"), ("--drop", "dropped")] {
+        let answer = ws.unchanged(|| ws.lbx(&["bash", "--layer", layer, way, "--dry-run"]).success());
+        assert_eq!((&answer["data"][field], &answer["dry_run"]), (&json!(true), &json!(true)), "{answer:#}");
+    }
     let shown = ws.lbx(&["bash", "--layer", layer]).ok();
     assert!(shown["diff"].as_str().unwrap().contains("-theirs\n+mine\n"), "{shown:#}");
     ws.lbx(&["bash", "--layer", layer, "--apply"]).success();

@@ -214,6 +214,9 @@ fn concurrent_change_makes_the_transaction_stale() {
         ("echo mine >> b.txt; rm a.txt", &|ws| ws.write("a.txt", "theirs\n")),
         ("echo mine > new.txt; rm a.txt", &|ws| ws.write("new.txt", "theirs\n")),
         ("echo mine >> a.txt", &|ws| std::fs::remove_file(ws.path("a.txt")).unwrap()),
+        // Saved by a rename, so that it is no copy.
+        ("sed -i s/one/mine/ a.txt", &|ws| std::fs::remove_file(ws.path("a.txt")).unwrap()),
+        ("sed -i s/one/mine/ a.txt", &|ws| std::fs::rename(ws.path("a.txt"), ws.path("c.txt")).unwrap()),
         // A folder above the file, of which nothing is left below the layer.
         ("echo mine >> src/x.rs", &|ws| std::fs::remove_dir_all(ws.path("src")).unwrap()),
         ("echo mine >> src/x.rs", &|ws| std::fs::rename(ws.path("src"), ws.path("lib")).unwrap()),

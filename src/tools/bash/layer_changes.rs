@@ -241,6 +241,8 @@ pub struct LayerConflicts<'a> {
     found: &'a [Differing],
     /// True if it renamed or removed a regular file, once that is known.
     has_removed: OnceCell<bool>,
+    /// Files of the newest snapshot from before the command. It may be older than the files were then.
+    earlier: EarlierFiles<'a>,
 }
 
 /// A clean merge of two versions of a file.
@@ -256,9 +258,10 @@ pub struct Merge {
 
 impl<'a> LayerConflicts<'a> {
     /// Compares a layer with the workspace as it is now.
-    pub fn new(workspace: &'a Workspace, layer: &'a LayerFolder, found: &'a [Differing]) -> Self {
+    pub fn new(engine: &'a Engine, layer: &'a LayerFolder, found: &'a [Differing]) -> Self {
         let inodes = found.iter().filter_map(|differing| Some(differing.lower.as_ref()?.st_ino)).collect();
-        Self { workspace, layer, inodes, found, has_removed: OnceCell::new() }
+        let earlier = EarlierFiles::new(engine, layer.record.tip.as_deref(), layer.record.began.0);
+        Self { workspace: &engine.workspace, layer, inodes, found, has_removed: OnceCell::new(), earlier }
     }
 
     /// Returns true if the command renamed or removed a regular file, even if its name has another one now, as after
@@ -324,26 +327,29 @@ impl<'a> LayerConflicts<'a> {
             let stat = parent.and_then(|parent| rustix::fs::fstat(&parent).ok());
             stat.is_some_and(|stat| changed_at(&stat) > self.layer.record.began)
         };
-        (fs::is_regular(upper) || fs::is_folder(upper))
-            && has_changed()
-            && FileOrigin::of(&self.layer.upper, path).is_some_and(|origin| {
+        let has_lost_its_original = || {
+            let origin = FileOrigin::of(&self.layer.upper, path);
+            origin.filter(|_| fs::is_regular(upper) || fs::is_folder(upper)).is_some_and(|origin| {
                 let is_renamed = self.inodes.iter().any(|inode| origin.is(*inode));
                 let may_be_renamed = fs::is_regular(upper) && origin.is_unknown() && self.has_removed();
                 !is_renamed && !may_be_renamed
             })
+        };
+        // A file that the command saved by a rename is no copy.
+        let was_there = || self.earlier.version(path, &[]).is_some();
+        has_changed() && (has_lost_its_original() || was_there())
     }
 
     /// Merges the command's version of a file with the current one; returns `None` if the merge is not clean, or the
     /// common version is unknown.
     ///
-    /// The base is the newest snapshot from before the command. It may be older than the file was then: both sides have
-    /// the changes made in between, so they merge.
-    pub fn merge(&self, engine: &Engine, differing: &Differing) -> Option<Merge> {
+    /// The base is the version of the snapshot. If the file was newer, both sides have the changes made in between, so they
+    /// merge.
+    pub fn merge(&self, differing: &Differing) -> Option<Merge> {
         let modes = [differing.lower.as_ref()?, differing.upper.as_ref()?].map(fs::recorded_mode);
         let [current, new] = versions(self.workspace, &self.layer.upper, differing, MERGED_BYTES_MAX)?;
         let path = &differing.path;
-        let tip = self.layer.record.tip.as_deref();
-        let base = || EarlierFiles::new(engine, tip, self.layer.record.began.0).version(path, &current);
+        let base = || self.earlier.version(path, &current);
         let base = if current == new && modes[0] == modes[1] { None } else { Some(base()?) };
         let mode = base.as_ref().map_or(Some(modes[1]), |(item, _)| merged_mode(modes, item))?;
         let bytes = match base {

@@ -16,7 +16,7 @@ use super::Bash;
 use super::layer_changes::{Classified, Excluded, LayerConflicts, changed_meanwhile, changes, versions};
 use super::layer_plan::{Applying, Merges, Planned};
 use super::request::{Request, body, subject};
-use super::response::{CommandDiff, Conflict};
+use super::response::{CommandDiff, Conflict, warn_of};
 use crate::engine::Engine;
 use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;
@@ -29,6 +29,7 @@ use crate::engine::workspace::metadata::times_of;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::HEAD;
 use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::survey::changed_at;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
 use crate::limits::APPLY_TRIES_MAX;
@@ -239,6 +240,9 @@ impl LayeredCommand {
         let classified = Classified::of(change.engine_ref(), &self.0.upper, &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
+        if manner != Manner::Over {
+            self.keep_modes(change.engine(), &mut found);
+        }
         let quiet = classified.quiet(&found);
         let is_quiet =
             |it: &&Differing| quiet.contains(&it.path) && (it.lower.is_none() || is_empty(&change, &it.path));
@@ -286,7 +290,7 @@ impl LayeredCommand {
     ) -> Result<Merges, Error> {
         let mut merges = Merges::new();
         let (workspace, engine) = (change.workspace(), change.engine_ref());
-        let conflicts = LayerConflicts::new(workspace, &self.0, found);
+        let conflicts = LayerConflicts::new(engine, &self.0, found);
         for differing in found {
             let path = &differing.path;
             if is_excluded(path, excluded) {
@@ -302,7 +306,7 @@ impl LayeredCommand {
             if manner == Manner::Whole {
                 return Err(changed_meanwhile(&workspace.shown(path)));
             }
-            match conflicts.merge(engine, differing) {
+            match conflicts.merge(differing) {
                 Some(merge) => drop(merges.insert(path.clone(), merge)),
                 None => {
                     excluded.insert(path.clone(), "was changed by others while the command ran".to_owned());
@@ -310,6 +314,26 @@ impl LayeredCommand {
             }
         }
         Ok(merges)
+    }
+
+    /// Lets folders that others changed keep their modes: the layer has copies, with the modes that these had at its first
+    /// write.
+    fn keep_modes(&self, engine: &mut Engine, found: &mut [Differing]) {
+        let mut kept = Vec::new();
+        for Differing { path, lower, upper, .. } in found {
+            if let (Some(lower), Some(upper)) = (lower, upper)
+                && fs::is_folder(lower)
+                && fs::is_folder(upper)
+                && fs::mode_of(lower) != fs::mode_of(upper)
+                && changed_at(lower) > self.0.record.began
+            {
+                upper.st_mode = lower.st_mode;
+                kept.push(path.clone());
+            }
+        }
+        warn_of(engine, &kept, |names| {
+            text!("others changed folders while the command ran, so these keep their modes: {}", names)
+        });
     }
 
     /// Checks again, after all files were read, that others changed none of them.
@@ -324,7 +348,7 @@ impl LayeredCommand {
             return Ok(());
         }
         let workspace = change.workspace();
-        let conflicts = LayerConflicts::new(workspace, &self.0, found);
+        let conflicts = LayerConflicts::new(change.engine_ref(), &self.0, found);
         for differing in found.iter().filter(|differing| !merges.contains_key(&differing.path)) {
             if conflicts.was_changed(differing)? {
                 return Err(changed_meanwhile(&workspace.shown(&differing.path)));
