@@ -466,6 +466,15 @@ fn whole_units(bytes: &[u8], big_endian: bool) -> usize {
     if ends_in_lead { even - 2 } else { even }
 }
 
+/// Returns the text of a file without its byte order mark; all its bytes if it is not text.
+pub fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match Start::of(bytes) {
+        Start::Utf16(_) => Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |view| view.body),
+        // The lines are the same even if the rest is not UTF-8.
+        start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::limits::{BLAME_TIME_MAX, BLAMED_BYTES_MAX};
-use crate::text::content::looks_binary;
+use crate::text::content::{body_of, looks_binary};
 use crate::text::{escaped, lines};
 
 /// Bytes of a range in the response, besides its texts.
@@ -179,6 +179,7 @@ impl Tool for Blame {
             )
             .at(&shown));
         }
+        let bytes = body_of(&bytes);
         let found = match record::find(engine)? {
             Some(store) => store.blame(place.path().as_bytes(), &bytes, Instant::now() + BLAME_TIME_MAX)?,
             None => Found { lines: vec![None; lines::lines(&bytes).count()], ..Found::default() },

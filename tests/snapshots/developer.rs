@@ -60,6 +60,18 @@ fn files_outside_a_sparse_checkout_are_not_deleted() {
 }
 
 #[test]
+fn blame_counts_the_lines_of_a_utf16_file_as_read_does() {
+    let ws = workspace(&[]);
+    // U+010A and U+0A0A have the byte of a line feed.
+    let text = "\u{feff}one\n\u{10a}\u{a0a}\nthree\nfour\n";
+    std::fs::write(ws.path("u.txt"), text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>())
+        .unwrap();
+    ws.lbx(&["read", "u.txt", "--session", "one"]).ok();
+    edit(&ws, "one", "u.txt", "three", "THREE");
+    assert_eq!(owners(&ws, "u.txt"), ["developer", "developer", "one 1", "developer"]);
+}
+
+#[test]
 fn blame_attributes_each_line_to_its_call() {
     let ws = workspace(&[("a.txt", TEN)]);
     assert_eq!(owners(&ws, "a.txt"), ["developer"; 10]);

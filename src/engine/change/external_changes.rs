@@ -7,7 +7,7 @@ use super::executor::{REMADE_MAX, remake};
 use super::kept_for_forks::keep_after;
 use super::plan::{Intent, Move, plan};
 use super::record::{self, StandingChange};
-use super::shown_lines::{body_of, carried_over};
+use super::shown_lines::carried_over;
 use super::{Change, LOST_NAMED_MAX};
 use crate::engine::Engine;
 use crate::engine::history::replay::depth;
@@ -24,6 +24,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::Error;
 use crate::platform;
+use crate::text::content::body_of;
 use crate::text::lines;
 
 pub use super::executor::SpecialFile;

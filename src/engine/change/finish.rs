@@ -10,7 +10,7 @@ use super::moves::ForSnapshot;
 use super::plan::{After, CallerKnowledge, Planned};
 use super::prepared::Prepared;
 use super::record::{self, StandingChange};
-use super::shown_lines::{EarlierBytes, ReadRecords, body_of, carried_over, numbers_in, still_known};
+use super::shown_lines::{EarlierBytes, ReadRecords, carried_over, numbers_in, still_known};
 use super::{Change, without_rename};
 use crate::engine::history::replay::{Direction, Pieces};
 use crate::engine::journal::steps::Step;
@@ -25,6 +25,7 @@ use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::sync::{self, FileSystem};
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::content::body_of;
 use crate::text::{lines, replaced_lines};
 
 /// Number of changes after which the accounts of a session are brought up to date.

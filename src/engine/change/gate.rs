@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::Change;
 use super::executor::Executor;
 use super::open::{CheckedFile, Current};
-use super::shown_lines::body_of;
 use crate::engine::journal::Numbers;
 use crate::engine::journal::progress::Observed;
 use crate::engine::journal::{self, FileEntry, JournalEntry};
@@ -19,6 +18,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind, Message};
 use crate::sha256::Sha256;
+use crate::text::content::body_of;
 use crate::text::{escaped, lines};
 
 /// Size limit of the diff in a `stale_file`, in bytes.

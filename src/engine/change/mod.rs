@@ -58,6 +58,7 @@ use crate::engine::journal;
 use crate::engine::store::lock::unique_name;
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::content::body_of;
 use crate::text::replaced_lines::ReplacedLines;
 
 pub use locks::Locked;
@@ -216,7 +217,7 @@ impl Change<'_> {
     /// Notes that the caller knows all of a file, though nothing was changed.
     pub fn note_seen(&mut self, current: &Current) {
         if let Some(original) = &current.original {
-            let lines = [(1, crate::text::lines::count(&shown_lines::body_of(&current.bytes)))];
+            let lines = [(1, crate::text::lines::count(&body_of(&current.bytes)))];
             self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &lines);
         }
     }

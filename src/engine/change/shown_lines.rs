@@ -1,6 +1,5 @@
 //! Lines of a file that a session was shown, with their numbers, mapped from one version of the file to the next.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use similar::DiffOp;
@@ -13,7 +12,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::limits::{COMPARED_LINES_MAX, DIFFED_LINES_MAX, FORMER_FILES_MAX, MARK_RANGES_MAX};
 use crate::sha256::Sha256;
-use crate::text::content::{Content, Start};
+use crate::text::content::body_of;
 use crate::text::lines::{self, Common};
 use crate::text::{line_diff, replaced_lines};
 
@@ -206,15 +205,6 @@ pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &Earl
         }
     }
     all
-}
-
-/// Returns the text of a file without its byte order mark; all its bytes if it is not text.
-pub(in crate::engine) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
-    match Start::of(bytes) {
-        Start::Utf16(_) => Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |view| view.body),
-        // The lines are the same even if the rest is not UTF-8.
-        start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
-    }
 }
 
 /// Reason why lines are not found by their numbers.

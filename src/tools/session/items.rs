@@ -19,7 +19,7 @@ use crate::engine::workspace::{digest, fs};
 use crate::error::{Error, ErrorKind};
 use crate::limits::SHOWN_RANGES_MAX;
 use crate::sha256::Sha256;
-use crate::text::content::Content;
+use crate::text::content::body_of;
 use crate::text::diff::{self, Counts};
 use crate::text::escaped::plural;
 use crate::text::{escaped, lines};
@@ -311,7 +311,7 @@ impl Look<'_> {
         }
         match fs::read_to_end(file, fs::size_of(&stat), COUNTED_BYTES_MAX) {
             Ok(bytes) if Sha256::of(&bytes) == mark.sha256 => {
-                let is_whole = mark.lines.cover(lines::count(&body_of(bytes)));
+                let is_whole = mark.lines.cover(lines::count(&body_of(&bytes)));
                 (ReadState::Fresh, ranges.filter(|_| !is_whole))
             }
             _ => (ReadState::Stale, None),
@@ -375,7 +375,7 @@ impl Look<'_> {
             }
         };
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
-        Some(body_of(bytes))
+        Some(body_of(&bytes).into_owned())
     }
 
     /// Returns the bytes of a version: from disk if the file is unchanged, else from its backup.
@@ -404,12 +404,6 @@ fn ranges(mark: &ReadRecord) -> String {
         shown.push("…".to_owned());
     }
     shown.join(",")
-}
-
-/// Returns the text of a file; its bytes if it is not a text.
-fn body_of(bytes: Vec<u8>) -> Vec<u8> {
-    let body = Content::of(&bytes, None).ok().map(|content| content.body.into_owned());
-    body.unwrap_or(bytes)
 }
 
 /// Separator between two entries in braces; a list of lines has commas without a blank.

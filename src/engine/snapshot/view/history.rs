@@ -13,6 +13,7 @@ use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::snapshot::store::{Store, commit_builder, refs};
 use crate::limits::LOG_PATHS_MAX;
+use crate::text::content::body_of;
 use crate::text::{line_diff, lines};
 
 /// Largest file whose lines are counted, in bytes.
@@ -382,7 +383,7 @@ impl Store {
         let Some(newest) = self.snapshots(tip).next().transpose()? else { return Ok(blame) };
         let Some(stored) = self.stored(newest.tree, path)? else { return Ok(blame) };
         blame.is_known = true;
-        let mut pending = Pending::of(&lines, &split(&stored));
+        let mut pending = Pending::of(&lines, &split(&body_of(&stored)));
         let mut path = path.to_vec();
         for found in self.snapshots(tip) {
             if pending.lines.is_empty() {
@@ -401,7 +402,8 @@ impl Store {
                     None => self.text_before_rename(&mut path, found.tree_before, found.tree)?,
                 };
                 let after = self.stored(found.tree, &now)?.unwrap_or_default();
-                let came = pending.go_back(&split(&before.unwrap_or_default()), &split(&after));
+                let before = before.unwrap_or_default();
+                let came = pending.go_back(&split(&body_of(&before)), &split(&body_of(&after)));
                 for line in &came {
                     if let Some(line) = blame.lines.get_mut(*line) {
                         *line = Some(origin);
