@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::checked::slice_or_empty;
 use super::line_diff;
 use super::lines::{self, Common};
 use crate::limits::DIFFED_LINES_MAX;
 
 /// Lines that a change replaced: `old_lines` lines from `first` on, counted from 1, became `new_lines` lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplacedLines {
     /// First replaced line, or the line after an insertion.
     pub first: u64,
@@ -19,6 +21,11 @@ pub struct ReplacedLines {
 }
 
 impl ReplacedLines {
+    /// Returns all lines of a text that another one has replaced.
+    pub fn whole(old: &[u8], new: &[u8]) -> Self {
+        Self { first: 1, old_lines: lines::count(old), new_lines: lines::count(new) }
+    }
+
     /// Returns the lines that differ if `old`, which follow `skipped` other lines, became `new`; `None` if they are
     /// equal but for their endings. Equal lines at both ends are not replaced.
     pub fn between(skipped: u64, old: &[&[u8]], new: &[&[u8]]) -> Option<Self> {

@@ -512,6 +512,42 @@ fn edit_maps_shown_line_numbers_to_current_lines() {
 }
 
 #[test]
+fn shown_line_numbers_come_back_with_the_version_that_was_shown() {
+    let block = "def test():\n    setup()\n    check(1)\n\n";
+    let text = block.repeat(6);
+    let insert: &[&str] = &["insert", "t.py", "8", "--content", block];
+    let cut: &[&str] = &["edit", "t.py", "--start-line", "5", "--end-line", "8", "--new-string", ""];
+    let undo: &[&str] = &["undo"];
+    let outside: &[&str] = &[];
+    for calls in [
+        &[insert, undo][..],
+        &[cut, undo],
+        &[insert, insert, &["undo", "--steps", "2"]],
+        &[insert, undo, &["redo"], undo],
+        &[insert, outside],
+    ] {
+        let ws = Workspace::with(&[("t.py", &text)]);
+        ws.lbx(&["read", "t.py"]).ok();
+        for call in calls {
+            if call.is_empty() { ws.write("t.py", &text) } else { drop(ws.lbx(call).success()) }
+        }
+        ws.holds("t.py", &text);
+        let edit =
+            ["edit", "t.py", "--start-line", "19", "--end-line", "19", "--new-string", "    check(5)\n"];
+        ws.lbx(&edit).success();
+        ws.holds("t.py", format!("{}{}{block}", block.repeat(4), block.replace("check(1)", "check(5)")));
+    }
+    // Lines that were shown since, under other numbers, are followed back by these.
+    let ws = Workspace::with(&[("t.py", &text)]);
+    ws.lbx(&["read", "t.py"]).ok();
+    ws.lbx(insert).ok();
+    ws.lbx(&["read", "t.py", "--start-line", "23", "--end-line", "23"]).ok();
+    ws.lbx(undo).ok();
+    let edit = ["edit", "t.py", "--start-line", "23", "--end-line", "23", "--new-string", "    check(5)\n"];
+    ws.lbx(&edit).warned("line 23 of t.py as shown: line 19 now");
+}
+
+#[test]
 fn open_gate_follows_shown_line_numbers_too() {
     let five: String = (1..=5).map(|line| format!("line {line}\n")).collect();
     let edit: &[&str] = &["edit", "a.txt", "--start-line", "3", "--end-line", "3", "--new-string", "three\n"];

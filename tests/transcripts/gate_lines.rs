@@ -101,6 +101,50 @@ fn codex_patch_deletion_requires_a_full_read() {
 }
 
 #[test]
+fn what_undo_and_redo_bring_back_counts_as_shown_only_if_it_was() {
+    let hide: &[&str] = &["bash", "sed -i 4,8d a.txt"];
+    let read: &[&str] = &["read", "a.txt"];
+    let undo: &[&str] = &["undo"];
+    let unseen = "lines 4-8 were not shown";
+    for (way, why) in [
+        (&[hide, read, undo][..], unseen),
+        (&[hide, read, &["undo", "--seq", "1"]], unseen),
+        (&[hide, read, &["rewind", "--turn", "1", "--yes"]], unseen),
+        (&[hide, undo, hide, read, undo], unseen),
+        (&[&["bash", "sed -i 3ax a.txt"], undo, read, &["redo"]], "line 4 was not shown"),
+        (&[hide, read, &["edit", "a.txt", "--old-string", "9", "--new-string", "nine"], undo, undo], unseen),
+    ] {
+        let ws = Workspace::with(&[("a.txt", TEN)]);
+        way.iter().for_each(|call| drop(ws.lbx(call).success()));
+        let error = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
+        assert!(error["message"].as_str().unwrap().contains(why), "{way:?}: {error:#}");
+    }
+    // The session had declared the digest of bytes that it was not shown.
+    let ws = Workspace::with(&[("a.txt", TEN)]);
+    let digest = sha256(TEN.as_bytes());
+    ws.lbx(&["write", "a.txt", "--content", "new\n", "--expected-sha256", &digest]).ok();
+    ws.lbx(undo).ok();
+    ws.unchanged(|| drop(ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read")));
+    // What it was shown, or wrote, it knows again, after changes on top of it as well.
+    let edit = |ws: &Workspace, old: &str, new: &str| {
+        ws.lbx(&["edit", "a.txt", "--old-string", old, "--new-string", new]).ok();
+    };
+    for is_own in [false, true] {
+        let ws = Workspace::with(if is_own { &[] } else { &[("a.txt", TEN)] });
+        if is_own {
+            ws.lbx(&["write", "a.txt", "--content", TEN]).ok();
+        } else {
+            ws.lbx(read).ok();
+        }
+        edit(&ws, "4\n5\n6\n", "");
+        edit(&ws, "2\n", "two\n");
+        ws.lbx(&["undo", "--steps", "2"]).ok();
+        ws.holds("a.txt", TEN);
+        ws.lbx(&["write", "a.txt", "--content", "new\n"]).ok();
+    }
+}
+
+#[test]
 fn only_lines_that_a_refusal_shows_count_as_read() {
     let long = format!("short\n{}\nlast\n", "x".repeat(60_000));
     let many: String = (1..=100).map(|line| format!("{line}\n")).collect();

@@ -26,7 +26,8 @@ use crate::engine::workspace::sync::{self, FileSystem};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::body_of;
-use crate::text::{lines, replaced_lines};
+use crate::text::lines;
+use crate::text::replaced_lines::{self, ReplacedLines};
 
 /// Number of changes after which the accounts of a session are brought up to date.
 const ACCOUNTS_EVERY: u64 = 128;
@@ -273,21 +274,40 @@ fn mark_after(
     let shown = session.mark(old_path);
     let (old, body) = (body_of(old_bytes), body_of(&after.bytes));
     let is_new = !current.exists() && file.origin.is_none();
-    let is_whole = after.known == CallerKnowledge::Everything || is_new;
-    // The line numbers under which it was shown, if it was.
-    let numbers = || {
-        let Some(mark) = shown.as_ref().filter(|_| !is_whole) else { return Numbers::default() };
-        let replaced = file.replaced.clone().unwrap_or_else(|| replaced_lines::compared(&old, &body));
-        numbers_in(mark, old_sha256, &old, earlier).after(&replaced)
-    };
-    let mark = |lines| ReadRecord {
-        lines,
-        numbers: Some(numbers()),
-        ..ReadRecord::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0)
+    let is_restored = after.known == CallerKnowledge::UnchangedLines;
+    let is_whole = after.known == CallerKnowledge::Everything || (is_new && !is_restored);
+    let mark = |lines| {
+        let of_bytes = ReadRecord::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0);
+        // The line numbers under which it was shown, if it was.
+        let (mut numbers, mut earlier_versions) = (Numbers::default(), Vec::new());
+        if let Some(mark) = &shown {
+            let replaced = match &file.replaced {
+                Some(replaced) => replaced.clone(),
+                None if is_whole => vec![ReplacedLines::whole(&old, &body)],
+                None => replaced_lines::compared(&old, &body),
+            };
+            if !is_whole {
+                let carried = || numbers_in(mark, old_sha256, &old, earlier).after(&replaced);
+                numbers = mark.followed_back(after.sha256).unwrap_or_else(carried);
+            }
+            if mark.sha256 == old_sha256 {
+                earlier_versions = mark.as_changed(&replaced);
+            }
+        }
+        ReadRecord { lines, numbers: Some(numbers), earlier: earlier_versions, ..of_bytes }
     };
     if let CallerKnowledge::ChangedSince(seen) = &after.known {
         let known = shown.as_ref().filter(|mark| mark.sha256 == Sha256::of(seen))?;
         return Some(mark(still_known(&known.lines, &body_of(seen), &old, &body)));
+    }
+    if is_restored {
+        let mut lines = shown.as_ref()?.lines_of(after.sha256).cloned();
+        if let Some(known) = shown.as_ref().filter(|mark| mark.sha256 == old_sha256) {
+            let kept = still_known(&known.lines, &old, &body, &body);
+            let all = lines.get_or_insert_default();
+            kept.ranges().iter().for_each(|&(first, last)| all.add(first, last));
+        }
+        return lines.map(mark);
     }
     if is_whole {
         return Some(mark(Lines::up_to(lines::count(&body))));

@@ -257,7 +257,7 @@ impl Change<'_> {
     /// Plans to restore `version` of a file, perhaps with other bytes.
     pub fn put_version(&mut self, seen: CheckedFile, bytes: Vec<u8>, version: &Version) {
         let (mode, identity) = (Some(version.mode), version.identity.clone());
-        let known = CallerKnowledge::ChangedLines;
+        let known = CallerKnowledge::UnchangedLines;
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity });
     }
 

@@ -30,6 +30,8 @@ pub enum CallerKnowledge {
     ChangedLines,
     /// Changed lines, and lines that it was shown of these older bytes, which others have changed since.
     ChangedSince(Vec<u8>),
+    /// Lines that it was shown of these bytes before, or of the old version: the rest comes from the history.
+    UnchangedLines,
     /// No bytes: a command made them.
     Nothing,
 }

@@ -195,9 +195,12 @@ pub type EarlierBytes = BTreeMap<Sha256, Vec<u8>>;
 /// Maps the shown line numbers of a mark to the version `sha256` with the text `body`.
 pub fn numbers_in(mark: &ReadRecord, sha256: Sha256, body: &[u8], earlier: &EarlierBytes) -> Numbers {
     let mut all = Numbers::default();
-    let newest = std::iter::once((mark.sha256, mark.numbers()));
-    let older = mark.earlier.iter().map(|version| (version.sha256, version.numbers.clone()));
-    for (version, numbers) in newest.chain(older) {
+    let (followed, newest) = match mark.followed_back(sha256).filter(|_| mark.sha256 != sha256) {
+        Some(numbers) => (sha256, numbers),
+        None => (mark.sha256, mark.numbers()),
+    };
+    let older = mark.compared().map(|version| (version.sha256, version.numbers.clone()));
+    for (version, numbers) in std::iter::once((followed, newest)).chain(older) {
         if version == sha256 {
             all.add_missing(&numbers);
         } else if let Some(bytes) = earlier.get(&version) {
@@ -356,7 +359,9 @@ impl Change<'_> {
     pub(super) fn earlier_bytes(&self, state: &State) -> EarlierBytes {
         let mut earlier = EarlierBytes::new();
         let keeps_lines = |after: &After| match after.known {
-            CallerKnowledge::ChangedLines | CallerKnowledge::ChangedSince(_) => true,
+            CallerKnowledge::ChangedLines
+            | CallerKnowledge::ChangedSince(_)
+            | CallerKnowledge::UnchangedLines => true,
             CallerKnowledge::Everything | CallerKnowledge::Nothing => false,
         };
         let files = self.files.iter().filter(|file| file.after.as_ref().is_some_and(keeps_lines));

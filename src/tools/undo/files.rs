@@ -234,7 +234,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             self.change.put_version(current.without_proof(), bytes, &target);
         } else {
             let place = self.change.nothing_at(&at)?.without_proof();
-            let known = CallerKnowledge::ChangedLines;
+            let known = CallerKnowledge::UnchangedLines;
             self.change.rename(current.without_proof(), place, bytes, Some(target.mode), known)?;
         }
         Ok(())

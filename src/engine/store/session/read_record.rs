@@ -9,7 +9,11 @@ use crate::sha256::Sha256;
 use crate::text::replaced_lines::ReplacedLines;
 
 /// Most earlier versions of a file whose shown lines are kept.
-const EARLIER_MAX: usize = 3;
+const EARLIER_MAX: usize = 6;
+/// Most earlier versions that are compared with the present one.
+const COMPARED_MAX: usize = 3;
+/// Most places of a change through which numbers are followed back.
+const REPLACED_MAX: usize = 64;
 
 /// Lines of a file that a session has read, with the file's SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +47,13 @@ pub struct EarlierVersion {
     pub sha256: Sha256,
     /// Numbers under which its lines were shown.
     pub numbers: Numbers,
+    /// Lines of it that the session knew.
+    #[serde(default, skip_serializing_if = "Lines::is_empty")]
+    pub lines: Lines,
+    /// Lines that the session's change to the next version replaced, which took over the numbers; `None` if others changed
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Vec<ReplacedLines>>,
 }
 
 impl ReadRecord {
@@ -57,9 +68,35 @@ impl ReadRecord {
         self.numbers.clone().unwrap_or_else(|| Numbers::of_ranges(self.lines.ranges()))
     }
 
-    /// Returns the versions whose shown lines it knows, newest first.
+    /// Returns the earlier versions whose numbers no later one has taken over, newest first.
+    pub fn compared(&self) -> impl Iterator<Item = &EarlierVersion> {
+        self.earlier.iter().filter(|version| version.replaced.is_none())
+    }
+
+    /// Returns the versions whose bytes are needed to compare them with a later one, newest first.
     pub fn versions(&self) -> impl Iterator<Item = Sha256> {
-        std::iter::once(self.sha256).chain(self.earlier.iter().map(|version| version.sha256))
+        std::iter::once(self.sha256).chain(self.compared().map(|version| version.sha256))
+    }
+
+    /// Returns the lines of an earlier version that the session knew, if it is this one again.
+    pub fn lines_of(&self, sha256: Sha256) -> Option<&Lines> {
+        self.earlier.iter().find(|version| version.sha256 == sha256).map(|version| &version.lines)
+    }
+
+    /// Returns the numbers in an earlier version, followed back through the session's own changes since. A comparison of
+    /// the texts could mistake one of several equal lines for another.
+    pub fn followed_back(&self, sha256: Sha256) -> Option<Numbers> {
+        let mut numbers = self.numbers();
+        for version in &self.earlier {
+            let since = numbers.after(&reversed(version.replaced.as_ref()?)?);
+            numbers = version.numbers.clone();
+            // Those shown since then override those shown before.
+            since.runs.iter().for_each(|run| numbers.put(*run));
+            if version.sha256 == sha256 {
+                return Some(numbers);
+            }
+        }
+        None
     }
 
     /// Returns true if the lines `first` to `last` were shown under their present numbers.
@@ -76,11 +113,51 @@ impl ReadRecord {
         lines.ranges().iter().for_each(|&(first, last)| self.lines.add(first, last));
     }
 
-    /// Returns the shown lines of this version and of earlier ones, for the mark of a newer version.
+    /// Returns the shown lines of this version and of earlier ones, for the mark of a newer version by others.
     pub fn as_earlier(&self) -> Vec<EarlierVersion> {
-        let this = EarlierVersion { sha256: self.sha256, numbers: self.numbers() };
-        std::iter::once(this).chain(self.earlier.iter().cloned()).take(EARLIER_MAX).collect()
+        self.before(None, &self.earlier)
     }
+
+    /// Returns the shown lines of this version and of those before it, for the mark of the session's own next version.
+    pub fn as_changed(&self, replaced: &[ReplacedLines]) -> Vec<EarlierVersion> {
+        if replaced.len() > REPLACED_MAX {
+            return Vec::new();
+        }
+        // The new version takes over all numbers: versions of others need not be compared any more.
+        let own = self.earlier.iter().take_while(|version| version.replaced.is_some()).count();
+        self.before(Some(replaced.to_vec()), self.earlier.get(..own).unwrap_or_default())
+    }
+
+    /// Returns this version and earlier ones, as far as they are kept.
+    fn before(
+        &self,
+        replaced: Option<Vec<ReplacedLines>>,
+        earlier: &[EarlierVersion],
+    ) -> Vec<EarlierVersion> {
+        let (sha256, numbers, lines) = (self.sha256, self.numbers(), self.lines.clone());
+        let this = EarlierVersion { sha256, numbers, lines, replaced };
+        let mut compared = 0;
+        let is_kept = |version: &EarlierVersion| {
+            compared += usize::from(version.replaced.is_none());
+            version.replaced.is_some() || compared <= COMPARED_MAX
+        };
+        std::iter::once(this).chain(earlier.iter().cloned()).filter(is_kept).take(EARLIER_MAX).collect()
+    }
+}
+
+/// Returns the lines that the reverse of a change replaces; `None` for numbers that no file has.
+fn reversed(replaced: &[ReplacedLines]) -> Option<Vec<ReplacedLines>> {
+    let (mut lost, mut gained) = (0, 0);
+    let of_part = |part: &ReplacedLines| {
+        let ReplacedLines { first, old_lines, new_lines } = *part;
+        if [first, old_lines, new_lines].into_iter().any(|number| number > LINE_MAX) {
+            return None;
+        }
+        let first = (first + gained).checked_sub(lost)?;
+        (lost, gained) = (lost + old_lines, gained + new_lines);
+        Some(ReplacedLines { first, old_lines: new_lines, new_lines: old_lines })
+    };
+    replaced.iter().map(of_part).collect()
 }
 
 /// Shown lines of a file, as sorted inclusive ranges of line numbers from 1.
