@@ -291,11 +291,9 @@ pub struct Match<'p> {
     pub after: Context<'p>,
     /// How many lines the match itself takes.
     #[serde(skip)]
-    #[schemars(skip)]
     pub lines: u64,
     /// True if all these lines are shown whole.
     #[serde(skip)]
-    #[schemars(skip)]
     pub whole: bool,
 }
 

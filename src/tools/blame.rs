@@ -70,11 +70,9 @@ pub struct Response {
     pub next_line: Option<usize>,
     /// Lines of the file, for the text form.
     #[serde(skip)]
-    #[schemars(skip)]
     texts: Vec<String>,
     /// Most bytes of the text form; 0 for no limit.
     #[serde(skip)]
-    #[schemars(skip)]
     text_bytes_max: usize,
 }
 
@@ -116,7 +114,6 @@ pub struct Range {
     pub from: Option<String>,
     /// True if a client began the turn, so that the text form names it.
     #[serde(skip)]
-    #[schemars(skip)]
     is_of_client: bool,
 }
 

@@ -88,7 +88,6 @@ pub struct Response {
     pub next_offset: Option<usize>,
     /// True if the text draws a column for each session.
     #[serde(skip)]
-    #[schemars(skip)]
     graph: bool,
 }
 

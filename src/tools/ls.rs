@@ -82,12 +82,10 @@ pub struct Request {
     /// Accepted without effect: there is one entry per line
     #[arg(short = '1', short_aliases = ['F', 'p', 'h', 'G'], hide = true, overrides_with = "one_a_line")]
     #[serde(skip)]
-    #[schemars(skip)]
     pub one_a_line: bool,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     #[serde(skip)]
-    #[schemars(skip)]
     pub help: Option<bool>,
 }
 

@@ -49,7 +49,6 @@ pub struct LoggedTurn {
     pub undone_changes: Option<usize>,
     /// Numbers of the changes.
     #[serde(skip)]
-    #[schemars(skip)]
     numbers: Vec<u64>,
 }
 

@@ -49,11 +49,9 @@ pub struct Response {
     pub next_offset: Option<usize>,
     /// Bytes of the diff.
     #[serde(skip)]
-    #[schemars(skip)]
     pub bytes: Vec<u8>,
     /// Number of lines of which only the start is shown.
     #[serde(skip)]
-    #[schemars(skip)]
     pub cut_lines: usize,
 }
 
@@ -72,7 +70,6 @@ pub struct SessionDiff {
     pub diff: Option<String>,
     /// Bytes of the diff.
     #[serde(skip)]
-    #[schemars(skip)]
     pub bytes: Vec<u8>,
 }
 

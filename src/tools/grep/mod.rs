@@ -60,7 +60,6 @@ pub struct Response {
     pub marked: Vec<Marked>,
     /// True if the text output is empty.
     #[serde(skip)]
-    #[schemars(skip)]
     pub is_quiet: bool,
 }
 

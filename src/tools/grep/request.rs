@@ -148,42 +148,34 @@ pub struct Request {
     /// Another pattern; any of them may match
     #[arg(long = "regexp", short = 'e', value_name = "PATTERN", allow_hyphen_values = true)]
     #[serde(skip)]
-    #[schemars(skip)]
     pub regexps: Vec<String>,
     /// Short for `--output-mode files`
     #[arg(long, short = 'l', conflicts_with = "output_mode")]
     #[serde(skip)]
-    #[schemars(skip)]
     pub files_with_matches: bool,
     /// Short for `--output-mode count`
     #[arg(long, short = 'c', conflicts_with = "output_mode")]
     #[serde(skip)]
-    #[schemars(skip)]
     pub count: bool,
     /// Short for `--output-mode count_matches`
     #[arg(long, conflicts_with_all = ["output_mode", "count"])]
     #[serde(skip)]
-    #[schemars(skip)]
     pub count_matches: bool,
     /// Once for --no-ignore, twice to add --hidden, three times to add --binary
     #[arg(long, short = 'u', action = clap::ArgAction::Count)]
     #[serde(skip)]
-    #[schemars(skip)]
     pub unrestricted: u8,
     /// Print nothing; exit with 1 if nothing matched
     #[arg(long, short = 'q', aliases = ["silent"], conflicts_with = "output_mode")]
     #[serde(skip)]
-    #[schemars(skip)]
     pub quiet: bool,
     /// Accepted and without effect
     #[arg(long, short = 'j', hide = true, value_name = "NUMBER")]
     #[serde(skip)]
-    #[schemars(skip)]
     pub threads: Option<usize>,
     /// Accepted and without effect
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "WHEN", alias = "colour")]
     #[serde(skip)]
-    #[schemars(skip)]
     pub color: Option<Option<String>>,
 }
 

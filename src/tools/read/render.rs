@@ -257,7 +257,6 @@ pub struct FileRead {
     pub mode: String,
     /// Lines as on disk, for `--text`.
     #[serde(skip)]
-    #[schemars(skip)]
     pub raw: Vec<u8>,
 }
 
