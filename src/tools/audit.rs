@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::common::{PLACES_LISTED, entry_at, fitting};
+use super::common::{ID_DIGITS, PLACES_LISTED, entry_at, fitting, unlimited_if_0};
 use super::targets::{self, Revisions, takes_no_range};
 use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
@@ -24,8 +24,6 @@ use crate::text::escaped::plural;
 
 /// Number of paths of a record to show.
 const PATHS_NAMED: usize = 3;
-/// Number of digits of an ID to show.
-const ID_DIGITS: usize = 10;
 
 /// Show the audit log, newest first, or check that nobody has altered it
 ///
@@ -188,11 +186,7 @@ fn line(record: &Value, text: &Text) -> String {
         |name: &str| escaped::line(record.get(name).and_then(Value::as_str).unwrap_or_default()).into_owned();
     let files = record.get("files").and_then(Value::as_array).into_iter().flatten();
     let files: Vec<&str> = files.filter_map(|file| file.get("path")?.as_str()).collect();
-    let mut paths: Vec<String> =
-        files.iter().take(PATHS_NAMED).map(|path| escaped::name(path).into_owned()).collect();
-    if files.len() > PATHS_NAMED {
-        paths.push(format!("and {} more", files.len() - PATHS_NAMED));
-    }
+    let paths = files.iter().map(|path| escaped::name(path).into_owned());
     let outcome = match field("outcome") {
         outcome if outcome == "ok" => text.paint(Paint::Green, "ok"),
         outcome => text.paint(Paint::Red, &format!("{outcome}: {}", field("message"))),
@@ -204,7 +198,7 @@ fn line(record: &Value, text: &Text) -> String {
         field("time"),
         text.paint(Paint::Cyan, &field("session")),
         text.paint(Paint::Bold, &field("tool")),
-        paths.join(", "),
+        escaped::first_of(paths, files.len(), PATHS_NAMED),
         outcome,
         text.paint(Paint::Red, &gate),
         text.paint(Paint::Yellow, &snapshot),
@@ -239,10 +233,7 @@ fn newest(policy: &Policy, state: &State, request: &Request) -> Result<Option<Re
 
 /// Returns the number of records that a request asks for.
 fn limit_of(policy: &Policy, request: &Request) -> usize {
-    match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
-        0 => usize::MAX,
-        limit => limit,
-    }
+    unlimited_if_0(request.limit.unwrap_or(policy.size(Key::AuditLimit)))
 }
 
 /// Returns the requested part of `total` records, which come newest first.

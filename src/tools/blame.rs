@@ -7,7 +7,7 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::time_text;
+use super::common::{ID_DIGITS, time_text};
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -25,8 +25,6 @@ use crate::text::{escaped, lines};
 
 /// Bytes of a range in the response, besides its texts.
 const RANGE_BYTES: usize = 120;
-/// Number of digits of an ID in the text form.
-const ID_DIGITS: usize = 10;
 /// Number of characters of a title in the text form.
 const TITLE_SHOWN: usize = 30;
 /// Author of lines that no agent wrote.
@@ -255,7 +253,7 @@ fn page(
             Some(known) if !is_new => known.end_line = number,
             _ => ranges.push(range),
         }
-        texts.push(text_of(line));
+        texts.push(String::from_utf8_lossy(lines::without_ending(line)).into_owned());
     }
     Ok(Response {
         path: shown,
@@ -268,18 +266,13 @@ fn page(
     })
 }
 
-/// Returns a line for display.
-fn text_of(line: &[u8]) -> String {
-    String::from_utf8_lossy(lines::without_ending(line)).into_owned()
-}
-
 impl Range {
     /// Returns one line with its origin.
     fn of(line: usize, origin: Option<&Origin>, path: &[u8], turns: &TurnsByChange) -> Self {
         let nobody = Self { start_line: line, end_line: line, by: DEVELOPER, ..Self::default() };
         let Some(Origin { snapshot, path: then }) = origin else { return nobody };
-        let (time, id) = (u64::try_from(snapshot.seconds).unwrap_or(0), snapshot.id.clone());
-        let range = Self { time: Some(time_text(time)), snapshot: Some(id), ..nobody };
+        let (time, id) = (time_text(snapshot.seconds), snapshot.id.clone());
+        let range = Self { time: Some(time), snapshot: Some(id), ..nobody };
         if snapshot.session.is_empty() || snapshot.tool == BASELINE {
             return range;
         }

@@ -83,6 +83,31 @@ pub(super) fn fitting<T>(
     entries.take_while(|entry| page.offer(|| bytes(entry) as u64) == Offered::Kept).collect()
 }
 
+/// Number of digits of an ID in the text form.
+pub const ID_DIGITS: usize = 10;
+
+/// Returns the largest number that a request allows: 0 means no limit.
+pub const fn unlimited_if_0(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
+}
+
+/// Rejects a request if a field of it is wrong.
+///
+/// # Errors
+/// Returns `invalid_request`.
+pub fn reject_if(is_wrong: bool, field: &str, message: impl Into<Message>) -> Result<(), Error> {
+    if is_wrong { Err(Error::invalid(message).detail("field", field)) } else { Ok(()) }
+}
+
+/// Rejects a request that gives any of these fields, each with true if it is given.
+///
+/// # Errors
+/// Returns `invalid_request` about the first.
+pub fn must_be_absent(fields: &[(&str, bool)], message: impl Fn(&str) -> String) -> Result<(), Error> {
+    let first = fields.iter().find(|(_, is_given)| *is_given);
+    first.map_or(Ok(()), |(field, _)| reject_if(true, field, message(field)))
+}
+
 /// Returns a control that ends a search at its time limit, by default that of the policy; 0 means no limit.
 pub(super) fn search_control(engine: &Engine, timeout_ms: Option<u64>) -> Control {
     match timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
@@ -426,8 +451,8 @@ pub fn time_now() -> i64 {
 }
 
 /// Returns a time in seconds since 1970 as RFC 3339, UTC.
-pub fn time_text(seconds: u64) -> String {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+pub fn time_text(seconds: impl TryInto<i64>) -> String {
+    let seconds = seconds.try_into().unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 

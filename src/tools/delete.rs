@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ChangeOptions, ListEnd, subject};
+use super::common::{ChangeOptions, ListEnd, reject_if, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
 use crate::engine::Engine;
@@ -116,11 +116,7 @@ impl Tool for Delete {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        if request.path.is_empty() {
-            return Err(
-                Error::invalid("field `path` is missing: name what to delete").detail("field", "path")
-            );
-        }
+        reject_if(request.path.is_empty(), "path", "field `path` is missing: name what to delete")?;
         if request.path.len() > 1 && request.expected_sha256.is_some() {
             return Err(Error::invalid("expected_sha256 is for a single file: delete the files one by one"));
         }

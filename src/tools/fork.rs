@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::common::reject_if;
 use super::diff::{Diff, FileStat, Response as Diffed, Window};
 use super::fork_changes::ForkChanges;
 use super::targets::{commit_named, no_snapshot};
@@ -277,11 +278,8 @@ pub(super) fn warn_of(engine: &mut Engine, changes: &ForkChanges<'_>, name: &str
 
 /// Creates a fork.
 pub(super) fn create(engine: &mut Engine, request: &Request, name: String) -> Result<Shown, Error> {
-    if request.from.is_some() && request.at.is_some() {
-        let error =
-            Error::invalid("`from` and `at` exclude each other: a copy begins with the files on disk");
-        return Err(error.detail("field", "from"));
-    }
+    let both = "`from` and `at` exclude each other: a copy begins with the files on disk";
+    reject_if(request.from.is_some() && request.at.is_some(), "from", both)?;
     let target = request.from.as_deref().map(|from| snapshot_named(engine, from)).transpose()?;
     let state = State::open(&engine.workspace)?;
     let forks = Forks::lock(&engine.workspace, &state)?;

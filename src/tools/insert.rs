@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::append::in_style_of;
-use super::common::{self, ContentOptions, FileChange};
+use super::common::{self, ContentOptions, FileChange, reject_if};
 use super::edit::{FileEdited, LineRange, Matched};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -63,11 +63,7 @@ impl Tool for Insert {
     type Response = FileEdited;
 
     fn run(engine: &mut Engine, request: Request) -> Result<FileEdited, Error> {
-        if request.content.is_empty() {
-            return Err(
-                Error::invalid("content is empty: there is nothing to insert").detail("field", "content")
-            );
-        }
+        reject_if(request.content.is_empty(), "content", "content is empty: there is nothing to insert")?;
         let (expected, options) = (request.expected_sha256, &request.options);
         let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
         let is_repeated = file.is_repeated((request.line, &request.content), RECENT)?;

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{amount_text, fitting, warn_of_lossy};
+use super::common::{
+    ID_DIGITS, amount_text, fitting, must_be_absent, time_text, unlimited_if_0, warn_of_lossy,
+};
 use super::snapshot::Stat;
 use super::targets::{self, PathOrRevisions, Revisions, no_snapshot, takes_no_range};
 use super::turns::{LoggedTurn, list};
@@ -25,8 +27,6 @@ const PATHS_LISTED: usize = 20;
 const ENTRY_BYTES: usize = 200;
 /// Longest text that is read as a duration, in characters; a longer one may be an ID.
 const DURATION_CHARS_MAX: usize = 6;
-/// Number of digits of an ID in the text form.
-const ID_DIGITS: usize = 10;
 /// Bytes of the line counts of a file in the response.
 const FILE_BYTES: usize = 50;
 /// Default number of snapshots for a person.
@@ -178,7 +178,8 @@ impl Tool for Log {
                 return Err(takes_no_range("log", &from, &to));
             }
         };
-        let grep = request.grep.as_deref().map(pattern).transpose()?;
+        let invalid = |error| Error::invalid(format!("field `grep`: {error}")).detail("field", "grep");
+        let grep = request.grep.as_deref().map(regex::Regex::new).transpose().map_err(invalid)?;
         let session = engine.named_session().cloned();
         let since = request.since.as_deref().map(|text| Since::parse(&store, text)).transpose()?;
         let since = since.unwrap_or_default();
@@ -252,10 +253,7 @@ fn turns_for(engine: &Engine, request: &Request) -> Result<Response, Error> {
         ("stat", request.stat),
         ("graph", request.graph),
     ];
-    if let Some((field, _)) = chosen.into_iter().find(|(_, is_set)| *is_set) {
-        return Err(Error::invalid(format!("turns lists turns, not snapshots: leave {field} out"))
-            .detail("field", field));
-    }
+    must_be_absent(&chosen, |field| format!("turns lists turns, not snapshots: leave {field} out"))?;
     let limit = limit_of(engine, request.limit);
     let (turns, truncated) = list(engine, request.offset, limit, request.max_bytes)?;
     let next_offset = truncated.then(|| request.offset + turns.len());
@@ -283,7 +281,7 @@ impl LoggedSnapshot {
             paths,
             session: Some(snapshot.session.clone()).filter(|session| !session.is_empty()),
             seq: Some(snapshot.seq).filter(|seq| *seq > 0),
-            time: rfc3339(snapshot.seconds),
+            time: time_text(snapshot.seconds),
             files: stat.files,
             insertions: stat.insertions,
             deletions: stat.deletions,
@@ -396,25 +394,11 @@ impl Columns {
     }
 }
 
-/// Returns the pattern of a request.
-fn pattern(text: &str) -> Result<regex::Regex, Error> {
-    regex::Regex::new(text)
-        .map_err(|error| Error::invalid(format!("field `grep`: {error}")).detail("field", "grep"))
-}
-
 /// Returns the number of snapshots; by default a person gets more, because there is a pager.
 fn limit_of(engine: &Engine, requested: Option<usize>) -> usize {
     let default =
         || if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) };
-    match requested.unwrap_or_else(default) {
-        0 => usize::MAX,
-        limit => limit,
-    }
-}
-
-/// Returns seconds since 1970 as RFC 3339.
-fn rfc3339(seconds: i64) -> String {
-    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+    unlimited_if_0(requested.unwrap_or_else(default))
 }
 
 /// Start of the list of snapshots.

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::reject_if;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::settings::Permission;
@@ -163,9 +164,7 @@ fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
 /// Returns the files of a container as a sandbox, and copies lbx into it.
 fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     let root = root.unwrap_or(container::ROOT);
-    if !root.starts_with('/') {
-        return Err(Error::invalid("root: in a container the path must be absolute").detail("field", "root"));
-    }
+    reject_if(!root.starts_with('/'), "root", "root: in a container the path must be absolute")?;
     let container = container::install(container, root)?;
     Ok(Known { root: root.to_owned(), container: Some(container) })
 }

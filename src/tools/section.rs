@@ -170,9 +170,7 @@ impl Tool for Section {
         };
         let path = escaped::name(&response.path);
         text.change(&format!("{}: {path}: {} ({what})", Self::NAME, response.header));
-        if let Some(diff) = &response.diff {
-            text.out.extend_from_slice(diff.as_bytes());
-        }
+        response.diff.iter().for_each(|diff| text.diff(diff.as_bytes()));
     }
 }
 
@@ -197,10 +195,9 @@ impl Request {
             (level, "level", "level counts from 1 to 6"),
             (self.occurrence == Some(0), "occurrence", "occurrence counts from 1"),
         ];
-        match faults.into_iter().find(|(is_wrong, ..)| *is_wrong) {
-            Some((_, field, message)) => Err(Error::invalid(message).detail("field", field)),
-            None => Ok(()),
-        }
+        faults
+            .into_iter()
+            .try_for_each(|(is_wrong, field, message)| common::reject_if(is_wrong, field, message))
     }
 }
 
@@ -372,9 +369,7 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
     if let Some(above) = parent_level.filter(|above| level <= *above) {
         return wrong_level(format!("a header of level {level} cannot be below one of level {above}"));
     }
-    if name.source.is_empty() {
-        return Err(Error::invalid("header has no title").detail("field", "header"));
-    }
+    common::reject_if(name.source.is_empty(), "header", "header has no title")?;
     let heading = Heading { level, source: name.source, title: String::new(), span: 0..0, parent: None };
     let title = heading.source.clone();
     let titled = Heading { title: markdown::title_of(&title), ..heading.clone() };

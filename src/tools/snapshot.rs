@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::time_now;
+use super::common::{reject_if, time_now};
 use super::targets;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -294,13 +294,9 @@ impl Tool for Squash {
 
 /// Rejects a request with two forms at once, an empty message, or an invalid co-author.
 fn must_be_one_form(request: &SquashRequest) -> Result<(), Error> {
-    if request.per_file && request.keep_history {
-        return Err(Error::invalid("per_file and keep_history exclude each other: give one of them")
-            .detail("field", "keep_history"));
-    }
-    if request.message.trim().is_empty() {
-        return Err(Error::invalid("message is empty").detail("field", "message"));
-    }
+    let both = "per_file and keep_history exclude each other: give one of them";
+    reject_if(request.per_file && request.keep_history, "keep_history", both)?;
+    reject_if(request.message.trim().is_empty(), "message", "message is empty")?;
     let is_author = |text: &String| {
         let (name, email) = text.split_once(" <").unwrap_or_default();
         let is_plain = |part: &str| !part.is_empty() && !part.contains(['<', '>', '\n', '\r']);

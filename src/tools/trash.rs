@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ChangeOptions, fitting, subject};
+use super::common::{ChangeOptions, fitting, subject, time_text, unlimited_if_0};
 use super::gc::DAY;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::seconds_now;
@@ -143,10 +143,7 @@ fn list(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let state = State::find(&engine.workspace)?;
     let Listed { entries, damaged } = trash::list(state.as_ref())?;
     engine.warn_if(skipped(state.as_ref(), &damaged));
-    let limit = match request.limit.unwrap_or(ENTRIES) {
-        0 => usize::MAX,
-        limit => limit,
-    };
+    let limit = unlimited_if_0(request.limit.unwrap_or(ENTRIES));
     let asked_for = entries.iter().skip(request.offset).take(limit);
     let shown = within(engine, asked_for, request.max_bytes);
     let next = request.offset.saturating_add(shown.len());
@@ -263,7 +260,7 @@ fn listed(engine: &Engine, entry: &TrashEntry) -> TrashItem {
         files: entry.files,
         bytes: entry.bytes,
         session: entry.session.clone(),
-        time: super::common::time_text(entry.time),
+        time: time_text(entry.time),
     }
 }
 

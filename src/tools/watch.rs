@@ -146,12 +146,8 @@ impl Call {
     /// Returns the call in one line, for a person.
     fn line(&self, text: &Text) -> String {
         let time = self.time.get(TIME_OF_DAY).unwrap_or(&self.time);
-        let mut paths: Vec<String> =
-            self.paths.iter().take(PATHS_NAMED).map(|path| escaped::name(path).into_owned()).collect();
-        if self.paths.len() > PATHS_NAMED {
-            paths.push(format!("and {} more", self.paths.len() - PATHS_NAMED));
-        }
-        let paths = paths.join(", ");
+        let paths = self.paths.iter().map(|path| escaped::name(path).into_owned());
+        let paths = escaped::first_of(paths, self.paths.len(), PATHS_NAMED);
         let mut parts = Vec::new();
         if let (Some(came), Some(went)) = (self.insertions, self.deletions) {
             parts.push(text.paint(Paint::Green, &format!("+{came}")));

@@ -193,9 +193,7 @@ impl Response {
             format!("+{} -{}", self.lines_added, plural(self.lines_removed, "line"))
         };
         text.change(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
-        if let Some(diff) = &self.diff {
-            text.out.extend_from_slice(diff.as_bytes());
-        }
+        self.diff.iter().for_each(|diff| text.diff(diff.as_bytes()));
     }
 }
 

@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::READ_AGAIN_BYTES_MAX;
 use crate::sha256::Sha256;
 use crate::text::answer_size::AnswerRoom;
+use crate::tools::common::reject_if;
 
 /// How the changes of one command are recorded.
 pub enum Recording {
@@ -181,12 +182,8 @@ const COMMAND_CHARACTERS_MAX: usize = 400;
 /// Fails with `not_found` if the layer does not exist, with `invalid_request` if both `apply` and `drop` are given, and
 /// as any change does.
 pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Result<Layer, Error> {
-    if request.apply && request.drop {
-        return Err(Error::invalid("give `apply` or `drop`, not both").detail("field", "drop"));
-    }
-    if request.command.is_some() {
-        return Err(Error::invalid("`layer` runs no command: leave out `command`").detail("field", "command"));
-    }
+    reject_if(request.apply && request.drop, "drop", "give `apply` or `drop`, not both")?;
+    reject_if(request.command.is_some(), "command", "`layer` runs no command: leave out `command`")?;
     engine.set_dry_run(request.dry_run);
     let mut layered = LayeredCommand::open(engine, name)?;
     let mut response = response(engine, name, &layered.0.record);

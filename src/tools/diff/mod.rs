@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::common::reject_if;
 use super::targets::{self, ChosenSession, lies_in_any, no_snapshot, path_must_be_known};
 use super::{Effect, Paint, Text, Tool};
 use crate::engine::Engine;
@@ -80,10 +81,8 @@ impl Tool for Diff {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        if request.of.is_some() && (request.from.is_some() || request.to.is_some()) {
-            return Err(Error::invalid("field `of` cannot be combined with `from` and `to`: leave them out")
-                .detail("field", "of"));
-        }
+        let both = request.of.is_some() && (request.from.is_some() || request.to.is_some());
+        reject_if(both, "of", "field `of` cannot be combined with `from` and `to`: leave them out")?;
         let Some(store) = record::find(engine)? else {
             let named = request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref());
             if let Some(name) = named {
@@ -156,10 +155,8 @@ fn is_by_session(
     caller: &ChosenSession,
 ) -> Result<bool, Error> {
     let names_any = request.of.is_some() || request.from.is_some() || request.to.is_some();
-    if request.by_session && names_any {
-        return Err(Error::invalid("by_session cannot be combined with from, to and of: leave them out")
-            .detail("field", "by_session"));
-    }
+    let message = "by_session cannot be combined with from, to and of: leave them out";
+    reject_if(request.by_session && names_any, "by_session", message)?;
     if request.by_session || names_any || engine.named_session().is_some() || !engine.is_for_a_person() {
         return Ok(request.by_session);
     }

@@ -427,9 +427,7 @@ impl FileEdited {
             }
         };
         text.change(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
-        if let Some(diff) = &self.diff {
-            text.out.extend_from_slice(diff.as_bytes());
-        }
+        self.diff.iter().for_each(|diff| text.diff(diff.as_bytes()));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::request;
 use crate::sha256::{DigestStart, Sha256};
 use crate::text::patch;
-use crate::tools::common::{ContentOptions, bytes_at};
+use crate::tools::common::{ContentOptions, bytes_at, must_be_absent, reject_if};
 
 /// Replace text that occurs exactly once in a file
 ///
@@ -155,11 +155,7 @@ impl Request {
             (None, Some(blocks)) if has_blocks => self.items_of(engine, blocks)?,
             (None, _) => vec![self.single()?],
         };
-        if items.is_empty() {
-            return Err(
-                Error::invalid("field `edits` is empty: name at least one edit").detail("field", "edits")
-            );
-        }
+        reject_if(items.is_empty(), "edits", "field `edits` is empty: name at least one edit")?;
         must_differ(&items)?;
         if self.edits.is_some() {
             self.must_leave_lines_to_edits()?;
@@ -297,25 +293,13 @@ impl Request {
     /// Returns `invalid_request`.
     pub fn files(&self) -> Result<Vec<&PathBuf>, Error> {
         let files: Vec<&PathBuf> = self.path.iter().chain(self.paths.iter().flatten()).collect();
-        if files.is_empty() {
-            return Err(
-                Error::invalid("field `path` is missing: name the file to change").detail("field", "path")
-            );
-        }
+        reject_if(files.is_empty(), "path", "field `path` is missing: name the file to change")?;
         if files.len() > 1 && self.expected_sha256.is_some() {
             return Err(Error::invalid(
                 "expected_sha256 is for a single file: read the files instead, or edit one",
             ));
         }
         Ok(files)
-    }
-}
-
-/// Rejects a request that gives any of these fields, each with true if it is given.
-fn must_be_absent(fields: &[(&str, bool)], message: impl Fn(&str) -> String) -> Result<(), Error> {
-    match fields.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((field, _)) => Err(Error::invalid(message(field)).detail("field", *field)),
     }
 }
 

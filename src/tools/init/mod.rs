@@ -18,7 +18,7 @@ use self::clients::{Client, Plugin};
 use self::hooks::For;
 pub use self::hooks::is_guarded;
 use self::piece::{Earlier, Original, Part, Piece};
-use super::common::{ChangeOptions, subject};
+use super::common::{ChangeOptions, reject_if, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{CallerKnowledge, Change, Current};
@@ -191,10 +191,8 @@ impl Tool for Init {
 /// Returns the arguments of `lbx` for a client. Its model reads the text of a result; each process of the client has a
 /// session, which its hooks find.
 fn arguments(client: &Client, request: &Request) -> Result<Vec<String>, Error> {
-    if !["text", "json"].contains(&request.results.as_str()) {
-        return Err(Error::invalid(format!("results is {:?}: expected text or json", request.results))
-            .detail("field", "results"));
-    }
+    let message = format!("results is {:?}: expected text or json", request.results);
+    reject_if(!["text", "json"].contains(&request.results.as_str()), "results", message)?;
     let session = format!("{}@parent", client.name);
     let mut arguments = vec!["mcp", "--results", &request.results, "--session", &session];
     arguments.extend(request.dialect.iter().flat_map(|family| ["--dialect", family.as_str()]));

@@ -110,9 +110,7 @@ impl Tool for Patch {
     fn text(response: &Response, text: &mut Text) {
         for file in &response.files {
             text.change(&format!("patch: {file}"));
-            if let Some(diff) = &file.diff {
-                text.out.extend_from_slice(diff.as_bytes());
-            }
+            file.diff.iter().for_each(|diff| text.diff(diff.as_bytes()));
         }
         response.end.note(response.files.len(), text);
     }

@@ -16,7 +16,7 @@ use crate::text::patch::{
     Failure, Fate, Format, HunkFate, ParseError, PatchOptions, PlanOptions, Reason, Refusal, RefusalReason,
     Strip,
 };
-use crate::tools::common::ContentOptions;
+use crate::tools::common::{ContentOptions, reject_if};
 
 /// Apply a patch to several files, all or none
 ///
@@ -82,17 +82,11 @@ impl Request {
     /// # Errors
     /// Returns `invalid_request` for an empty path, or an option that the format does not have.
     pub(super) fn plan_options(&self, format: Format, bytes_max: usize) -> Result<PlanOptions, Error> {
-        let is_foreign = [
-            (
-                self.path.is_some(),
-                "path",
-                "in a patch by lines, each section names its file: leave `path` out",
-            ),
-            (self.reverse, "reverse", "a patch by lines has no reverse: `undo` takes a change back"),
-        ];
-        let mut is_foreign = is_foreign.into_iter().filter(|_| format == Format::ByLine);
-        if let Some((_, field, message)) = is_foreign.find(|(is_given, ..)| *is_given) {
-            return Err(Error::invalid(message).detail("field", field));
+        if format == Format::ByLine {
+            let path = "in a patch by lines, each section names its file: leave `path` out";
+            let reverse = "a patch by lines has no reverse: `undo` takes a change back";
+            reject_if(self.path.is_some(), "path", path)?;
+            reject_if(self.reverse, "reverse", reverse)?;
         }
         let target = match &self.path {
             Some(path) if path.as_os_str().is_empty() => {

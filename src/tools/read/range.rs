@@ -21,7 +21,7 @@ use crate::text::answer_size::AnswerRoom;
 use crate::text::charset::Charset;
 use crate::text::content::BINARY_CHECK_BYTES;
 use crate::text::slice::{SliceBounds, Sliced, Slicer};
-use crate::tools::common::unsupported_encoding;
+use crate::tools::common::{reject_if, unsupported_encoding};
 
 /// Range of lines in a request: from the start, or from the end if negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,10 +293,7 @@ impl Request {
                 "column needs a single cell: name it with cell",
             ),
         ];
-        match faults.into_iter().find(|(is_wrong, ..)| *is_wrong) {
-            Some((_, field, message)) => Err(Error::invalid(message).detail("field", field)),
-            None => Ok(()),
-        }
+        faults.into_iter().try_for_each(|(is_wrong, field, message)| reject_if(is_wrong, field, message))
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::ID_DIGITS;
 use super::diff::FileStat;
 use super::{Effect, Paint, Text, Tool, targets};
 use crate::engine::Engine;
@@ -269,8 +270,6 @@ fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     story.told(request.offset, room, !request.stat)
 }
 
-/// Digits of an id that are shown.
-const ID_DIGITS: usize = 10;
 /// Number of read-only files that are named.
 const READ_NAMED: usize = 20;
 

@@ -386,7 +386,7 @@ fn of_step(
         by: if is_own { "session" } else { "developer" },
         seq: Some(snapshot.seq).filter(|seq| is_own && *seq > 0),
         tool: snapshot.tool.clone(),
-        time: time_text(u64::try_from(snapshot.seconds).unwrap_or(0)),
+        time: time_text(snapshot.seconds),
         subject: whole_subject(snapshot, &files),
         why: snapshot.why.clone(),
         gate: snapshot.gate.clone(),

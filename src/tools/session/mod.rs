@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::time_text;
+use super::common::{reject_if, time_text, unlimited_if_0};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::journal::Numbers;
@@ -220,26 +220,15 @@ impl Request {
     /// Fails if a field does not fit the action.
     fn check(&self) -> Result<(), Error> {
         let takes_paths = matches!(self.action, Action::Status | Action::Forget);
-        if !takes_paths && !self.paths.is_empty() {
-            return Err(Error::invalid(format!(
-                "{} takes no paths; forget and status do",
-                self.action.name()
-            ))
-            .detail("field", "paths"));
-        }
-        if self.action == Action::Forget && self.paths.is_empty() {
-            return Err(Error::invalid("forget takes the paths to forget; compact forgets all")
-                .detail("field", "paths"));
-        }
-        Ok(())
+        let message = format!("{} takes no paths; forget and status do", self.action.name());
+        reject_if(!takes_paths && !self.paths.is_empty(), "paths", message)?;
+        let lacks_paths = self.action == Action::Forget && self.paths.is_empty();
+        reject_if(lacks_paths, "paths", "forget takes the paths to forget; compact forgets all")
     }
 
     /// Returns the maximum bytes of the lists.
     fn bytes_max(&self, engine: &Engine) -> usize {
-        match self.max_bytes.unwrap_or(engine.policy().max_bytes()) {
-            0 => usize::MAX,
-            most => most,
-        }
+        unlimited_if_0(self.max_bytes.unwrap_or(engine.policy().max_bytes()))
     }
 }
 

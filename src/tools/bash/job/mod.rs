@@ -27,6 +27,7 @@ use crate::error::{Error, ErrorKind, text};
 use crate::limits::JOB_COMMAND_BYTES_MAX;
 use crate::search::page::json_bytes;
 use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::tools::common::reject_if;
 
 /// Time between two checks of a job that is waited for.
 const NAP: Duration = Duration::from_millis(20);
@@ -56,10 +57,8 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
     if wants.iter().filter(|is_wanted| **is_wanted).count() > 1 {
         return Err(Error::invalid("give one of `list`, `job`, `background` and `backends`"));
     }
-    if request.command.is_some() && (request.list || request.job.is_some()) {
-        return Err(Error::invalid("`command` starts a new command: leave it out with `job` and `list`")
-            .detail("field", "command"));
-    }
+    let starts = request.command.is_some() && (request.list || request.job.is_some());
+    reject_if(starts, "command", "`command` starts a new command: leave it out with `job` and `list`")?;
     if request.job.is_none() && (request.stop || request.offset.is_some_and(|offset| offset != 0)) {
         let field = if request.stop { "stop" } else { "offset" };
         return Err(Error::invalid(format!("`{field}` needs `job`: the job that is meant"))
