@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, ListEnd, subject};
 use super::targets::{commit_named, no_snapshot};
-use super::undo::{self, Conflict, Conflicts, Interleaved, Manner, Undone};
+use super::undo::{self, Conflict, Conflicts, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -20,7 +20,6 @@ use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::snapshot::SessionAt;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
-use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped::plural;
 
@@ -106,24 +105,18 @@ impl Tool for Rewind {
         let mut undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
         let end = ListEnd::of(change.engine(), request.max_bytes, &mut undone);
         change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
-        let between = Interleaved::of(request.merge);
-        let manner = Manner { merge: request.merge, between, ..Manner::default() };
-        let mut response = Response { id, turn, session: at.session, undone, end, conflicts: Vec::new() };
-        let subject = |changed: &[WorkspacePath]| subject(Self::NAME, changed);
-        if is_preview {
-            let mut conflicts = Conflicts::default();
-            let way = Direction::Undo;
+        let manner = Manner { merge: request.merge, ..Manner::default() };
+        let (way, mut conflicts) = (Direction::Undo, Conflicts::default());
+        let changed = if is_preview {
             let planned = undo::plan_beside(&mut change, &history, &entries, way, &manner, &mut conflicts);
-            let changed = conflicts.sift(planned)?;
-            if conflicts.is_empty() {
-                change.commit(subject(&changed), request.options.why)?;
-            }
-            response.conflicts = conflicts.into_list();
+            conflicts.sift(planned)?
         } else {
-            let changed = undo::plan(&mut change, &history, &entries, Direction::Undo, &manner)?;
-            change.commit(subject(&changed), request.options.why)?;
+            undo::plan(&mut change, &history, &entries, way, &manner)?
+        };
+        if conflicts.is_empty() {
+            change.commit(subject(Self::NAME, &changed), request.options.why)?;
         }
-        Ok(response)
+        Ok(Response { id, turn, session: at.session, undone, end, conflicts: conflicts.into_list() })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -199,7 +192,7 @@ fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Journa
     };
     let history = History::load(state, &at.session)?;
     let (mut entries, mut damaged) = (Vec::new(), BTreeSet::new());
-    for seq in Numbers::of(state, &at.session)?.since(at.seq + 1)?.into_iter().rev() {
+    for seq in history.numbers.since(at.seq + 1)?.into_iter().rev() {
         match journal::done_entry(state, &at.session, seq)? {
             Some(entry) => entries.push(entry),
             None => drop(damaged.insert(seq)),

@@ -35,8 +35,6 @@ pub const LOST: &str =
 pub struct Manner {
     /// True to keep later changes of others.
     pub merge: bool,
-    /// Handling of others' changes between the changes.
-    pub between: Interleaved,
     /// Change or turn that is undone alone, even if later ones followed.
     pub single: Option<Single>,
     /// Texts without a backup, since a part of a change makes them.
@@ -80,20 +78,10 @@ impl Single {
     }
 }
 
-/// Handling of others' changes to a file between changes that are undone.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Interleaved {
-    /// Conflict, and the caller may ask to keep them.
-    #[default]
-    Offered,
-    /// Kept if they touch other lines.
-    Kept,
-}
-
-impl Interleaved {
-    /// Returns the handling for a caller that wants to merge, or not.
-    pub const fn of(merge: bool) -> Self {
-        if merge { Self::Kept } else { Self::Offered }
+impl Manner {
+    /// Returns true if others' changes between those that are undone are kept, where they touch other lines.
+    pub const fn keeps_between(&self) -> bool {
+        self.merge || self.single.is_some()
     }
 }
 

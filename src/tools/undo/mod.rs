@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ChangeOptions, ListEnd, entry_at};
+use super::common::{ChangeOptions, ListEnd, entry_at, reject_if};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -19,7 +19,7 @@ use crate::engine::history::stacks::History;
 use crate::engine::journal::JournalEntry;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
-pub use files::{Interleaved, Manner, Single};
+pub use files::{Manner, Single};
 use part::Turnaround;
 pub use part::no_change;
 pub use plan::{Conflict, Conflicts, plan, plan_beside};
@@ -107,14 +107,11 @@ impl Tool for Undo {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        match request.seq {
-            Some(_) if request.steps.turn.is_some() => {
-                Err(Error::invalid("turn and seq exclude each other").detail("field", "turn"))
-            }
+        let Request { steps, seq, hunk } = &request;
+        reject_if(seq.is_some() && steps.turn.is_some(), "turn", "turn and seq exclude each other")?;
+        reject_if(seq.is_none() && hunk.is_some(), "hunk", "hunk needs seq: the number of the change")?;
+        match *seq {
             Some(seq) => part::run(engine, &request, seq),
-            None if request.hunk.is_some() => {
-                Err(Error::invalid("hunk needs seq: the number of the change").detail("field", "hunk"))
-            }
             None => run(engine, &request.steps, Direction::Undo),
         }
     }
@@ -130,9 +127,7 @@ impl Tool for Undo {
 /// # Errors
 /// Fails with `not_found` if there is nothing to undo or redo, or with `stale_file`.
 pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result<Response, Error> {
-    if request.steps == 0 {
-        return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
-    }
+    reject_if(request.steps == 0, "steps", "steps counts from 1")?;
     if let Some(number) = request.turn {
         return part::run_turn(engine, request, number, direction);
     }
@@ -140,9 +135,8 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let turnaround = newest(&mut change, request.steps, direction, path.as_ref())?;
     let is_among = turnaround.records.is_some();
-    let between = Interleaved::of(request.merge || is_among);
     let single = turnaround.changes.first().filter(|_| is_among).map(|change| Single::Change(change.seq));
-    let manner = Manner { merge: request.merge, between, single, ..Manner::default() };
+    let manner = Manner { merge: request.merge, single, ..Manner::default() };
     turnaround.carry_out(change, request, direction, &manner)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::files::{Interleaved, LOST, Manner, Single};
+use super::files::{LOST, Manner, Single};
 use super::plan::plan;
 use super::response::{
     Undone, listed, nothing, record_is_damaged, touches, warn_of_damaged, warn_of_lost, warn_of_nothing,
@@ -15,7 +15,6 @@ use crate::engine::history::client_calls::{Turn, Turns};
 use crate::engine::history::rebase::{self, follow};
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::{EarlyTurn, History};
-use crate::engine::journal::Numbers;
 use crate::engine::journal::{self, FileEntry, JournalEntry, TakenBack, Version};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
@@ -25,7 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::diff;
 use crate::text::escaped::plural;
-use crate::tools::common::{ListEnd, entry_at, subject, warn_of_lossy};
+use crate::tools::common::{ListEnd, entry_at, must_be_absent, reject_if, subject, warn_of_lossy};
 use crate::tools::targets::{self, LOG_SHOWS};
 
 /// Most bytes that are read from the snapshots of a turn.
@@ -39,9 +38,7 @@ const EARLY: u64 = 100;
 /// Fails with `not_found` if the change does not exist, or nothing of it is left, or with `stale_file` if later changes
 /// overlap it.
 pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response, Error> {
-    if request.steps.steps != 1 {
-        return Err(Error::invalid("seq names one change: leave steps out").detail("field", "steps"));
-    }
+    reject_if(request.steps.steps != 1, "steps", "seq names one change: leave steps out")?;
     let path = entry_at(engine, request.steps.path.as_deref())?;
     let options = &request.steps.options;
     let mut change = engine.begin(Direction::Undo.name(), &[], options.dry_run)?;
@@ -108,11 +105,7 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<Found, Error> {
         let newest = history.numbers.newest()?;
         return Err(no_change(change.engine(), "seq", seq, newest));
     };
-    for later in Numbers::of(state, &session)?.since(seq.saturating_add(1))? {
-        if let Some(later) = journal::done_entry(state, &session, later)? {
-            follow(&mut entry, &later);
-        }
-    }
+    history.since(state, seq.saturating_add(1))?.iter().for_each(|later| follow(&mut entry, later));
     Ok(Found { history, entry, texts })
 }
 
@@ -209,14 +202,11 @@ pub fn run_turn(
     direction: Direction,
 ) -> Result<Response, Error> {
     let extra = [("steps", request.steps != 1), ("path", request.path.is_some())];
-    if let Some((field, _)) = extra.into_iter().find(|(_, is_set)| *is_set) {
-        return Err(Error::invalid(format!("turn names all changes of a turn: leave {field} out"))
-            .detail("field", field));
-    }
+    must_be_absent(&extra, |field| format!("turn names all changes of a turn: leave {field} out"))?;
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let (turnaround, texts) = turnaround(&mut change, number, direction)?;
     let single = turnaround.changes.iter().map(|entry| entry.seq).min().map(Single::Turn);
-    let manner = Manner { merge: true, between: Interleaved::Kept, single, texts, ..Manner::default() };
+    let manner = Manner { merge: true, single, texts, ..Manner::default() };
     turnaround.carry_out(change, request, direction, &manner)
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::files::{Interleaved, MERGE_FLAG, Manner, Planner, version};
+use super::files::{MERGE_FLAG, Manner, Planner, version};
 use crate::engine::change::gate::quoted;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{
@@ -68,7 +68,7 @@ pub fn plan_beside(
     let mut manner = Manner { retry: retry(entries, direction), ..manner.clone() };
     let (outcome, texts) = replayed(change, history, entries, direction, &manner)?;
     for path in &outcome.interleaved {
-        conflicts.add(interleaved_error(change.workspace(), path, manner.between));
+        conflicts.add(interleaved_error(change.workspace(), path, manner.keeps_between()));
     }
     manner.texts.extend(texts);
     // What goes to the trash goes without the empty folders that nobody needs.
@@ -214,7 +214,7 @@ fn replayed(
         Direction::Undo => history.vacant.clone(),
         Direction::Redo => BTreeSet::new(),
     };
-    let mut replay = Replay::new(&stands, vacant, (manner.between == Interleaved::Kept).then_some(&blend));
+    let mut replay = Replay::new(&stands, vacant, manner.keeps_between().then_some(&blend));
     // To take back an undo or a redo is to undo its own record.
     let way = |entry: &JournalEntry| direction_of(entry).map_or(direction, |_| Direction::Undo);
     let played = entries.iter().try_for_each(|entry| replay.play(entry, way(entry)));
@@ -260,20 +260,20 @@ fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
 }
 
 /// Returns the error of a file that others changed between two of the changes.
-fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Interleaved) -> Error {
+fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, is_kept: bool) -> Error {
     let shown = workspace.shown(path);
     let message = format!("{shown} was changed by someone else between these changes");
     let error = Error::new(ErrorKind::StaleFile, message).at(shown);
-    match between {
-        Interleaved::Offered => error
-            .suggest(
-                "Set `merge` to true to keep what others changed there, where it does not touch the same lines.",
-            )
-            .on_command_line(MERGE_FLAG),
-        Interleaved::Kept => error.suggest(
+    if is_kept {
+        return error.suggest(
             "They touch the same lines. `undo` with `merge` takes back the later changes, one at a time.",
-        ),
+        );
     }
+    error
+        .suggest(
+            "Set `merge` to true to keep what others changed there, where it does not touch the same lines.",
+        )
+        .on_command_line(MERGE_FLAG)
 }
 
 /// Lets a file that comes back from the trash replace an equal one that others have made again: nobody loses anything.
