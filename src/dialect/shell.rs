@@ -440,7 +440,7 @@ pub fn apply_patch(
 
 /// Returns the patch that a shell should apply: models also call `apply_patch` in a shell, where no such program
 /// exists.
-pub fn patch_of_words(words: &[String]) -> Option<&str> {
+fn patch_of_words(words: &[String]) -> Option<&str> {
     match words {
         [name, patch] if NAMES.contains(&name.as_str()) => Some(patch),
         _ => None,
@@ -449,7 +449,7 @@ pub fn patch_of_words(words: &[String]) -> Option<&str> {
 
 /// Returns the patch of a script that is one call with the patch as a here-document; `None` for other scripts, because
 /// the rest would not run.
-pub fn patch_of_script(script: &str) -> Option<&str> {
+fn patch_of_script(script: &str) -> Option<&str> {
     let (call, document) = script.trim().split_once('\n')?;
     let words = NAMES.iter().find_map(|name| call.strip_prefix(name))?;
     let delimiter = words.trim().strip_prefix("<<")?.trim_start().trim_matches(['\'', '"']);
@@ -458,31 +458,4 @@ pub fn patch_of_script(script: &str) -> Option<&str> {
         !delimiter.is_empty() && delimiter.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
     let is_whole = end == delimiter && !patch.lines().any(|line| line == delimiter);
     (is_word && is_whole && patch.trim_start().starts_with(BEGIN)).then_some(patch)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shell_script_with_only_apply_patch_is_a_patch() {
-        let patch = "*** Begin Patch\n*** Add File: a\n+b\n*** End Patch";
-        for call in ["apply_patch <<'EOF'", "applypatch << EOF", "apply_patch <<\"EOF\" "] {
-            assert_eq!(patch_of_script(&format!("{call}\n{patch}\nEOF\n")), Some(patch), "{call}");
-        }
-        for other in [
-            format!("echo {patch}"),
-            "apply_patch --help".to_owned(),
-            format!("applypatches << x\n{patch}\nx"),
-            format!("apply_patch <<EOF\n{patch}\nEOF\necho more"),
-            format!("apply_patch <<EOF && echo more\n{patch}\nEOF"),
-            format!("apply_patch <<EOF\n{patch}\nEOF\nrm x <<EOF\nEOF"),
-            format!("apply_patch <<\n{patch}\n"),
-            format!("apply_patch <<EOF\n{patch}"),
-        ] {
-            assert_eq!(patch_of_script(&other), None, "{other}");
-        }
-        assert_eq!(patch_of_words(&["applypatch".to_owned(), patch.to_owned()]), Some(patch));
-        assert_eq!(patch_of_words(&["cat".to_owned(), patch.to_owned()]), None);
-    }
 }

@@ -759,3 +759,99 @@ fn complete_dialect_responses_have_no_truncation_notice() {
         assert!(said.trim_end().ends_with(says), "{dialect} {tool} {request}: {}", end_of(&said));
     }
 }
+
+#[test]
+fn filesystem_server_writes_sizes_names_and_ends_of_files_in_its_forms() {
+    let ws = Workspace::with(&[]);
+    let ask = |tool: &str, request: serde_json::Value| {
+        ws.lbx(&["--dialect", "mcp-filesystem", tool, "--json", &request.to_string()]).stdout_text()
+    };
+    for (bytes, size) in [
+        (0, "0 B"),
+        (1, "1 B"),
+        (1023, "1023 B"),
+        (1024, "1.00 KB"),
+        (1536, "1.50 KB"),
+        (1 << 20, "1.00 MB"),
+        (5 << 30, "5.00 GB"),
+    ] {
+        std::fs::File::create(ws.path("n")).unwrap().set_len(bytes).unwrap();
+        let said = ask("list_directory_with_sizes", json!({ "path": "." }));
+        assert!(said.ends_with(&format!("Combined size: {size}\n")), "{said}");
+    }
+    std::fs::remove_file(ws.path("n")).unwrap();
+    ["b", "A", "a", "_x", "1", "B"].iter().for_each(|name| ws.write(name, ""));
+    let said = ask("list_directory_with_sizes", json!({ "path": "." }));
+    let names: Vec<&str> = said.lines().take(6).filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(names, ["_x", "1", "a", "A", "b", "B"]);
+    for (content, field, count, said) in [
+        ("a\nb\nc\n", "head", 2, "a\nb"),
+        ("a\nb\nc\n", "tail", 2, "c\n"),
+        ("a\r\nb\r\nc", "tail", 2, "b\nc"),
+        ("", "tail", 2, ""),
+    ] {
+        ws.write("f", content);
+        let mut request = json!({ "path": "f" });
+        request[field] = count.into();
+        assert_eq!(
+            ask("read_text_file", request).trim_end_matches('\n'),
+            said.trim_end_matches('\n'),
+            "{content:?}"
+        );
+    }
+}
+
+#[test]
+fn diff_of_the_filesystem_server_has_its_format() {
+    let ws = Workspace::with(&[]);
+    let ask = |tool: &str, request: serde_json::Value| {
+        ws.lbx(&["--dialect", "mcp-filesystem", tool, "--json", &request.to_string()]).stdout_text()
+    };
+    let rule = "=".repeat(67);
+    for (before, old, hunk) in [
+        ("one\ntwo\nthree\n", "two", "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"),
+        (
+            "one",
+            "one",
+            "@@ -1,1 +1,1 @@\n-one\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n",
+        ),
+    ] {
+        ws.write("x", before);
+        ask("read_text_file", json!({ "path": "x" }));
+        let edits = json!([{ "oldText": old, "newText": "2" }]);
+        let said = ask("edit_file", json!({ "path": "x", "edits": edits }));
+        let path = ws.path("x").display().to_string();
+        let head = format!("Index: {path}\n{rule}\n--- {path}\toriginal\n+++ {path}\tmodified\n");
+        assert_eq!(said.trim_end(), format!("```diff\n{head}{hunk}```"));
+    }
+}
+
+#[test]
+fn codex_script_that_only_applies_a_patch_is_a_patch() {
+    let patch = "*** Begin Patch\n*** Add File: a\n+b\n*** End Patch";
+    let ask = |tool: &str, command: serde_json::Value| {
+        let ws = Workspace::with(&[("x", "")]);
+        let request = json!({ "command": command }).to_string();
+        let said = ws.lbx(&["--dialect", "codex", tool, "--json", &request]).stdout_text();
+        let is_made = ws.path("a").exists();
+        assert_eq!(is_made, said.contains("Updated the following files:"), "{said}");
+        is_made
+    };
+    for call in ["apply_patch <<'EOF'", "applypatch << EOF", "apply_patch <<\"EOF\" "] {
+        assert!(ask("shell_command", format!("{call}\n{patch}\nEOF\n").into()), "{call}");
+    }
+    for other in [
+        format!("echo {patch}"),
+        "apply_patch --help".to_owned(),
+        format!("applypatches << x\n{patch}\nx"),
+        format!("apply_patch <<EOF\n{patch}\nEOF\necho more"),
+        format!("apply_patch <<EOF && echo more\n{patch}\nEOF"),
+        format!("apply_patch <<EOF\n{patch}\nEOF\nrm x <<EOF\nEOF"),
+        format!("apply_patch <<\n{patch}\n"),
+        format!("apply_patch <<EOF\n{patch}"),
+    ] {
+        assert!(!ask("shell_command", other.as_str().into()), "{other}");
+    }
+    assert!(ask("shell", json!(["applypatch", patch])));
+    assert!(!ask("shell", json!(["cat", patch])));
+}

@@ -12,6 +12,7 @@ mod common;
 
 mod families;
 mod names;
+mod notebook;
 mod over_mcp;
 mod steps;
 mod transcripts;

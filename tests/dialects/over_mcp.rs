@@ -139,6 +139,10 @@ fn media_file_is_returned_with_its_own_bytes() {
         assert_eq!(content[0]["resource"]["blob"], base64, "{content}");
         assert_eq!(content.as_array().unwrap().len(), 1, "{content}");
     }
+    ws.write("a b/ü#%[x]~.txt", b"text");
+    let params = json!({ "name": "read_media_file", "arguments": { "path": "a b/ü#%[x]~.txt" } });
+    let resource = client.ask("tools/call", &params)["content"][0]["resource"].take();
+    assert!(resource["uri"].as_str().unwrap().ends_with("/a%20b/%C3%BC%23%25[x]~.txt"), "{resource}");
 }
 
 #[test]
