@@ -51,7 +51,7 @@ pub fn named(arguments: &[OsString]) -> Named {
     match normalize_args::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
         Some("batch") => Named::Batch,
         Some("mcp") => Named::Mcp,
-        Some(name) => tool_named(name, dialect_in(arguments)),
+        Some(name) => tool_named(name, dialect_name(arguments).and_then(|family| dialect::find(&family))),
         None => Named::Nothing,
     }
 }
@@ -62,11 +62,6 @@ fn tool_named(name: &str, family: Option<&'static Dialect>) -> Named {
     let own = || find(name).map(Named::Tool);
     let of_any = || dialect::owner_of(name).map(|(family, tool)| Named::Foreign(family, tool));
     of_family.or_else(own).or_else(of_any).unwrap_or(Named::Nothing)
-}
-
-/// Returns the model family that the arguments or the environment name.
-fn dialect_in(arguments: &[OsString]) -> Option<&'static Dialect> {
-    dialect::find(&dialect_name(arguments)?)
 }
 
 /// Returns the name of a model family in the arguments or the environment, even if it does not exist.
@@ -95,10 +90,10 @@ pub fn command_for(named: &Named) -> Command {
     }
 }
 
-/// Returns the part of the tree that parses the calls of one tool.
+/// Returns the part of the tree that parses the calls of one tool: missing fields may still come from stdin.
 fn parser_of(tool: &ToolEntry) -> Command {
     let root = root();
-    let tool = lenient(tool, &root);
+    let tool = of_tool(tool, &root).mut_args(|argument| argument.required(false));
     root.subcommand(tool)
 }
 
@@ -178,11 +173,6 @@ fn with_ways_of_text(tool: &ToolEntry, command: Command) -> Command {
         let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
         argument.help(format!("{help}. Also on stdin, or @FILE for the text of a file (@@ for a plain @)"))
     })
-}
-
-/// Returns one tool for parsing: missing fields may still come from stdin.
-fn lenient(tool: &ToolEntry, root: &Command) -> Command {
-    of_tool(tool, root).mut_args(|argument| argument.required(false))
 }
 
 /// Name of the arguments after the tool of a model family.

@@ -4,7 +4,7 @@
 //! `old_string` creates a file and never overwrites one.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::{
@@ -219,7 +219,7 @@ struct MultiEditRequest {
 }
 
 /// One edit of several.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 struct MultiEditItem {
     /// The text to replace
     old_string: String,
@@ -232,14 +232,8 @@ struct MultiEditItem {
 /// Runs `MultiEdit`.
 fn multi_edit(lbx: &mut LbxClient<'_>, request: MultiEditRequest) -> Result<ToolOutput, Error> {
     must_have_edits(&request.edits)?;
-    let items = request.edits.iter().map(|edit| {
-        json!({
-            "old_string": edit.old_string, "new_string": edit.new_string, "replace_all": edit.replace_all
-        })
-    });
-    let edits: Vec<Value> = items.collect();
-    lbx.call::<edit::Edit>(json!({ "path": request.file_path, "edits": edits }))?;
-    let made = count_of(edits.len() as u64, "edit", "edits");
+    lbx.call::<edit::Edit>(json!({ "path": request.file_path, "edits": request.edits }))?;
+    let made = count_of(request.edits.len() as u64, "edit", "edits");
     let lines: Vec<String> = request
         .edits
         .iter()

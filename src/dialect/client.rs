@@ -22,6 +22,7 @@ use crate::platform;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::escaped;
+use crate::tools::common::reject_if;
 use crate::tools::{Image, Tool, ToolEntry, entry_of, log, ls, read};
 
 /// Function that opens the workspace of a call.
@@ -448,10 +449,7 @@ pub(super) fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> Stri
 
 /// Rejects an empty list of edits: lbx's own `edit` takes that for no list.
 pub(super) fn must_have_edits<E>(edits: &[E]) -> Result<(), Error> {
-    if edits.is_empty() {
-        return Err(Error::invalid("`edits` is empty: give at least one edit").detail("field", "edits"));
-    }
-    Ok(())
+    reject_if(edits.is_empty(), "edits", "`edits` is empty: give at least one edit")
 }
 
 /// Lines of a file that a `read` response shows.

@@ -251,7 +251,7 @@ fn output_schema(tool: &ToolEntry) -> Map<String, Value> {
     let forms = schema.get("anyOf").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![schema]);
     let mut fields = Map::new();
     for form in &forms {
-        let required = required_of(form);
+        let required = form.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
         let all = form.get("properties").and_then(Value::as_object).into_iter().flatten();
         for (name, _) in all.filter(|(name, _)| required.iter().any(|known| known == *name)) {
             fields.insert(name.clone(), Value::Object(Map::new()));
@@ -262,11 +262,6 @@ fn output_schema(tool: &ToolEntry) -> Map<String, Value> {
         schema.insert("properties".to_owned(), fields.into());
     }
     schema
-}
-
-/// Returns the fields that a form requires.
-fn required_of(form: &Value) -> Vec<Value> {
-    form.get("required").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
 /// Removes the descriptions of a field's item fields that are fields of the request as well.

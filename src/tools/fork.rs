@@ -181,11 +181,6 @@ impl Tool for Fork {
 }
 
 impl Request {
-    /// Returns the request for a copy in a folder.
-    pub(super) fn copy_at(at: &str, why: String) -> Self {
-        Self { at: Some(at.to_owned()), why: Some(why), ..Self::default() }
-    }
-
     /// Returns the action and the canonical name.
     fn meant(&self) -> Result<(Action, String), Error> {
         let missing = || Error::invalid("field `name` is missing: name the fork").detail("field", "name");

@@ -397,7 +397,8 @@ fn create(engine: &mut Engine, event: &Event) -> Result<String, Error> {
         }
         let text = at.to_str().ok_or_else(|| Error::invalid("the path of a fork must be UTF-8"))?;
         let why = format!("worktree {wanted} of the session {}", engine.session());
-        match fork::create(engine, &fork::Request::copy_at(text, why), name) {
+        let copy = fork::Request { at: Some(text.to_owned()), why: Some(why), ..Default::default() };
+        match fork::create(engine, &copy, name) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => refused = Some(error),
             made => return made.map(|_| text.to_owned()),
         }

@@ -182,7 +182,9 @@ pub fn run(
         (Err(PlanError::Refused { .. }), Some(applied)) => applied?,
         (Err(refused), _) => return Err(files.refuse(refused, proof, wanted)),
     };
-    let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
+    // This session applied the patch before, and nothing has changed since.
+    let applied = |outcome| FileOutcome { action: Action::AlreadyApplied, ..outcome };
+    let outcomes = if is_repeated { outcomes.into_iter().map(applied).collect() } else { outcomes };
     files.check_expected()?;
     files.check_result(&outcomes)?;
     // It may be as large as all files of the patch together.
@@ -250,11 +252,6 @@ fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<(
     in_patch.chain(target).chain(expected).collect()
 }
 
-/// Returns an outcome of a patch that this session applied before, and after which nothing has changed.
-fn as_applied(outcome: FileOutcome) -> FileOutcome {
-    FileOutcome { action: Action::AlreadyApplied, ..outcome }
-}
-
 /// Apply a patch as Codex models do
 ///
 /// Works as patch, but a hunk's own old lines, found exactly and in one place, prove that the caller knows them, and
@@ -263,7 +260,7 @@ fn as_applied(outcome: FileOutcome) -> FileOutcome {
 pub struct ApplyPatchRequest {
     /// The patch; may come from stdin
     #[arg(value_name = "PATCH")]
-    #[schemars(extend("x-aliases" = ["patch", "patch_text", "diff"]))]
+    #[schemars(with = "Option<String>", extend("x-aliases" = ["patch", "patch_text", "diff"]))]
     pub input: Option<PatchText>,
     /// The patch, from stdin
     #[arg(long, hide = true, allow_hyphen_values = true)]

@@ -30,7 +30,7 @@ use crate::tools::common::{ContentOptions, reject_if};
 pub struct Request {
     /// The patch
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    #[schemars(extend("x-aliases" = ["diff", "patch_text", "input", "patch_content"]))]
+    #[schemars(with = "String", extend("x-aliases" = ["diff", "patch_text", "input", "patch_content"]))]
     pub patch: PatchText,
     /// File to patch, if the patch names none or several
     #[arg(long, value_name = "PATH")]
@@ -118,16 +118,6 @@ impl From<OsString> for PatchText {
 impl<'de> Deserialize<'de> for PatchText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|text| Self(text.into_bytes()))
-    }
-}
-
-impl JsonSchema for PatchText {
-    fn schema_name() -> Cow<'static, str> {
-        "PatchText".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
     }
 }
 
