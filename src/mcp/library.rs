@@ -286,21 +286,3 @@ pub fn file_path(uri: &str) -> Option<PathBuf> {
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     path.starts_with('/').then(|| PathBuf::from(OsString::from_vec(decoded_bytes(path))))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uris_are_decoded() {
-        assert_eq!(decoded("a%20b%2Fc"), "a b/c");
-        assert_eq!(decoded("100%"), "100%");
-        assert_eq!(file_path("file:///a%20b"), Some(PathBuf::from("/a b")));
-        assert_eq!(
-            file_path("FILE://localhost/%FF"),
-            Some(PathBuf::from(OsString::from_vec(b"/\xff".to_vec())))
-        );
-        assert_eq!(file_path("file://host/a"), None);
-        assert_eq!(file_path("http://a"), None);
-    }
-}

@@ -1,5 +1,7 @@
 //! Roots of the client: each call works in the folder that was right when it was sent.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -123,4 +125,19 @@ fn call_sent_before_the_roots_changed_works_in_the_old_root() {
     client.answer_to(last);
     assert!(old.path("a.txt").exists() && old.path("b.txt").exists());
     assert!(new.path("c.txt").exists() && !new.path("b.txt").exists());
+}
+
+#[test]
+fn root_is_decoded_and_roots_elsewhere_are_passed_over() {
+    let (own, named) = (Workspace::with(&[]), Workspace::with(&[]));
+    let folder = named.path("a b/100%").join(OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut client = serve(&own);
+    let id = write(&mut client, "a.txt");
+    let root = named.path("").display().to_string();
+    let decoded = format!("FILE://localhost{}/a%20b/100%/%FF", root.trim_end_matches('/'));
+    let roots = ["http://a", "file://host/tmp", &decoded].map(|uri| json!({ "uri": uri }));
+    respond(&mut client, "roots/list", &json!({ "roots": roots }));
+    let answer = client.answer_to(id);
+    assert!(folder.join("a.txt").exists(), "{answer}");
 }
