@@ -108,12 +108,9 @@ pub struct LoggedSnapshot {
     pub seq: Option<u64>,
     /// Time, as RFC 3339
     pub time: String,
-    /// Changed files
-    pub files: usize,
-    /// Lines added
-    pub insertions: usize,
-    /// Lines removed
-    pub deletions: usize,
+    /// Size of the change.
+    #[serde(flatten)]
+    pub size: Stat,
     /// First line of the commit, if it says more than tool and path
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
@@ -231,9 +228,9 @@ impl Tool for Log {
                 let line = format!("{beside}  {}", file.line());
                 text.entry(&line);
             }
-            let shown = entry.stat.as_ref().map_or(entry.files, Vec::len);
-            if shown < entry.files {
-                text.entry(&format!("{beside}  and {} more", entry.files - shown));
+            let shown = entry.stat.as_ref().map_or(entry.size.files, Vec::len);
+            if shown < entry.size.files {
+                text.entry(&format!("{beside}  and {} more", entry.size.files - shown));
             }
         }
         response.turns.iter().flatten().for_each(|turn| turn.as_text(text));
@@ -263,7 +260,6 @@ fn turns_for(engine: &Engine, request: &Request) -> Result<Response, Error> {
 impl LoggedSnapshot {
     /// Converts a snapshot to an entry of the response.
     fn of(snapshot: &Snapshot, with_files: bool) -> Self {
-        let stat = Stat::of(snapshot);
         let files = || snapshot.files.iter().map(FileLines::of).collect();
         let paths: Vec<String> = snapshot
             .files
@@ -282,9 +278,7 @@ impl LoggedSnapshot {
             session: Some(snapshot.session.clone()).filter(|session| !session.is_empty()),
             seq: Some(snapshot.seq).filter(|seq| *seq > 0),
             time: time_text(snapshot.seconds),
-            files: stat.files,
-            insertions: stat.insertions,
-            deletions: stat.deletions,
+            size: Stat::of(snapshot),
             subject: says_more.then(|| snapshot.subject.clone()),
             harness: snapshot.harness.clone(),
             why: snapshot.why.clone(),
@@ -319,7 +313,7 @@ impl LoggedSnapshot {
         let seq = self.seq.map(|seq| format!(" #{seq}")).unwrap_or_default();
         let harness =
             self.harness.as_ref().map(|name| format!(" ({})", escaped::name(name))).unwrap_or_default();
-        let (came, went) = (format!("+{}", self.insertions), format!("-{}", self.deletions));
+        let (came, went) = (format!("+{}", self.size.insertions), format!("-{}", self.size.deletions));
         let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
         format!(
             "{} {} {}{seq}{harness} {} {} {}{}",
@@ -348,7 +342,7 @@ impl LoggedSnapshot {
         let session = self.session.as_deref().unwrap_or("-");
         let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
         let seq = self.seq.map_or_else(|| "-".to_owned(), |seq| format!("#{seq}"));
-        let amount = format!("(+{} -{})", self.insertions, self.deletions);
+        let amount = format!("(+{} -{})", self.size.insertions, self.size.deletions);
         format!("{id} {} {session} {seq} {subject} {amount}{gate}", self.time)
     }
 }

@@ -38,12 +38,9 @@ pub struct Response {
     /// Commit; absent if nothing had changed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Changed files
-    pub files: usize,
-    /// Lines added
-    pub insertions: usize,
-    /// Lines removed
-    pub deletions: usize,
+    /// Size of the change.
+    #[serde(flatten)]
+    pub size: Stat,
     /// Paths left out, with reasons
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
@@ -79,7 +76,7 @@ impl Tool for Snapshot {
         let recorded = so_far::scan(engine, &locked.state, subject, why)?;
         drop(locked);
         recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
-        let stat = recorded.id.as_deref().map(|id| stat_of(engine, id)).transpose()?.unwrap_or_default();
+        let size = recorded.id.as_deref().map(|id| stat_of(engine, id)).transpose()?.unwrap_or_default();
         if let Some(id) = &recorded.id {
             engine.set_snapshot(id.clone());
         }
@@ -89,9 +86,7 @@ impl Tool for Snapshot {
         };
         Ok(Response {
             id: recorded.id,
-            files: stat.files,
-            insertions: stat.insertions,
-            deletions: stat.deletions,
+            size,
             left_out: recorded.left_out.into_iter().map(left_out).collect(),
         })
     }
@@ -100,9 +95,9 @@ impl Tool for Snapshot {
         let line = match &response.id {
             Some(id) => format!(
                 "snapshot {id}: {}, +{} -{}",
-                plural(response.files, "file"),
-                response.insertions,
-                plural(response.deletions, "line")
+                plural(response.size.files, "file"),
+                response.size.insertions,
+                plural(response.size.deletions, "line")
             ),
             None => "snapshot: nothing has changed".to_owned(),
         };
@@ -113,14 +108,14 @@ impl Tool for Snapshot {
     }
 }
 
-/// Size of a snapshot.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Size of a snapshot; the lines are those of the files that were compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stat {
-    /// Number of changed files.
+    /// Changed files
     pub files: usize,
-    /// Lines added, in the files that were compared.
+    /// Lines added
     pub insertions: usize,
-    /// Lines removed, in the files that were compared.
+    /// Lines removed
     pub deletions: usize,
 }
 
