@@ -231,11 +231,6 @@ impl Request {
         }
     }
 
-    /// Returns true if each match in a line counts separately.
-    fn is_each_match_wanted(&self) -> bool {
-        self.only_matching || self.count_matches || self.output_mode == Some(OutputMode::CountMatches)
-    }
-
     /// Returns the search options.
     pub(super) fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
         let Pattern { matcher, line_ending } = compile(patterns, &self.reading)?;
@@ -255,7 +250,10 @@ impl Request {
             line_ending,
             style: Style {
                 wanted,
-                only_matching: self.is_each_match_wanted(),
+                // Each match in a line counts separately.
+                only_matching: self.only_matching
+                    || self.count_matches
+                    || self.output_mode == Some(OutputMode::CountMatches),
                 invert: self.invert,
                 line_bytes_max: lesser(self.max_columns.unwrap_or(policy.size(Key::MaxColumns)), bytes_max),
                 match_bytes_max: bytes_max,

@@ -350,7 +350,7 @@ pub fn read_several(
     let (mut files, mut first_error) = (Vec::new(), None);
     for (number, path) in paths.iter().enumerate().take(room.sizes.len()) {
         engine.control.check()?;
-        if room.is_full() {
+        if room.overdrawn > OVERDRAFT_BYTES {
             break;
         }
         match read(engine, path, request, selection, room.share_of(number)) {
@@ -463,10 +463,5 @@ impl Room {
             self.overdrawn += size.beyond(self.left);
         }
         self.left = self.left.beside(size);
-    }
-
-    /// Returns true if nothing else fits.
-    fn is_full(&self) -> bool {
-        self.overdrawn > OVERDRAFT_BYTES
     }
 }

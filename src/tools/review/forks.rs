@@ -289,7 +289,9 @@ pub fn page(review: &ForkReview, name: &str) -> String {
             ("Newest changes", fork.changes.clone()),
         ] {
             if !lines.is_empty() {
-                let _ = writeln!(page, "<h3>{heading}</h3><ul>{}</ul>", items(&lines));
+                let items: String =
+                    lines.iter().map(|line| format!("<li>{}</li>", markup(&shown(line)))).collect();
+                let _ = writeln!(page, "<h3>{heading}</h3><ul>{items}</ul>");
             }
         }
         page.push_str("</section>\n");
@@ -306,11 +308,6 @@ pub fn page(review: &ForkReview, name: &str) -> String {
     }
     page.push_str("</body></html>\n");
     page
-}
-
-/// Returns the items of a list.
-fn items(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("<li>{}</li>", markup(&shown(line)))).collect()
 }
 
 /// Returns a diff with a mark on each added and removed line.
