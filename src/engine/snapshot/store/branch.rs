@@ -79,18 +79,17 @@ impl Branch {
     /// # Errors
     /// Fails for a symbolic reference: its target is not lbx's to move.
     pub fn tip(&self, repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
-        let found = refs::stat(repo, &self.full_name()).context(|| self.unreadable())?;
-        match &found {
-            Some(stat) if is_symlink(stat) => return Err(self.refused("is a symbolic link")),
-            Some(stat) if !is_regular(stat) && !is_folder(stat) => {
-                return Err(self.refused("is not a regular file"));
-            }
-            _ => {}
-        }
-        match refs::find_at(repo, self.name.as_ref(), found).context_redacted(|| self.unreadable())? {
-            None => Ok(None),
-            Some(RefTarget::Id(id)) => Ok(Some(id)),
-            Some(RefTarget::Symbolic(_)) => Err(self.refused("is a symbolic reference to another")),
+        match refs::find(repo, self.name.as_ref()) {
+            Ok(None) => Ok(None),
+            Ok(Some(RefTarget::Id(id))) => Ok(Some(id)),
+            Ok(Some(RefTarget::Symbolic(_))) => Err(self.refused("is a symbolic reference to another")),
+            Err(error) => match refs::stat(repo, &self.full_name()).context(|| self.unreadable())? {
+                Some(stat) if is_symlink(&stat) => Err(self.refused("is a symbolic link")),
+                Some(stat) if !is_regular(&stat) && !is_folder(&stat) => {
+                    Err(self.refused("is not a regular file"))
+                }
+                _ => Err(error).context_redacted(|| self.unreadable()),
+            },
         }
     }
 

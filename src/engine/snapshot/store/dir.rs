@@ -129,6 +129,7 @@ impl Dir {
             match fs::stat_beneath(self.as_fd(), &name) {
                 // It may reject a link in the last place too.
                 Err(Errno::LOOP) => fs::open_beneath(self.as_fd(), &parent, fs::HANDLE)
+                    .or(Err(Errno::LOOP))
                     .and_then(|parent| fs::stat_at(parent.as_fd(), last)),
                 stat => stat,
             }
@@ -139,43 +140,25 @@ impl Dir {
         }
     }
 
-    /// Returns all bytes of the regular file `name`, at most `bytes_max`; `None` if it is missing.
+    /// Returns all bytes of the regular file `name`, at most `bytes_max`; `None` if it is missing. They may come from an
+    /// earlier call, and are cached for later ones.
     ///
     /// # Errors
     /// Returns the OS error; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
     pub fn read(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        // Check the type first: a FIFO or a device is not even opened.
-        match self.stat(&name)? {
-            None => Ok(None),
-            Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),
-            Some(stat) => self.read_found(name, &stat, bytes_max),
-        }
-    }
-
-    /// Reads the regular file `name`, whose recent stat is `found`. Its bytes may come from an earlier call, and are
-    /// cached for later ones.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn read_found(
-        &self,
-        name: impl AsRef<Path>,
-        found: &Stat,
-        bytes_max: u64,
-    ) -> io::Result<Option<Vec<u8>>> {
-        let known = self.files.as_ref().and_then(|files| files.known(Way::Beneath, found));
+        let Some(files) = &self.files else { return self.read_once(name, bytes_max) };
+        let Some(found) = self.stat(&name)? else { return Ok(None) };
+        let known = files.known(Way::Beneath, &found);
         if let Some(bytes) = known.filter(|bytes| bytes.len() as u64 <= bytes_max) {
             return Ok(Some(bytes));
         }
         let Some((file, stat)) = self.open_regular(name, bytes_max)? else { return Ok(None) };
         let bytes = fs::read_to_end(file, fs::size_of(&stat), bytes_max)?;
-        if let Some(files) = &self.files {
-            files.note(Way::Beneath, &stat, &bytes);
-        }
+        files.note(Way::Beneath, &stat, &bytes);
         Ok(Some(bytes))
     }
 
-    /// Returns all bytes of `name`, which was a regular file a moment ago; does not cache them.
+    /// Reads like [`Self::read`], without the cache.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -185,7 +168,8 @@ impl Dir {
     }
 
     /// Opens the regular file `name`, which has at most `bytes_max` bytes; returns it with its stat, `None` if it is
-    /// missing. May open a FIFO, without waiting for a writer.
+    /// missing. Its type is known only once it is open: a look before would show that of another file, if one is swapped
+    /// in. To open a FIFO or a device so neither waits nor takes bytes from it.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -233,21 +217,12 @@ impl Dir {
         }
     }
 
-    /// Opens the regular file `name` for appending; creates it if missing.
+    /// Opens the regular file `name` for appending.
     ///
     /// # Errors
     /// Returns the OS error; `EINVAL` for anything but a regular file.
-    pub fn append(&self, name: impl AsRef<OsStr>) -> Result<File, Errno> {
-        let flags = OFlags::WRONLY
-            | OFlags::APPEND
-            | OFlags::CREATE
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK
-            | OFlags::NOCTTY
-            | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o666);
-        let open = || rustix::fs::openat(&self.fd, name.as_ref(), flags, mode);
-        let file = File::from(rustix::io::retry_on_intr(open)?);
+    pub fn append(&self, name: impl AsRef<Path>) -> Result<File, Errno> {
+        let file = File::from(fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::ADD)?);
         if fs::is_regular(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::INVAL) }
     }
 

@@ -55,11 +55,20 @@ pub enum RefTarget {
 pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
     let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
-    match stat(repo, text) {
-        Ok(found) => find_at(repo, name, found),
-        // A name that is too long for a file can still be a packed one.
-        Err(Errno::NOTDIR | Errno::NAMETOOLONG) => packed(repo, name),
-        Err(errno) => Err(errno).context(|| format!("{} is reached through a link", shown())),
+    let (folder, path) = path_in(repo, text);
+    match folder.read(path, ANY_REF_BYTES_MAX) {
+        Ok(None) => packed(repo, name),
+        Ok(Some(bytes)) => target(repo, &bytes)
+            .map(Some)
+            .ok_or_else(|| SnapshotError::new(format!("{} is not in git's format", shown()))),
+        Err(error) => match folder.stat(path) {
+            // A folder of that name holds other references.
+            Ok(Some(stat)) if is_folder(&stat) => packed(repo, name),
+            // A name that is too long for a file can still be a packed one.
+            Err(Errno::NOTDIR | Errno::NAMETOOLONG) => packed(repo, name),
+            Err(errno) => Err(errno).context(|| format!("{} is reached through a link", shown())),
+            Ok(_) => Err(error).context_redacted(|| format!("{} is not a regular file of its size", shown())),
+        },
     }
 }
 
@@ -70,38 +79,6 @@ pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapsh
 pub fn stat(repo: &Repo, text: &str) -> Result<Option<Stat>, Errno> {
     let (folder, path) = path_in(repo, text);
     folder.stat(path)
-}
-
-/// Returns the target of the reference `name`, given the stat at its path.
-///
-/// # Errors
-/// As [`find`].
-pub fn find_at(
-    repo: &Repo,
-    name: &FullNameRef,
-    found: Option<Stat>,
-) -> Result<Option<RefTarget>, SnapshotError> {
-    let shown = || format!("the reference `{}`", name.as_bstr());
-    let found = match &found {
-        None => return packed(repo, name),
-        // A folder of that name holds other references.
-        Some(stat) if crate::engine::workspace::fs::is_folder(stat) => return packed(repo, name),
-        Some(stat) if !crate::engine::workspace::fs::is_regular(stat) => {
-            return Err(SnapshotError::new(format!("{} is not a regular file of its size", shown())));
-        }
-        Some(stat) => stat,
-    };
-    let text = name.as_bstr().to_str().context(|| format!("{} cannot be read", shown()))?;
-    let (folder, path) = path_in(repo, text);
-    let bytes = folder
-        .read_found(path, found, ANY_REF_BYTES_MAX)
-        .context_redacted(|| format!("{} is not a regular file of its size", shown()))?;
-    match bytes {
-        None => packed(repo, name),
-        Some(bytes) => target(repo, &bytes)
-            .map(Some)
-            .ok_or_else(|| SnapshotError::new(format!("{} is not in git's format", shown()))),
-    }
 }
 
 /// Returns the target of a packed reference.
@@ -252,16 +229,14 @@ pub fn append_log(
     let bare = config.boolean("core.bare").unwrap_or(false);
     let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
     let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
-    let folder = match holder.folder(parent) {
-        Ok(None) if wanted => holder.make_folder(parent).ok(),
-        found => found.ok().flatten(),
+    let log_file = match holder.append(&path) {
+        Err(Errno::NOENT) if wanted => {
+            holder.make_folder(parent).and_then(|folder| folder.create(last, 0o666))
+        }
+        // An existing log is continued, whatever the settings say.
+        found => found,
     };
-    let Some(folder) = folder else { return };
-    let Ok(found) = folder.stat(last) else { return };
-    // An existing log is continued, whatever the settings say.
-    if found.map_or(wanted, |stat| is_regular(&stat))
-        && let Ok(mut file) = folder.append(last)
-    {
+    if let Ok(mut file) = log_file {
         let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
         let line =
             format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);

@@ -527,30 +527,22 @@ pub fn loose_name(id: &gix::hash::oid) -> PathBuf {
 /// Fails if its file is not regular, or is damaged.
 pub fn read_loose(objects: &Dir, id: &gix::hash::oid) -> io::Result<Loose> {
     let name = loose_name(id);
-    // Check the type first: a FIFO or a device is not even opened. A link leads elsewhere.
-    let stat = match rustix::fs::statat(objects, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::INTR) => return Err(Errno::INTR.into()),
-        Err(_) => return Ok(Loose::Elsewhere),
-    };
-    if crate::engine::workspace::fs::is_symlink(&stat) {
-        return Ok(Loose::Elsewhere);
-    }
-    if !is_regular(&stat) {
-        return Err(Errno::INVAL.into());
-    }
     match objects.read_once(&name, LOOSE_BYTES_MAX) {
         Ok(Some(bytes)) => {
             let (kind, data) = unpacked(&bytes)?;
             Ok(Loose::Here(kind, data))
         }
         Ok(None) => Ok(Loose::Elsewhere),
-        // Its parent folder may be a link.
+        // It or its folder may be a link, or its folder a file.
         Err(error)
-            if [Errno::LOOP, Errno::XDEV, Errno::FBIG].iter().any(|errno| is_errno(&error, *errno)) =>
+            if [Errno::LOOP, Errno::XDEV, Errno::FBIG, Errno::NOTDIR]
+                .iter()
+                .any(|errno| is_errno(&error, *errno)) =>
         {
             Ok(Loose::Elsewhere)
         }
+        // A folder that may not be searched shows nothing of the object.
+        Err(error) if is_errno(&error, Errno::ACCESS) && objects.stat(&name).is_err() => Ok(Loose::Elsewhere),
         Err(error) => Err(error),
     }
 }
@@ -594,6 +586,24 @@ mod tests {
 
     use super::*;
     use crate::engine::snapshot::store::deflate::Deflater;
+
+    #[test]
+    fn object_behind_a_link_or_a_file_is_elsewhere_and_a_folder_is_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let objects = Dir::open(&root).unwrap();
+        let id = |byte: u8| ObjectId::from_bytes_or_panic(&[byte; 20]);
+        let at = |byte: u8| root.join(loose_name(&id(byte)));
+        std::fs::write(root.join("01"), "").unwrap();
+        std::os::unix::fs::symlink(&root, root.join("02")).unwrap();
+        std::fs::create_dir_all(at(3).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/dev/null", at(3)).unwrap();
+        for byte in 0..4 {
+            assert!(matches!(read_loose(&objects, &id(byte)), Ok(Loose::Elsewhere)), "{byte}");
+        }
+        std::fs::create_dir_all(at(4)).unwrap();
+        assert!(read_loose(&objects, &id(4)).is_err());
+    }
 
     #[test]
     fn objects_of_all_sizes_round_trip_and_truncated_ones_fail() {
