@@ -200,6 +200,19 @@ impl Dir {
     /// # Errors
     /// Returns the OS error; no file is left then.
     pub fn write_new(&self, name: impl AsRef<OsStr>, mode: u32, bytes: &[u8]) -> io::Result<File> {
+        Ok(self.write_new_by(name, mode, |file| fs::write_all(file, bytes))?.0)
+    }
+
+    /// Writes a new file like [`Self::write_new`], by `write`; returns its value too.
+    ///
+    /// # Errors
+    /// As [`Self::write_new`], and the errors of `write`.
+    pub fn write_new_by<T>(
+        &self,
+        name: impl AsRef<OsStr>,
+        mode: u32,
+        write: impl FnOnce(&File) -> io::Result<T>,
+    ) -> io::Result<(File, T)> {
         let name = name.as_ref();
         let file = match self.create(name, mode) {
             Err(Errno::EXIST) => {
@@ -208,8 +221,8 @@ impl Dir {
             }
             created => created?,
         };
-        match fs::write_all(&file, bytes) {
-            Ok(()) => Ok(file),
+        match write(&file) {
+            Ok(value) => Ok((file, value)),
             Err(error) => {
                 let _ = self.remove(name);
                 Err(error)

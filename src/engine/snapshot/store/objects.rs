@@ -21,7 +21,7 @@ use zlib_rs::adler32::adler32;
 
 use super::deflate::{Deflater, PackedObject, STREAM_BEGIN};
 use super::dir::Dir;
-use super::pack::{self, NewPack};
+use super::pack;
 use super::repo::{NewObjects, Repo};
 use super::{Context as _, SnapshotError};
 use crate::buffer::Buffer;
@@ -32,6 +32,8 @@ use crate::platform;
 
 /// Number of objects from which they become one pack, as in `git fetch` (`transfer.unpackLimit`).
 const PACKED_MIN: usize = 100;
+/// Number of objects of a pack that are in memory compressed: a few MiB of source files.
+const PACKED_AT_ONCE: usize = 256;
 /// Most objects that are checked again once the branch names them.
 const LOOKED_AT_MAX: usize = 16;
 /// Size in bytes from which a blob is compressed at once, rather than kept in memory uncompressed.
@@ -73,18 +75,19 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let level = repo.settings().loose_compression();
-    written(Arc::clone(repo.objects_folder()), &repo.take_new(), packed, level).context(doing)
+    written(Arc::clone(repo.objects_folder()), repo.take_new(), packed, level).context(doing)
 }
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
 fn written(
     folder: Arc<Dir>,
-    memory: &NewObjects,
+    memory: NewObjects,
     packed: &[Packed],
     level: Compression,
 ) -> io::Result<LooseObjects> {
     let is_many = memory.len() >= PACKED_MIN;
-    let plain: Vec<_> = if is_many { Vec::new() } else { memory.iter().collect() };
+    let (few, many) = if is_many { (NewObjects::new(), memory) } else { (memory, NewObjects::new()) };
+    let plain: Vec<_> = few.iter().collect();
     let keeps_files = plain.len() + packed.len() <= SYNC_EACH_MAX || !platform::syncs_file_systems();
     let (folders, is_shared) = (Mutex::default(), OnceLock::new());
     let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders, is_shared };
@@ -103,7 +106,7 @@ fn written(
         })
     });
     let outcome =
-        outcome.and_then(|()| if is_many { writer.write_pack(memory, &mut locked(&all)) } else { Ok(()) });
+        outcome.and_then(|()| if is_many { writer.write_pack(many, &mut locked(&all)) } else { Ok(()) });
     let folders = std::mem::take(&mut *locked(&writer.folders));
     let waiting = std::mem::take(&mut *locked(&all));
     let aside = LooseObjects { objects: folder, keeps_files, folders, waiting, named: Vec::new() };
@@ -225,33 +228,42 @@ struct Waiting {
 impl Writer {
     /// Writes a pack of all objects in `memory`, and its index, to temporary files. In `waiting`, the file to rename
     /// first comes last: no index is ever without its pack.
-    fn write_pack(&self, memory: &NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
+    fn write_pack(&self, memory: NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
         let Some(hash) = memory.keys().next().map(ObjectId::kind) else { return Ok(()) };
-        let pack = NewPack::of(self.entries(memory)?, hash)?;
-        let folder = self.fan_out("pack")?;
-        let number = next_number();
-        let index_to = pack::index_of(&pack.name).to_string_lossy().into_owned();
-        for (kind, to, bytes) in [("idx", index_to, &pack.index), ("pack", pack.name, &pack.bytes)] {
-            let name = format!("{}{kind}{}-{number}", pack::ASIDE, std::process::id());
-            let file = self.keeps_files.then_some(folder.write_new(&name, 0o444, bytes)?);
-            let (at, folder) = (Arc::clone(&folder), Arc::clone(&folder));
-            waiting.push(Waiting { at, name, fan_out: "pack".to_owned(), folder, to, file });
-        }
+        let (folder, count, number) = (self.fan_out("pack")?, memory.len(), next_number());
+        let aside = |kind: &str| format!("{}{kind}{}-{number}", pack::ASIDE, std::process::id());
+        let wait = |name, to, file| {
+            let (at, folder, fan_out) = (Arc::clone(&folder), Arc::clone(&folder), "pack".to_owned());
+            Waiting { at, name, fan_out, folder, to, file: Some(file).filter(|_| self.keeps_files) }
+        };
+        let mut objects = memory.into_iter();
+        // Each part is dropped as soon as it is written.
+        let parts = std::iter::from_fn(|| {
+            let part: Vec<_> = objects.by_ref().take(PACKED_AT_ONCE).collect();
+            if part.is_empty() { None } else { Some(self.entries(&part)) }
+        });
+        let write = |file: &File| pack::write_pack(file, (hash, count), parts);
+        let (pack, (to, index)) = folder.write_new_by(aside("pack"), 0o444, write)?;
+        let index_to = pack::index_of(&to).to_string_lossy().into_owned();
+        waiting.push(wait(aside("pack"), to, pack));
+        let index = folder.write_new(aside("idx"), 0o444, &index)?;
+        waiting.insert(waiting.len() - 1, wait(aside("idx"), index_to, index));
         Ok(())
     }
 
-    /// Compresses the objects in `memory` for a pack.
-    fn entries(&self, memory: &NewObjects) -> io::Result<Vec<PackedObject>> {
-        let objects: Vec<_> = memory.iter().collect();
+    /// Compresses some objects for a pack, in their order.
+    fn entries(&self, objects: &[(ObjectId, (Kind, Vec<u8>))]) -> io::Result<Vec<PackedObject>> {
         let all = Mutex::new(Vec::with_capacity(objects.len()));
-        in_parallel(&objects, OBJECT_THREADS_MAX, |share| {
+        in_parallel(objects, OBJECT_THREADS_MAX, |share| {
             let mut deflater = Deflater::new(self.level);
-            let entries = share.iter().map(|(id, (kind, bytes))| deflater.entry(**id, *kind, bytes));
+            let entries = share.iter().map(|(id, (kind, bytes))| deflater.entry(*id, *kind, bytes));
             let entries = entries.collect::<io::Result<Vec<_>>>()?;
             locked(&all).extend(entries);
             Ok(())
         })?;
-        Ok(std::mem::take(&mut *locked(&all)))
+        let mut entries = std::mem::take(&mut *locked(&all));
+        entries.sort_by_key(|entry| entry.id);
+        Ok(entries)
     }
 
     /// Writes one compressed object to a temporary file.
@@ -416,7 +428,7 @@ mod tests {
         let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, Kind::Blob, &bytes).unwrap();
         let memory = NewObjects::from([(id, (Kind::Blob, bytes))]);
         let held = Arc::new(Dir::open(&objects.canonicalize().unwrap()).unwrap());
-        let mut aside = written(held, &memory, &[], Compression::DEFAULT).unwrap();
+        let mut aside = written(held, memory, &[], Compression::DEFAULT).unwrap();
         let hex = id.to_hex().to_string();
         let (fan_out, rest) = hex.split_at(2);
         std::fs::remove_dir(objects.join(fan_out)).unwrap();

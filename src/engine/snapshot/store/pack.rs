@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ const PACKED_SNAPSHOTS_MAX: usize = 64;
 const PACKED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Size in bytes above which a pack is left alone.
 const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Bytes of a pack that are written at once.
+const WRITTEN_AT_ONCE: usize = 64 << 10;
 /// Prefix of temporary files; `git gc` removes such files too.
 pub const ASIDE: &str = "tmp_lbx_";
 /// First bytes of an index.
@@ -243,15 +246,18 @@ impl Packer<'_> {
     }
 
     /// Writes a pack and its index durably; returns its name.
-    fn write(&self, entries: Vec<PackedObject>) -> Result<OsString, SnapshotError> {
+    fn write(&self, mut entries: Vec<PackedObject>) -> Result<OsString, SnapshotError> {
+        entries.sort_by_key(|entry| entry.id);
         let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
-        let NewPack { name, bytes, index } = NewPack::of(entries, self.repo.object_hash()).context(doing)?;
-        let name = OsString::from(name);
         let id = std::process::id();
         let (pack_aside, index_aside) = (format!("{ASIDE}pack{id}-gc"), format!("{ASIDE}idx{id}-gc"));
-        for (name, bytes) in [(&pack_aside, &bytes), (&index_aside, &index)] {
-            self.packs.write_new(name, 0o444, bytes).and_then(|file| file.sync_all()).context(doing)?;
-        }
+        let (hash, count) = (self.repo.object_hash(), entries.len());
+        let write = |file: &File| write_pack(file, (hash, count), std::iter::once(Ok(entries)));
+        let (pack, (name, index)) = self.packs.write_new_by(&pack_aside, 0o444, write).context(doing)?;
+        pack.sync_all().context(doing)?;
+        let index = self.packs.write_new(&index_aside, 0o444, &index).context(doing)?;
+        index.sync_all().context(doing)?;
+        let name = OsString::from(name);
         self.packs.rename(&pack_aside, &self.packs, &name).context(doing)?;
         self.packs.rename(&index_aside, &self.packs, index_of(&name)).context(doing)?;
         self.packs.sync().context(doing)?;
@@ -259,48 +265,51 @@ impl Packer<'_> {
     }
 }
 
-/// A pack and its index, not on disk yet.
-pub struct NewPack {
-    /// Name of the pack's file; [`index_of`] gives that of the index.
-    pub name: String,
-    /// The pack.
-    pub bytes: Vec<u8>,
-    /// The index.
-    pub index: Vec<u8>,
-}
-
-impl NewPack {
-    /// Returns the pack of `entries`.
-    ///
-    /// # Errors
-    /// Fails if it would be larger than 2 GiB.
-    ///
-    /// # Source
-    /// gitformat-pack(5), version 2 of both files.
-    pub fn of(mut entries: Vec<PackedObject>, hash: gix::hash::Kind) -> io::Result<Self> {
-        entries.sort_by_key(|entry| entry.id);
-        let mut bytes = b"PACK\0\0\0\x02".to_vec();
-        bytes.extend_from_slice(&number(entries.len())?);
-        let mut offsets = Vec::with_capacity(entries.len());
-        for entry in &entries {
-            // Above 2 GiB an offset would need another table.
-            offsets.push(i32::try_from(bytes.len()).map_err(io::Error::other)?.unsigned_abs());
-            bytes.extend_from_slice(&entry.bytes);
+/// Writes a pack of `count` objects to `file`; returns its name and its index. `parts` returns the objects, ascending by
+/// id: no more than a part of them is in memory.
+///
+/// # Errors
+/// Returns the errors of `parts` and the OS; fails if the pack would be larger than 2 GiB.
+///
+/// # Source
+/// gitformat-pack(5), version 2 of both files.
+pub fn write_pack(
+    file: &File,
+    (hash, count): (gix::hash::Kind, usize),
+    parts: impl Iterator<Item = io::Result<Vec<PackedObject>>>,
+) -> io::Result<(String, Vec<u8>)> {
+    let (mut file, mut hasher) = (BufWriter::with_capacity(WRITTEN_AT_ONCE, file), gix::hash::hasher(hash));
+    let mut offset = 0_usize;
+    let mut write = |bytes: &[u8]| {
+        hasher.update(bytes);
+        // Above 2 GiB an offset would need another table.
+        let at = i32::try_from(offset).map_err(io::Error::other)?.unsigned_abs();
+        offset += bytes.len();
+        file.write_all(bytes).map(|()| at)
+    };
+    write(&[b"PACK\0\0\0\x02", &number(count)?[..]].concat())?;
+    let mut rows = Vec::with_capacity(count);
+    for part in parts {
+        for PackedObject { id, bytes } in part? {
+            rows.push((id, crc32fast::hash(&bytes), write(&bytes)?));
         }
-        // The last bytes of a pack give it its name.
-        let checksum = seal(hash, &mut bytes)?;
-        let mut index = INDEX_BEGIN.to_vec();
-        for first in 0..=u8::MAX {
-            let count = entries.partition_point(|entry| entry.id.first_byte() <= first);
-            index.extend_from_slice(&number(count)?);
-        }
-        entries.iter().for_each(|entry| index.extend_from_slice(entry.id.as_bytes()));
-        let sums = entries.iter().map(|entry| crc32fast::hash(&entry.bytes));
-        sums.chain(offsets).for_each(|number| index.extend_from_slice(&number.to_be_bytes()));
-        index.extend_from_slice(checksum.as_bytes());
-        seal(hash, &mut index)?;
-        Ok(Self { name: format!("pack-{checksum}.pack"), bytes, index })
     }
+    // The last bytes of a pack give it its name.
+    let checksum = hasher.try_finalize().map_err(io::Error::other)?;
+    file.write_all(checksum.as_bytes())?;
+    file.flush()?;
+    let mut index = INDEX_BEGIN.to_vec();
+    for first in 0..=u8::MAX {
+        let count = rows.partition_point(|(id, ..)| id.first_byte() <= first);
+        index.extend_from_slice(&number(count)?);
+    }
+    rows.iter().for_each(|(id, ..)| index.extend_from_slice(id.as_bytes()));
+    let numbers = rows.iter().map(|row| row.1).chain(rows.iter().map(|row| row.2));
+    numbers.for_each(|number| index.extend_from_slice(&number.to_be_bytes()));
+    index.extend_from_slice(checksum.as_bytes());
+    let sum = self::checksum(hash, &index)?;
+    index.extend_from_slice(sum.as_bytes());
+    Ok((format!("pack-{checksum}.pack"), index))
 }
 
 /// Returns the name of the index of a pack.
@@ -342,13 +351,6 @@ fn movable_entries(packs: &Dir, name: &OsStr, hash: gix::hash::Kind) -> Option<V
 /// Returns a count as packs write it.
 fn number(count: usize) -> io::Result<[u8; 4]> {
     Ok(u32::try_from(count).map_err(io::Error::other)?.to_be_bytes())
-}
-
-/// Appends their checksum to `bytes`, and returns it.
-fn seal(hash: gix::hash::Kind, bytes: &mut Vec<u8>) -> io::Result<ObjectId> {
-    let sum = checksum(hash, bytes)?;
-    bytes.extend_from_slice(sum.as_bytes());
-    Ok(sum)
 }
 
 /// Returns the checksum of `bytes`.
