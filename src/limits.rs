@@ -377,6 +377,10 @@ pub const REVIEW_DIFF_BYTES_MAX: usize = 1 << 20;
 pub const SEARCHED_FILES_MAX: usize = 20;
 /// Largest file that is searched for an old text, in bytes.
 pub const SEARCHED_FILE_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of the old texts that one pass searches for; it takes some fifty times as much memory.
+pub const SOUGHT_BYTES_MAX: usize = 4 << 20;
+/// Matches of parts of old texts per byte of a text, after which such a pass ends.
+pub const SOUGHT_PER_BYTE_MAX: usize = 2;
 /// Bytes of a failed server's output that are kept.
 pub const SERVER_OUTPUT_BYTES_MAX: u64 = 4096;
 /// Time in which the server that `init` tries must answer.

@@ -260,22 +260,23 @@ impl fmt::Display for LineSpan {
     }
 }
 
-/// Returns the byte range of some lines, with their endings; lines after the end of the text add nothing.
+/// Returns the start of each line, and the length of the text.
+pub fn starts(text: &[u8]) -> Vec<usize> {
+    let ends = lines(text).scan(0, |end, line| {
+        *end += line.len();
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// Returns the byte range of some lines of the text with these starts, with their endings; lines after the end of the
+/// text add nothing.
 ///
 /// Returns `None` if the first line does not exist. An empty text has no lines.
-pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
-    let terminator = terminator(body);
-    let start = match usize::try_from(span.first).ok()?.checked_sub(2) {
-        None => 0,
-        Some(before) => memchr::memchr_iter(terminator, body).nth(before)? + 1,
-    };
-    if start >= body.len() || span.last < span.first {
-        return None;
-    }
-    let more = usize::try_from(span.last - span.first).unwrap_or(usize::MAX);
-    let rest = slice_or_empty(body, start..);
-    let end = memchr::memchr_iter(terminator, rest).nth(more).map_or(body.len(), |at| start + at + 1);
-    Some(start..end)
+pub fn bytes_of(starts: &[usize], span: LineSpan) -> Option<Range<usize>> {
+    let at = |line: u64| usize::try_from(line).ok().and_then(|line| starts.get(line));
+    let (start, end) = (*at(span.first.saturating_sub(1))?, *starts.last()?);
+    (start < end && span.first <= span.last).then(|| start..at(span.last).copied().unwrap_or(end))
 }
 
 /// Returns a text for whole lines, with the final ending of the lines `old`. An empty text stays empty, which removes
@@ -479,7 +480,7 @@ mod tests {
             ("a\rb\nc", 1, 1, Some("a\rb\n")),
             ("a\nb", 2, 1, None),
         ] {
-            let range = bytes_of(text.as_bytes(), LineSpan { first, last });
+            let range = bytes_of(&starts(text.as_bytes()), LineSpan { first, last });
             assert_eq!(range.map(|range| &text[range]), found, "{text:?} {first}-{last}");
         }
     }

@@ -8,6 +8,7 @@ pub mod delta;
 pub mod diff;
 pub mod escaped;
 pub mod flexible;
+pub mod independent;
 pub mod jsonc;
 pub mod line_diff;
 mod line_index;

@@ -67,15 +67,44 @@ fn edit_replaces_400000_matches() {
 #[test]
 fn edit_applies_3000_edits_in_one_request() {
     let ws = Workspace::bare(&[]);
-    let mut text = String::new();
-    let mut edits = Vec::new();
-    for item in 0..3000 {
-        writeln!(text, "item number {item} is in the list").unwrap();
-        edits.push(json!({ "old_string": format!("number {item} is"), "new_string": format!("{item} was") }));
+    for ending in ["\n", "\r\n"] {
+        // Longer than 3000 passes over it may be.
+        let (rest, mut text) = ("-".repeat(500), String::new());
+        let mut edits = Vec::new();
+        for item in 0..3000 {
+            write!(text, "item number {item} is in the list{ending}{rest}{ending}{rest}{ending}").unwrap();
+            let (old, new) = (format!("number {item} is"), format!("{item} was"));
+            edits.push(json!({ "old_string": old, "new_string": new }));
+        }
+        let answer = edit(&ws, &text, json!({ "edits": edits })).ok();
+        assert_eq!(answer["count"], 3000);
+        ws.holds("f", text.replace("number ", "").replace(" is in", " was in"));
     }
+}
+
+#[test]
+fn edits_of_a_long_list_see_the_result_of_the_ones_before() {
+    let ws = Workspace::bare(&[]);
+    let text: String = (0..400).map(|line| format!("line {line}.\nrest\n")).collect();
+    // Edit 51 finds what edit 50 writes, 101 replaces lines by number, 151 replaces several places.
+    let mut edits: Vec<Value> = (0..400)
+        .map(|line| {
+            json!({ "old_string": format!("line {line}.\n"), "new_string": format!("{line}.\n{line}!\n") })
+        })
+        .collect();
+    edits[50] = json!({ "old_string": "49!\n", "new_string": "fifty\n" });
+    edits[100] = json!({ "start_line": 201, "end_line": 201, "new_string": "hundred" });
+    edits[150] = json!({ "old_string": "fifty\nrest", "new_string": "sixty\nline 7.", "replace_all": true });
+    let mut wanted: String = (0..400).map(|line| format!("{line}.\n{line}!\nrest\n")).collect();
+    wanted = wanted.replace("\n49!\nrest", "\nsixty\nline 7.").replace("\n100.\n100!", "\nhundred");
+    wanted = wanted.replace("\n50.\n50!", "\nline 50.").replace("\n150.\n150!", "\nline 150.");
     let answer = edit(&ws, &text, json!({ "edits": edits })).ok();
-    assert_eq!(answer["count"], 3000);
-    ws.holds("f", text.replace("number ", "").replace(" is in", " was in"));
+    assert_eq!((&answer["count"], &answer["match"]), (&json!(400), &json!("lines")));
+    ws.holds("f", wanted);
+    edits[300] = json!({ "old_string": "line 299.", "new_string": "gone" });
+    let error = edit(&ws, &text, json!({ "edits": edits })).error("no_match");
+    assert_eq!(error["details"]["edit"], 301);
+    ws.holds("f", text);
 }
 
 #[test]

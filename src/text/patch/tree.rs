@@ -13,6 +13,7 @@ use super::plan::{
     RefusalReason, steps,
 };
 use crate::text::checked::Fault;
+use crate::text::independent::by_halves;
 use crate::text::replaced_lines::{self, ReplacedLines};
 
 /// Fewest blocks that are applied together: to find out whether they meet takes as long as to apply a few one by one.
@@ -165,33 +166,35 @@ impl<'r, E> Tree<'r, E> {
     /// # Errors
     /// Fails if a file cannot be read.
     fn take_run(&mut self, run: &mut [PatchStep<'_, '_>], refusals: &mut Vec<Refusal>) -> Result<(), E> {
-        if let [step] = run {
-            let taken = self.take(step)?;
-            refusals.extend(taken.err().map(|reason| step.refusal(reason)));
-            // The lines of a patch of thousands of files take more memory than its text.
-            step.file.to_mut().body = Body::Unseen;
-            return Ok(());
-        }
-        if run.len() < TOGETHER_MIN {
-            return run.chunks_mut(1).try_for_each(|step| self.take_run(step, refusals));
-        }
+        by_halves(0..run.len(), TOGETHER_MIN, &mut |part| match run.get_mut(part).unwrap_or_default() {
+            [step] => {
+                let taken = self.take(step)?;
+                refusals.extend(taken.err().map(|reason| step.refusal(reason)));
+                // The lines of a patch of thousands of files take more memory than its text.
+                step.file.to_mut().body = Body::Unseen;
+                Ok(true)
+            }
+            steps => self.take_together(steps),
+        })
+    }
+
+    /// Applies blocks of one file together if they cannot meet; returns true if it has.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be read.
+    fn take_together(&mut self, run: &[PatchStep<'_, '_>]) -> Result<bool, E> {
         let Some((first, path)) = run.first().and_then(|step| Some((step, step.new.clone()?))) else {
-            return Ok(());
+            return Ok(false);
         };
         self.load(&path)?;
         let is_change = run.iter().all(|step| step.file.operation == Operation::Modify);
         let hunks: Vec<_> = run.iter().flat_map(|step| step.file.hunks().iter().cloned()).collect();
         let text = self.now(&path).bytes.filter(|_| is_change);
-        if text.is_some_and(|text| cannot_meet(&hunks, text)) {
-            let together = FilePatch { body: Body::Hunks(hunks), ..FilePatch::clone(&first.file) };
-            if self.modify(&together, &path).is_ok() {
-                return Ok(());
-            }
+        if !text.is_some_and(|text| cannot_meet(&hunks, text)) {
+            return Ok(false);
         }
-        // A block that meets another, or does not apply, is found by halves.
-        let (head, tail) = run.split_at_mut(run.len() / 2);
-        self.take_run(head, refusals)?;
-        self.take_run(tail, refusals)
+        let together = FilePatch { body: Body::Hunks(hunks), ..FilePatch::clone(&first.file) };
+        Ok(self.modify(&together, &path).is_ok())
     }
 
     /// Applies one step.

@@ -1,19 +1,22 @@
 //! Applies the edits of one request to one text. If it changed since the read, rebases them by a merge, or by the
 //! numbers of shown lines.
 
-use std::ops::Range;
+use std::borrow::Cow;
+use std::cell::LazyCell;
+use std::ops::{Deref, Range};
 
 use super::error::{Miss, Shas, Why};
 use super::find::{self, Body, Edited, Matched, MatchedPlaces, Searched};
-use super::step::{EditStep, TextToReplace, What};
+use super::step::{Count, EditStep, TextToReplace, What};
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
 use crate::engine::policy::Gate;
 use crate::error::{Error, ErrorKind};
 use crate::limits::EDIT_PLACES_MAX;
 use crate::sha256::Sha256;
-use crate::text::checked::{Fault, must_fit};
+use crate::text::checked::{Fault, must_fit, slice, slice_or_empty};
 use crate::text::content::Content;
+use crate::text::independent::{self, Old, by_halves};
 use crate::text::lines::{self, LineEnding, LineSpan};
 use crate::text::merge::{self, Alike, Conflict};
 use crate::text::replace::{self, Flat, Replaced};
@@ -24,6 +27,10 @@ use crate::tools::common::{self, PLACES_LISTED};
 const SEARCHED_BYTES_MAX: usize = 4 << 30;
 /// Replaced places of a list of edits that are followed line by line; beyond that, the texts are compared.
 const REPLACED_MAX: usize = 4096;
+/// Edits of a list that are taken together if they can: fewer are faster one by one.
+const TOGETHER_MIN: usize = 32;
+/// Passes over the text that edits take as long as if they are taken together.
+const TOGETHER_PASSES: usize = 10;
 /// Passes over the text of an edit that may match flexibly.
 const FLEXIBLE_PASSES: usize = 20;
 
@@ -39,7 +46,7 @@ pub fn apply<'a>(
     let original = file.body.as_ref();
     let scopes =
         checked_scopes(file, steps).map_err(|(step, why)| Miss::of(step, Body::Borrowed(original), why))?;
-    let edited = one_by_one(original, steps, scopes, bytes_max)?;
+    let edited = in_order(original, steps, scopes, bytes_max)?;
     must_fit(file.bytes_of(&edited.body), bytes_max)?;
     Ok(edited)
 }
@@ -49,9 +56,10 @@ fn checked_scopes<'a>(
     file: &Content<'_>,
     steps: &'a [EditStep],
 ) -> Result<Vec<Range<usize>>, (&'a EditStep, Why<'a>)> {
+    let starts = LazyCell::new(|| lines::starts(&file.body));
     let mut scopes = Vec::with_capacity(steps.len());
     for step in steps {
-        scopes.push(scope(&file.body, step).map_err(|why| (step, why))?);
+        scopes.push(scope(&file.body, &starts, step).map_err(|why| (step, why))?);
     }
     must_be_apart(steps, &scopes)?;
     for (step, scope) in steps.iter().zip(&scopes) {
@@ -60,8 +68,8 @@ fn checked_scopes<'a>(
     Ok(scopes)
 }
 
-/// Applies the edits one by one, each to the result of the previous ones.
-fn one_by_one<'a>(
+/// Applies the edits, each to the result of the previous ones; those of a long list together where that is the same.
+fn in_order<'a>(
     original: &'a [u8],
     steps: &'a [EditStep],
     scopes: Vec<Range<usize>>,
@@ -73,21 +81,31 @@ fn one_by_one<'a>(
         LineEnding::Mixed => LineEnding::None,
         uniform => uniform,
     };
-    for (index, step) in steps.iter().enumerate() {
+    by_halves(0..steps.len(), TOGETHER_MIN, &mut |run| {
+        let body = Text { body: &text.edited.body, usual: &usual };
+        let size = body.body.len();
+        if run.len() > 1 {
+            let together = (searched_bytes <= SEARCHED_BYTES_MAX)
+                .then(|| text.together(body, slice_or_empty(steps, run.clone()), run.start, bytes_max));
+            let Some(replacement) = together.flatten() else { return Ok(false) };
+            searched_bytes = searched_bytes.saturating_add(size.saturating_mul(TOGETHER_PASSES));
+            return Ok(text.take(replacement, false).is_ok());
+        }
+        let Some((index, step)) = steps.iter().enumerate().nth(run.start) else { return Ok(true) };
         let passes = if step.is_flexible() { FLEXIBLE_PASSES } else { 1 };
-        searched_bytes = searched_bytes.saturating_add(text.edited.body.len().saturating_mul(passes));
+        searched_bytes = searched_bytes.saturating_add(size.saturating_mul(passes));
         let done = if index > 0 && searched_bytes > SEARCHED_BYTES_MAX {
             Err(Why::OutOfTime(index, steps.len()))
         } else {
-            let scope = text.scopes.get(index).cloned().unwrap_or(0..text.edited.body.len());
-            let body = Text { body: &text.edited.body, usual: &usual };
+            let scope = text.scopes.get(index).cloned().unwrap_or(0..size);
             replacement(body, step, &scope, &text.touched, bytes_max)
                 .and_then(|replacement| text.take(replacement, steps.len() == 1))
         };
-        if let Err(why) = done {
-            return Err(Miss::of(step, text.edited.body, why));
-        }
-    }
+        done.map(|()| true).map_err(|why| {
+            let body = std::mem::replace(&mut text.edited.body, Body::Borrowed(original));
+            Miss::of(step, body, why)
+        })
+    })?;
     Ok(text.finish())
 }
 
@@ -114,6 +132,56 @@ impl<'a> TextSoFar<'a> {
             replaced: Some(Vec::new()),
         };
         Self { edited, touched: Vec::new(), scopes }
+    }
+
+    /// Returns the replacement by `steps`, the first of which is number `first` of the list, if it is the same one by
+    /// one and together.
+    fn together(
+        &self,
+        text: Text<'_>,
+        steps: &[EditStep],
+        first: usize,
+        bytes_max: usize,
+    ) -> Option<Replacement> {
+        let flat = Flat::of(text.body);
+        let is_of_one = |count| matches!(count, Count::One | Count::All | Count::Exactly(1) | Count::Nth(1));
+        let scopes = slice_or_empty(&self.scopes, first..);
+        let mut changes = Vec::with_capacity(steps.len());
+        let mut matched = Matched::Exact;
+        for (step, scope) in steps.iter().zip(scopes) {
+            changes.push(match &step.what {
+                What::Text(wanted) if !wanted.word && is_of_one(wanted.count) => {
+                    (Old::Text(wanted.old.as_bytes()), Cow::Borrowed(wanted.new.as_bytes()))
+                }
+                What::Lines { new } if !is_touched(scope, &self.touched) => {
+                    matched = Matched::Lines;
+                    let place = flat.flattened(scope.start)..flat.flattened(scope.end);
+                    let old = slice(&flat.text, place.clone()).ok()?;
+                    let new = lines::ending_like(new.as_bytes(), old, LineEnding::Lf);
+                    (Old::Lines(place), Some(new).filter(|new| **new != *old)?)
+                }
+                What::Text(_) | What::Lines { .. } | What::Sketch { .. } => return None,
+            });
+        }
+        let has_cr = |text: &[u8]| memchr::memchr(b'\r', text).is_some();
+        let is_plain = |(old, new): &(Old<'_>, Cow<'_, [u8]>)| {
+            !has_cr(new) && !matches!(old, Old::Text(old) if has_cr(old))
+        };
+        if LineEnding::of(text.body) == LineEnding::Mixed || !changes.iter().all(is_plain) {
+            return None;
+        }
+        let places = independent::places(&flat.text, &changes)?;
+        let places = places.into_iter().map(|place| flat.original(place.start)..flat.original(place.end));
+        let mut all: Vec<_> = places.zip(&changes).map(|(place, (_, new))| (place, new.as_ref())).collect();
+        let is_within = |((place, _), scope): (&(Range<usize>, &[u8]), &Range<usize>)| {
+            scope.start <= place.start && place.end <= scope.end
+        };
+        if !all.iter().zip(scopes).all(is_within) {
+            return None;
+        }
+        all.sort_unstable_by_key(|(place, _)| place.start);
+        let (places, news): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        changed(text, matched, places, &news, bytes_max).ok()
     }
 
     /// Applies the replacement of an edit. Only a single edit may replace more places than are kept.
@@ -175,11 +243,15 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
 }
 
 /// Returns the byte range of an edit; the whole text if it names no lines.
-fn scope<'a>(body: &[u8], step: &'a EditStep) -> Result<Range<usize>, Why<'a>> {
+fn scope<'a>(
+    body: &[u8],
+    starts: &impl Deref<Target = Vec<usize>>,
+    step: &'a EditStep,
+) -> Result<Range<usize>, Why<'a>> {
     let Some(span) = step.lines else { return Ok(0..body.len()) };
-    match lines::bytes_of(body, span) {
+    match lines::bytes_of(starts, span) {
         None => Err(Why::PastEnd("start_line", span.first)),
-        Some(_) if step.range_sha256.is_some() && span.last > lines::count(body) => {
+        Some(_) if step.range_sha256.is_some() && span.last >= starts.len() as u64 => {
             Err(Why::PastEnd("end_line", span.last))
         }
         Some(range) => Ok(range),
@@ -229,12 +301,12 @@ fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) 
 
 /// Returns the lines that a caller must read for these edits: they cover the first place of each.
 pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
-    let mut ranges = Vec::new();
+    let (mut ranges, first_place) = (Vec::new(), first_places(body));
     for step in steps {
         match (&step.what, step.lines) {
             (What::Lines { .. } | What::Sketch { .. }, Some(lines)) => ranges.push((lines.first, lines.last)),
             (What::Text(wanted), _) => {
-                let place = first_place(body, wanted, step.lines)?;
+                let place = first_place(wanted, step.lines)?;
                 ranges.extend(replace::line_ranges(body, &[place], 1));
             }
             (What::Lines { .. } | What::Sketch { .. }, None) => return None,
@@ -251,25 +323,32 @@ pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize
         let mut new_texts = steps.iter().filter_map(EditStep::new_text);
         new_texts.any(|new| memchr::memmem::find(new.as_bytes(), old).is_some())
     };
+    let first_place = first_places(body);
     let is_missing = |step: &&EditStep| match &step.what {
-        What::Text(wanted) => {
-            first_place(body, wanted, step.lines).is_none() && !is_made(wanted.old.as_bytes())
-        }
+        What::Text(wanted) => first_place(wanted, step.lines).is_none() && !is_made(wanted.old.as_bytes()),
         What::Lines { .. } | What::Sketch { .. } => false,
     };
     let later = steps.iter().filter(|step| step.named.number() > Some(missed));
     later.filter(is_missing).filter_map(|step| step.named.number()).take(PLACES_LISTED).collect()
 }
 
-/// Returns the first place of a text.
-fn first_place(body: &[u8], wanted: &TextToReplace, lines: Option<LineSpan>) -> Option<Range<usize>> {
-    let within = match lines {
-        None => 0..body.len(),
-        Some(lines) => lines::bytes_of(body, lines)?,
-    };
-    let exact = find::exact(body, &wanted.old, wanted.word, &within).into_iter().next();
-    let by_tier = || find::by_tier(body, &wanted.old, &wanted.new, &within)?.ranges.into_iter().next();
-    exact.or_else(|| if wanted.flexible && !wanted.word { by_tier() } else { None })
+/// Returns a function that returns the first place of an old text.
+fn first_places<'b>(
+    body: &'b [u8],
+) -> impl Fn(&TextToReplace, Option<LineSpan>) -> Option<Range<usize>> + use<'b> {
+    let flat = Flat::of(body);
+    let starts = LazyCell::new(move || lines::starts(body));
+    move |wanted, lines| {
+        let within = match lines {
+            None => 0..body.len(),
+            Some(lines) => lines::bytes_of(&starts, lines)?,
+        };
+        let needle = replace::flat_needle(wanted.old.as_bytes(), body);
+        let mut exact = replace::each_place(&flat, &needle, wanted.word);
+        let exact = exact.find(|place| within.start <= place.start && place.end <= within.end);
+        let by_tier = || find::by_tier(body, &wanted.old, &wanted.new, &within)?.ranges.into_iter().next();
+        exact.or_else(|| if wanted.flexible && !wanted.word { by_tier() } else { None })
+    }
 }
 
 /// Replacement by one edit.
@@ -311,7 +390,7 @@ pub fn replacement<'a>(
     match &step.what {
         What::Text(wanted) => of_text(text, wanted, scope, bytes_max),
         What::Lines { new } => {
-            if touched.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end) {
+            if is_touched(scope, touched) {
                 return Err(Why::Touched);
             }
             let old = body.get(scope.clone()).unwrap_or_default();
@@ -325,6 +404,11 @@ pub fn replacement<'a>(
         }
         What::Sketch { sketch } => of_sketch(text, step, sketch, scope, bytes_max),
     }
+}
+
+/// Returns true if an earlier edit has written into a range.
+fn is_touched(scope: &Range<usize>, touched: &[Range<usize>]) -> bool {
+    touched.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end)
 }
 
 /// Replaces a text.
@@ -450,11 +534,7 @@ pub fn rebase(
 
 /// Returns the lines in which `new` differs from `old`.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
-    let mut starts = vec![0];
-    starts.extend(lines::lines(new).scan(0, |end, line| {
-        *end += line.len();
-        Some(*end)
-    }));
+    let starts = lines::starts(new);
     let start = |line: usize| starts.get(line).copied().unwrap_or(new.len());
     let changed = merge::changed_lines(old, new).into_iter();
     changed.map(|lines| start(lines.start)..start(lines.end)).collect()
