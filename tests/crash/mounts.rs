@@ -284,17 +284,20 @@ fn undo_of_a_move_to_another_mount_leaves_nothing_there() {
     let ws = Workspace::with(&[("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")]);
     let script = r"
         mkdir vol; mount -t tmpfs tmpfs vol
+        truncate -s 30M tree/sparse; printf end >> tree/sparse
         $LBX move tree vol/place
         $LBX undo
         find vol > ../left
         cat tree/deep/two.txt > ../content
         $LBX redo
         cat vol/place/deep/two.txt >> ../content
+        tail -c 5 vol/place/sparse | tr '\0' 0 >> ../content
+        [ $(du -k vol/place/sparse | cut -f 1) -lt 1000 ] && echo ' sparse' >> ../content
     ";
     let Some(output) = on_overlay(&ws, script) else { return };
     all_calls_must_succeed(&output);
     let [left, content] = ["left", "content"].map(|name| fs::read_to_string(ws.outside.join(name)).unwrap());
-    assert_eq!((left.as_str(), content.as_str()), ("vol\n", "two\ntwo\n"));
+    assert_eq!((left.as_str(), content.as_str()), ("vol\n", "two\ntwo\n00end sparse\n"));
 }
 
 #[test]

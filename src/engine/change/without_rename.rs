@@ -208,9 +208,6 @@ fn is_mix(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     lengths.contains(&now.len()) && now.iter().enumerate().all(is_known)
 }
 
-/// Bytes copied at a time.
-const PART_BYTES: usize = 256 << 10;
-
 impl Change<'_> {
     /// Copies everything that moves to another mount, or everything that moves if a mount has refused a rename. Notes the
     /// copy's location in each move.
@@ -418,21 +415,15 @@ fn copy_file(
     (to, new): (BorrowedFd<'_>, &OsStr),
     path: &Path,
 ) -> Result<(), Fault> {
-    let mut source = File::from(fs::open_at(from, name, fs::READ)?);
+    let source = File::from(fs::open_at(from, name, fs::READ)?);
     let stat = rustix::fs::fstat(&source)?;
-    let mut copy = fs::create_at(to, new, 0o600)?;
-    let mut part = vec![0; PART_BYTES];
+    let copy = fs::create_at(to, new, 0o600)?;
     let (mut hasher, mut bytes) = (Hasher::default(), 0_u64);
-    loop {
-        let count = source.read(&mut part)?;
-        let Some(read) = part.get(..count).filter(|read| !read.is_empty()) else { break };
+    fs::copy_file(&source, &copy, |read| {
         bytes += read.len() as u64;
-        if bytes > CHANGED_FILE_BYTES_MAX {
-            return Err(Errno::FBIG.into());
-        }
         hasher.update(read);
-        copy.write_all(read)?;
-    }
+        if bytes > CHANGED_FILE_BYTES_MAX { Err(Errno::FBIG.into()) } else { Ok(()) }
+    })?;
     metadata::give(&copy, Some((&stat, &source)), None, None, &mut Vec::new())?;
     rustix::fs::futimens(&copy, &metadata::times_of(&stat))?;
     copy.sync_all()?;

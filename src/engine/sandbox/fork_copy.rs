@@ -118,10 +118,10 @@ fn copy_entry(
     if !fs::is_regular(stat) {
         return Ok(());
     }
-    let mut source = File::from(fs::open_at(from, name, fs::READ)?);
-    let mut copy = fs::create_at(to, name, 0o600)?;
+    let source = File::from(fs::open_at(from, name, fs::READ)?);
+    let copy = fs::create_at(to, name, 0o600)?;
     if !platform::share_blocks(copy.as_fd(), source.as_fd()) {
-        std::io::copy(&mut source, &mut copy)?;
+        fs::copy_file(&source, &copy, |_| Ok(()))?;
     }
     metadata::give(&copy, Some((stat, &source)), None, None, &mut Vec::new())?;
     Ok(rustix::fs::futimens(&copy, &times_of(stat))?)

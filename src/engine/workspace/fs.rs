@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -303,6 +304,42 @@ pub const fn opened_up(mode: u32) -> u32 {
 /// Returns true if a folder with these permission bits keeps its owner from changing names in it.
 pub const fn is_closed(mode: u32) -> bool {
     mode != opened_up(mode)
+}
+
+/// Bytes that are copied at a time.
+const COPIED_BYTES: usize = 256 << 10;
+/// Bytes that become a hole in the copy of a sparse file if all are zero: the size of a block.
+const HOLE_BYTES: usize = 4096;
+
+/// Copies a file to a new one, and passes on its bytes. A copy of a file with holes has holes as well.
+///
+/// # Errors
+/// Returns the OS error, or that of `pass_on`.
+pub fn copy_file(
+    mut source: &File,
+    copy: &File,
+    mut pass_on: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let stat = rustix::fs::fstat(source)?;
+    let is_sparse = stat.st_blocks < stat.st_size / 512;
+    let is_hole = |block: &[u8]| is_sparse && block.iter().all(|byte| *byte == 0);
+    let (mut part, mut bytes) = (vec![0; COPIED_BYTES], 0);
+    loop {
+        let count = source.read(&mut part)?;
+        let read = part.get(..count).unwrap_or_default();
+        if read.is_empty() {
+            return copy.set_len(bytes);
+        }
+        pass_on(read)?;
+        let blocks: Vec<&[u8]> = read.chunks(HOLE_BYTES).collect();
+        for run in blocks.chunk_by(|one, next| is_hole(one) == is_hole(next)) {
+            let run = run.concat();
+            if !is_hole(&run) {
+                copy.write_all_at(&run, bytes)?;
+            }
+            bytes += run.len() as u64;
+        }
+    }
 }
 
 /// Sets the permission bits of a folder or file, even if it was opened only for examination.
