@@ -1278,21 +1278,24 @@ fn undo_of_a_new_file_that_another_session_moved_names_its_path() {
 
 #[test]
 fn undo_says_how_to_enter_a_folder_that_the_change_closed() {
-    let ws = Workspace::with(&[("a.txt", "one\n")]);
-    let before = ws.tree();
-    let command = ["bash", "mkdir d; echo x > d/f; chmod 600 d"];
-    let Some(call) = ws.call_unprivileged(&command) else { return };
-    call.run().ok();
-    let undo = || ws.call_unprivileged(&["undo"]).unwrap().run();
-    let error = undo().error("permission_denied");
-    assert_eq!(error["path"], "d/f");
-    assert_eq!(
-        error["suggested_action"],
-        "If the folders above it are your own, let yourself in (chmod u+rwx), then repeat the call."
-    );
-    ws.chmod("d", 0o700);
-    undo().ok();
-    assert_eq!(ws.tree(), before);
+    // A folder of 1,100 files is one entry of the history.
+    for (files, path) in [(1, "d/1"), (1100, "d")] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let before = ws.tree();
+        let command = format!("mkdir d; for i in $(seq {files}); do echo x > d/$i; done; chmod 000 d");
+        let Some(call) = ws.call_unprivileged(&["bash", &command]) else { return };
+        call.run().ok();
+        let undo = || ws.call_unprivileged(&["undo"]).unwrap().run();
+        let error = undo().error("permission_denied");
+        assert_eq!(error["path"], path);
+        assert_eq!(
+            error["suggested_action"],
+            "If the folder there or above it is your own, let yourself in (chmod u+rwx), then repeat the call."
+        );
+        ws.chmod("d", 0o700);
+        undo().ok();
+        assert_eq!(ws.tree(), before);
+    }
 }
 
 /// Makes a call, or acts for another program after `!`.

@@ -239,6 +239,10 @@ impl ExistingEntry<'_> {
     }
 }
 
+/// Remedy for a folder that a command has closed to its own account.
+pub const OPEN_FOLDER: &str =
+    "If the folder there or above it is your own, let yourself in (chmod u+rwx), then repeat the call.";
+
 /// Visits whatever is at `top` and, in a folder, everything below it. Opens each folder from the one before, so that
 /// the time does not grow with the depth.
 ///
@@ -253,7 +257,10 @@ pub fn walk(
     let mut waiting: Vec<(Rc<OwnedFd>, OsString, WorkspacePath)> =
         vec![(Rc::new(parent), top.name().unwrap_or_default().to_owned(), top.clone())];
     while let Some((folder, name, path)) = waiting.pop() {
-        let io = |errno: Errno| Error::io("look at", workspace.shown(&path), errno);
+        let io = |errno: Errno| {
+            let error = Error::io("look at", workspace.shown(&path), errno);
+            if errno == Errno::ACCESS { error.suggest(OPEN_FOLDER) } else { error }
+        };
         let entry = fs::Entry::at(folder.as_fd(), &name).map_err(io)?;
         let stat = entry.stat().map_err(io)?;
         let handle = if fs::is_folder(&stat) { Some(entry.into_folder().map_err(io)?) } else { None };

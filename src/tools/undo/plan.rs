@@ -222,9 +222,7 @@ fn replayed(
     if let Some(error) = unseen.take() {
         // One of the changes may have locked this account out of its own folder.
         let is_closed = error.kind() == ErrorKind::PermissionDenied;
-        let advice =
-            "If the folders above it are your own, let yourself in (chmod u+rwx), then repeat the call.";
-        return Err(if is_closed { error.suggest(advice) } else { error });
+        return Err(if is_closed { error.suggest(moves::OPEN_FOLDER) } else { error });
     }
     played.map_err(|conflict| match conflict {
         ReplayConflict::Missing(content) if is_state(&content) => purged(change, &content, entries),
