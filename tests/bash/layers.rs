@@ -295,6 +295,14 @@ fn ignored_files_are_grouped_by_directory_and_undoable() {
     assert!(ws.path("target/tmp").is_dir());
     ws.lbx(&["undo"]).success();
     ws.holds("a.txt", "a\n");
+    // With other changes it is.
+    let before = ws.tree();
+    let command = "rmdir target/tmp; mkdir target/new; echo b > a.txt";
+    with(&ws, "auto", &json!({ "command": command })).success();
+    ws.lbx(&["undo"]).success();
+    assert_eq!(ws.tree(), before);
+    ws.lbx(&["redo"]).success();
+    assert!(ws.path("target/new").is_dir() && !ws.path("target/tmp").exists());
 }
 
 #[test]

@@ -79,30 +79,11 @@ impl Classified {
         above.find_map(|above| self.0.get(&above)).cloned()
     }
 
-    /// Returns the folders without files that are made or removed inside an ignored folder: nobody wants to undo that.
-    /// Folders inside one that the history records are not among them: its undo must find nothing else in it.
-    pub fn quiet(&self, found: &[Differing]) -> BTreeSet<WorkspacePath> {
-        let above = |path: &WorkspacePath| std::iter::successors(path.parent(), WorkspacePath::parent);
-        let is_folder = |stat: &Option<Stat>| stat.as_ref().is_some_and(fs::is_folder);
-        let is_new = |differing: &Differing| differing.lower.is_none() && is_folder(&differing.upper);
-        let with_files: BTreeSet<WorkspacePath> =
-            found.iter().filter(|differing| !is_new(differing)).flat_map(|it| above(&it.path)).collect();
-        // A folder precedes its entries.
-        let by_path: BTreeMap<&WorkspacePath, &Differing> = found.iter().map(|it| (&it.path, it)).collect();
-        let mut quiet = BTreeSet::new();
-        for (path, differing) in &by_path {
-            let comes = is_new(differing) && !with_files.contains(*path);
-            let goes = is_folder(&differing.lower) && differing.upper.is_none();
-            let is_inside = self.0.get(*path).is_some_and(|folder| folder != *path);
-            let is_old = |folder: &WorkspacePath| {
-                by_path.get(folder).is_none_or(|it| is_folder(&it.lower) && is_folder(&it.upper))
-            };
-            let is_free = || above(path).all(|folder| quiet.contains(&folder) || is_old(&folder));
-            if is_inside && (comes || goes) && is_free() {
-                quiet.insert((*path).clone());
-            }
-        }
-        quiet
+    /// Returns true if a folder is made or removed inside an ignored folder.
+    pub fn has_folder(&self, Differing { path, lower, upper, .. }: &Differing) -> bool {
+        let is_folder = |stat: &Option<Stat>| stat.as_ref().is_none_or(fs::is_folder);
+        let is_inside = self.0.get(path).is_some_and(|folder| folder != path);
+        is_inside && lower.is_some() != upper.is_some() && is_folder(lower) && is_folder(upper)
     }
 }
 

@@ -243,11 +243,10 @@ impl LayeredCommand {
         if manner != Manner::Over {
             self.keep_modes(change.engine(), &mut found);
         }
-        let quiet = classified.quiet(&found);
+        // Nobody wants to undo a change of empty folders alone inside an ignored folder.
         let is_quiet =
-            |it: &&Differing| quiet.contains(&it.path) && (it.lower.is_none() || is_empty(&change, &it.path));
-        let quiet: Vec<Differing> = found.iter().filter(is_quiet).cloned().collect();
-        found.retain(|differing| quiet.iter().all(|other| other.path != differing.path));
+            |it: &Differing| classified.has_folder(it) && (it.lower.is_none() || is_empty(&change, &it.path));
+        let quiet = if found.iter().all(is_quiet) { std::mem::take(&mut found) } else { Vec::new() };
         // List the changes before the layer loses its attributes and the old files are removed.
         let mut listed = changes(change.workspace(), &self.0.upper, &found, &classified)?;
         let ignored = classified.paths();
