@@ -7,7 +7,7 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 
-use crate::search::matches::{Head, Packer, Piece};
+use crate::search::matches::{Match, Packer, Piece};
 use crate::text::escaped::plural;
 use crate::text::lines::without_ending;
 
@@ -174,28 +174,20 @@ impl<'a> Collector<'a> {
         let block = without_ending(found.bytes());
         let line_start =
             block.get(..start).map_or(0, |before| memchr::memrchr(b'\n', before).map_or(0, |at| at + 1));
-        let mut head = Head {
-            line: found.line_number().unwrap_or(1) + newlines(block.get(..start).unwrap_or_default()),
-            column: (start - line_start) as u64 + 1,
-            lines: newlines(block) + 1,
-            clipped: None,
-            whole: true,
-        };
-        if head.lines == 1 {
-            self.push_clipped(head, block, start);
+        let line = found.line_number().unwrap_or(1) + newlines(block.get(..start).unwrap_or_default());
+        let (column, lines) = ((start - line_start) as u64 + 1, newlines(block) + 1);
+        let found = Match { line, column, lines, ..Match::default() };
+        if lines == 1 {
+            let shown = clip(block, start, self.style.line_bytes_max);
+            let (text_column, line_bytes) =
+                shown.clipped.then_some((shown.column, block.len() as u64)).unzip();
+            let whole = !shown.clipped;
+            self.push(&Match { text: &shown.text, text_column, line_bytes, whole, ..found });
         } else {
-            let text;
-            (text, head.whole) = self.block(block, start);
-            self.push(&head, &text);
+            let (text, whole) = self.block(block, start);
+            self.push(&Match { text: &text, whole, ..found });
         }
         Ok(())
-    }
-
-    /// Adds a match in `line`, which starts at `start` there.
-    fn push_clipped(&mut self, head: Head, line: &[u8], start: usize) {
-        let shown = clip(line, start, self.style.line_bytes_max);
-        let clipped = shown.clipped.then_some((shown.column, line.len() as u64));
-        self.push(&Head { clipped, whole: head.whole && !shown.clipped, ..head }, &shown.text);
     }
 
     /// Returns the text of a multi-line match, with each line cut by itself, and true if none was cut.
@@ -251,23 +243,27 @@ impl<'a> Collector<'a> {
             let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
             let text = self.line_in(bytes.get(start..end).unwrap_or_default());
             let shown = clip(text, 0, self.style.line_bytes_max);
-            let column = (start - line_start) as u64 + 1;
-            let head = Head {
-                line: found.line_number().unwrap_or(1) + newlines(before),
+            let line = found.line_number().unwrap_or(1) + newlines(before);
+            let (column, lines) = ((start - line_start) as u64 + 1, newlines(text) + 1);
+            let clipped = shown.clipped.then_some((column, text.len() as u64));
+            let (text_column, line_bytes) = clipped.unzip();
+            self.push(&Match {
+                line,
                 column,
-                lines: newlines(text) + 1,
-                clipped: shown.clipped.then_some((column, text.len() as u64)),
-                whole: false,
-            };
-            self.push(&head, &shown.text);
+                lines,
+                text: &shown.text,
+                text_column,
+                line_bytes,
+                ..Match::default()
+            });
         }
         Ok(())
     }
 
     /// Adds a match.
-    fn push(&mut self, head: &Head, text: &str) {
+    fn push(&mut self, found: &Match<'_>) {
         self.count += 1;
-        self.packer.push(head, text);
+        self.packer.push(found);
     }
 
     /// Passes on all matches but the last, which may still get context.

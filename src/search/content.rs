@@ -19,7 +19,7 @@ use crate::limits::SEARCH_THREADS_MAX;
 use crate::platform::other_cpu;
 use crate::search::collect::{Gathered, MatchDetail};
 use crate::search::entry::{SearchWarnings, WalkEntry};
-use crate::search::file::{FileSearcher, Listener, Search, SearchedPart};
+use crate::search::file::{FileSearcher, Listener, Search, Searched, SearchedPart};
 use crate::search::results::{Results, SearchResult};
 
 /// Files in a batch.
@@ -121,7 +121,7 @@ impl Running<'_, '_> {
                 break;
             }
             self.search_one(searcher, &target, turn, &mut parts);
-            let bytes: usize = parts.iter().map(|part| part.gathered.matches.len()).sum();
+            let bytes: usize = parts.iter().map(|part| part.found.gathered.matches.len()).sum();
             if bytes > BATCH_BYTES_MAX && !turn.flush(std::mem::take(&mut parts)) {
                 break;
             }
@@ -151,7 +151,8 @@ impl Running<'_, '_> {
         let only_count = || self.only_count.load(Ordering::Relaxed);
         let mut hand_over = |gathered: Gathered| {
             let mut ready = std::mem::take(parts);
-            ready.push(SearchedPart { path: target.path(), gathered, last: false, count: 0, seen: None });
+            let found = Searched { gathered, ..Searched::default() };
+            ready.push(SearchedPart { path: target.path(), found, last: false });
             turn.flush(ready)
         };
         let listener =
@@ -165,14 +166,7 @@ impl Running<'_, '_> {
                 if let Some(offset) = result.binary_at {
                     self.note_binary(target, offset);
                 }
-                let (count, seen) = (result.count, result.seen);
-                parts.push(SearchedPart {
-                    path: target.path(),
-                    gathered: result.gathered,
-                    last: true,
-                    count,
-                    seen,
-                });
+                parts.push(SearchedPart { path: target.path(), found: result, last: true });
             }
             Ok(None) => {}
             Err(_) if should_stop() => {}

@@ -69,19 +69,12 @@ pub struct Searched {
 
 /// Matcher of the lines that match one pattern and not another. It states no line terminator, so that the searcher asks
 /// it about each line by itself.
+#[derive(Clone, Copy)]
 struct LineMatcher<'m> {
     /// Pattern that a line has to match.
     matcher: &'m RegexMatcher,
     /// Pattern that it may not match.
     excluded: &'m RegexMatcher,
-}
-
-impl<'m> LineMatcher<'m> {
-    /// Returns the matcher; `None` if no lines are excluded.
-    fn of(manner: &'m Manner) -> Option<Self> {
-        let excluded = manner.excluded.as_ref()?;
-        Some(Self { matcher: &manner.matcher, excluded })
-    }
 }
 
 impl Matcher for LineMatcher<'_> {
@@ -150,17 +143,18 @@ impl<'m> FileSearcher<'m> {
         let bytes = self.buffer.get(..head).unwrap_or_default();
         let Listener { should_stop, only_count, hand_over } = listener;
         let Manner { matcher, style, .. } = self.manner;
+        let by_line = self.manner.excluded.as_ref().map(|excluded| LineMatcher { matcher, excluded });
         let mut collector =
             Collector::new(matcher, style, self.manner.counted_by_us(), only_count, hand_over);
         let searcher = if named { &mut self.named } else { &mut self.found };
         if whole && !named && !has_bom(bytes) && !has_early_line(bytes) {
-            match LineMatcher::of(self.manner) {
+            match by_line {
                 Some(by_line) => searcher.search_slice(by_line, bytes, &mut collector)?,
                 None => searcher.search_slice(matcher, bytes, &mut collector)?,
             }
         } else {
             let all = bytes.chain(Watched { file: &mut file, should_stop });
-            match LineMatcher::of(self.manner) {
+            match by_line {
                 Some(by_line) => searcher.search_reader(by_line, all, &mut collector)?,
                 None => searcher.search_reader(matcher, all, &mut collector)?,
             }
@@ -286,12 +280,8 @@ pub struct Search<'w> {
 pub struct SearchedPart {
     /// The file.
     pub path: WorkspacePath,
-    /// Matches found in it.
-    pub gathered: Gathered,
+    /// Matches found in it; all else is known with the last part.
+    pub found: Searched,
     /// True if it is the last part.
     pub last: bool,
-    /// Number of all matches of the file; known with the last part.
-    pub count: u64,
-    /// SHA-256 and stat of the searched file.
-    pub seen: Option<(Sha256, Stat)>,
 }

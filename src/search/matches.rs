@@ -27,21 +27,6 @@ const CLIPPED: u8 = 0b1000;
 /// Packed entries of one file.
 pub type Piece = Box<[u8]>;
 
-/// Position and extent of a match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
-    /// Line of the start of the match, from 1.
-    pub line: u64,
-    /// Column of the start of the match in bytes, from 1.
-    pub column: u64,
-    /// Number of lines of the match itself.
-    pub lines: u64,
-    /// Column of the text, and bytes of the whole line, if it was cut.
-    pub clipped: Option<(u64, u64)>,
-    /// True if its lines are shown whole.
-    pub whole: bool,
-}
-
 /// Packs the matches of one file.
 #[derive(Debug, Default)]
 pub struct Packer {
@@ -70,20 +55,18 @@ impl Packer {
         self.line(BEFORE, text, cut);
     }
 
-    /// Adds a match.
-    pub fn push(&mut self, head: &Head, text: &str) {
+    /// Adds a match, without its path, digest and context.
+    pub fn push(&mut self, found: &Match<'_>) {
         self.begin();
         self.closed = true;
-        let clipped = if head.clipped.is_some() { CLIPPED } else { 0 };
-        self.bytes.push(MATCH | clipped | if head.whole { 0 } else { CUT });
-        self.number(head.line);
-        self.number(head.column);
-        self.number(head.lines);
-        if let Some((column, bytes)) = head.clipped {
-            self.number(column);
-            self.number(bytes);
-        }
-        self.text(text);
+        let clipped = found.text_column.zip(found.line_bytes);
+        let tag = MATCH | if clipped.is_some() { CLIPPED } else { 0 };
+        self.bytes.push(tag | if found.whole { 0 } else { CUT });
+        let clipped = clipped.map(|(column, bytes)| [column, bytes]);
+        let numbers =
+            [found.line, found.column, found.lines].into_iter().chain(clipped.into_iter().flatten());
+        numbers.for_each(|number| self.number(number));
+        self.text(found.text);
     }
 
     /// Adds a line after the last match; drops it if the match was already taken out.
@@ -239,13 +222,6 @@ impl<'p> Entries<'p> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    /// Returns the head of a match with this tag.
-    fn head(&mut self, tag: u8) -> Option<Head> {
-        let (line, column, lines) = (self.number()?, self.number()?, self.number()?);
-        let clipped = if tag & CLIPPED == 0 { None } else { Some((self.number()?, self.number()?)) };
-        Some(Head { line, column, lines, clipped, whole: tag & CUT == 0 })
-    }
-
     /// Returns the following items of `kind`.
     fn context(&mut self, kind: u8) -> Context<'p> {
         let all = self.0;
@@ -263,7 +239,7 @@ impl<'p> Entries<'p> {
 }
 
 /// One matching line, or one match of several lines.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema)]
 pub struct Match<'p> {
     /// The file; absent in a group, which names it once
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -329,24 +305,34 @@ impl<'p> Iterator for Entries<'p> {
     fn next(&mut self) -> Option<Match<'p>> {
         let before = self.context(BEFORE);
         let tag = self.byte()?;
-        let Head { line, column, lines, clipped, whole } = self.head(tag)?;
+        let (line, column, lines) = (self.number()?, self.number()?, self.number()?);
+        let clipped = if tag & CLIPPED == 0 { None } else { Some((self.number()?, self.number()?)) };
+        let (text_column, line_bytes) = clipped.unzip();
         let text = self.text()?;
         let after = self.context(AFTER);
-        let (text_column, line_bytes) = clipped.unzip();
-        let (path, sha256) = (None, None);
+        let (path, sha256, whole) = (None, None, tag & CUT == 0);
         Some(Match { path, sha256, line, column, text, text_column, line_bytes, before, after, lines, whole })
     }
 }
 
-/// Matches of one file.
-#[derive(Debug)]
+/// The matches of one file, named once.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Group")]
 pub struct FileMatches {
-    /// Path, as responses show it.
+    /// The file
     pub path: String,
-    /// SHA-256 of the file, if wanted and known.
+    /// With `mark`, all bytes of the file
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Box<Sha256>>,
-    /// Matches of the file.
+    /// Its matches
+    #[serde(rename = "matches", serialize_with = "write_entries")]
+    #[schemars(with = "Vec<Match<'_>>")]
     pieces: Vec<Piece>,
+}
+
+/// Writes the matches of a file.
+fn write_entries<S: Serializer>(pieces: &[Piece], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(pieces.iter().flat_map(|piece| Entries::of(piece)))
 }
 
 impl FileMatches {
@@ -404,49 +390,6 @@ impl JsonSchema for Matches {
     }
 }
 
-/// Matches in a list for each file.
-#[derive(Debug, Default)]
-pub struct Groups(pub Vec<FileMatches>);
-
-/// The matches of one file, named once.
-#[derive(Serialize, JsonSchema)]
-struct Group<'p> {
-    /// The file
-    path: &'p str,
-    /// With `mark`, all bytes of the file
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sha256: Option<&'p Sha256>,
-    /// Its matches
-    #[serde(serialize_with = "entries_of")]
-    #[schemars(with = "Vec<Match<'_>>")]
-    matches: &'p FileMatches,
-}
-
-/// Writes the matches of a file.
-fn entries_of<S: Serializer>(file: &FileMatches, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(file.entries())
-}
-
-impl Serialize for Groups {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|file| Group {
-            path: &file.path,
-            sha256: file.sha256.as_deref(),
-            matches: file,
-        }))
-    }
-}
-
-impl JsonSchema for Groups {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Groups".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Vec::<Group<'_>>::json_schema(generator)
-    }
-}
-
 /// How many matches one file has.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Count {
@@ -470,9 +413,9 @@ mod tests {
     use super::Entries;
     use super::*;
 
-    /// Returns a head at `line`.
-    fn head(line: u64) -> Head {
-        Head { line, column: 3, lines: 1, clipped: None, whole: true }
+    /// Returns a match at `line`.
+    fn found(line: u64, text: &str) -> Match<'_> {
+        Match { line, column: 3, lines: 1, text, whole: true, ..Match::default() }
     }
 
     /// Returns the entries in `piece` as JSON.
@@ -485,9 +428,9 @@ mod tests {
         let mut packer = Packer::default();
         packer.before("a", false);
         packer.before("b", true);
-        packer.push(&head(300), "é");
+        packer.push(&found(300, "é"));
         packer.after("c", false);
-        packer.push(&Head { clipped: Some((90, u64::MAX)), ..head(301) }, "");
+        packer.push(&Match { text_column: Some(90), line_bytes: Some(u64::MAX), ..found(301, "") });
         let piece = packer.finish();
         assert_eq!(
             json(&piece),
@@ -504,9 +447,9 @@ mod tests {
     fn last_match_accepts_lines_after_it() {
         let mut packer = Packer::default();
         packer.after("nobody's", false);
-        packer.push(&head(1), "one");
+        packer.push(&found(1, "one"));
         packer.before("two", false);
-        packer.push(&head(3), "three");
+        packer.push(&found(3, "three"));
         assert_eq!(json(&packer.take_all_but_last()).len(), 1);
         packer.after("four", false);
         packer.before("nobody's", false);
@@ -519,7 +462,7 @@ mod tests {
     fn truncated_packed_matches_never_panic() {
         let mut packer = Packer::default();
         packer.before("some text", false);
-        packer.push(&head(u64::MAX), "match");
+        packer.push(&found(u64::MAX, "match"));
         let piece = packer.finish();
         for end in 0..piece.len() {
             assert_eq!(Entries::of(&piece[..end]).count(), 0);

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use rustix::fs::Stat;
 
-use super::collect::{MatchDetail, more_bytes};
+use super::collect::{Gathered, MatchDetail, more_bytes};
 use super::page::{Budget, Offered, Page, json_bytes};
 use crate::control::Control;
 use crate::engine::workspace::path::{ShownPath, WorkspacePath};
@@ -15,7 +15,7 @@ use crate::engine::workspace::{Workspace, fs};
 use crate::limits::{SKIPPED_ENTRIES_MAX, SKIPPED_FILE_BYTES_MAX};
 use crate::search::entry::{LeftOut, Root, SearchWarnings, WalkEntry, Why};
 use crate::search::file::{Search, SearchedPart};
-use crate::search::matches::{Context, Count, Entries, FileMatches, Head, Marked, Match, Packer, Piece};
+use crate::search::matches::{Context, Count, Entries, FileMatches, Marked, Match, Packer, Piece};
 use crate::search::rules::Selection;
 use crate::search::walk::Walk;
 use crate::sha256::Sha256;
@@ -129,23 +129,21 @@ impl<'s, 'w> Results<'s, 'w> {
         if self.search.manner.style.wanted != MatchDetail::Lines {
             return self.take_file(&part);
         }
-        let counted = part.gathered.counted;
-        self.take_matches(&part.path, part.gathered.matches);
+        let Gathered { matches, counted } = part.found.gathered;
+        self.take_matches(&part.path, matches);
         if self.search.total || !self.is_full() {
             self.budget.skip(counted);
             self.count_file();
         }
         if part.last {
-            self.end_file(part.path, part.seen);
+            self.end_file(part.path, part.found.seen);
         }
     }
 
     /// Adds the matches of a file that belong on the page.
     fn take_matches(&mut self, path: &WorkspacePath, piece: Piece) {
-        let mut is_new = !self.at_hand.on_page;
-        let mut kept = None;
         let mut entries = Entries::of(&piece);
-        let mut start = 0;
+        let (mut start, mut kept) = (0, 0..0);
         // By reference: a match is large, and there can be many.
         while let Some(entry) = &entries.next() {
             let end = piece.len() - entries.bytes_left();
@@ -156,23 +154,26 @@ impl<'s, 'w> Results<'s, 'w> {
                 Offered::Passed => self.count_file(),
                 Offered::Kept => {
                     self.count_file();
-                    self.at_hand.on_page = true;
-                    if let Some(cut) = cut {
-                        self.keep(path, is_new, cut);
-                        is_new = false;
-                        start = end;
-                        continue;
+                    if !std::mem::replace(&mut self.at_hand.on_page, true) {
+                        let shown = || self.search.workspace.shown(path);
+                        let shown = self.at_hand.shown.clone().unwrap_or_else(shown);
+                        self.matches.push(FileMatches::new(shown));
                     }
-                    kept = Some((kept.map_or(start, |(first, _)| first), end));
-                    if self.search.manner.hash {
-                        self.at_hand.lines.extend(entry.whole_lines());
+                    if let Some(cut) = cut {
+                        self.keep(cut);
+                    } else {
+                        kept = if kept.is_empty() { start..end } else { kept.start..end };
+                        if self.search.manner.hash {
+                            self.at_hand.lines.extend(entry.whole_lines());
+                        }
                     }
                 }
             }
             start = end;
         }
-        if let Some((start, end)) = kept {
-            self.keep(path, is_new, part_of(piece, start, end));
+        let is_all = kept.len() == piece.len();
+        if let Some(part) = piece.get(kept).filter(|part| !part.is_empty()) {
+            self.keep(if is_all { piece } else { part.into() });
         }
     }
 
@@ -197,12 +198,8 @@ impl<'s, 'w> Results<'s, 'w> {
         })
     }
 
-    /// Keeps matches of the present file, which may already have some on the page.
-    fn keep(&mut self, path: &WorkspacePath, is_new: bool, piece: Piece) {
-        if is_new {
-            let shown = self.at_hand.shown.get_or_insert_with(|| self.search.workspace.shown(path));
-            self.matches.push(FileMatches::new(shown.clone()));
-        }
+    /// Keeps matches of the present file, which is on the page.
+    fn keep(&mut self, piece: Piece) {
         if let Some(file) = self.matches.last_mut() {
             file.push(piece);
         }
@@ -219,30 +216,25 @@ impl<'s, 'w> Results<'s, 'w> {
     /// Records the shown part of the present file.
     fn end_file(&mut self, path: WorkspacePath, seen: Option<(Sha256, Stat)>) {
         let at_hand = std::mem::take(&mut self.at_hand);
-        let (true, Some((sha256, stat)), Some(shown)) = (at_hand.on_page, seen, at_hand.shown) else {
+        let (true, Some((sha256, stat)), Some(file)) = (at_hand.on_page, seen, self.matches.last_mut())
+        else {
             return;
         };
-        if let Some(file) = self.matches.last_mut() {
-            file.sha256 = Some(Box::new(sha256));
-        }
-        self.seen.push(ShownFile {
-            path,
-            marked: Marked { path: shown, sha256 },
-            stat,
-            lines: at_hand.lines,
-        });
+        file.sha256 = Some(Box::new(sha256));
+        let marked = Marked { path: file.path.clone(), sha256 };
+        self.seen.push(ShownFile { path, marked, stat, lines: at_hand.lines });
     }
 
     /// Adds a file with its count.
     fn take_file(&mut self, part: &SearchedPart) {
         let shown = || self.search.workspace.listed(&part.path);
-        let offered = self.files.offer(|| Count { path: shown(), count: part.count });
+        let offered = self.files.offer(|| Count { path: shown(), count: part.found.count });
         if offered == Offered::Left && !self.search.total {
             return;
         }
         self.files_matched += 1;
-        self.counted += part.count;
-        if let (Offered::Kept, Some((sha256, stat))) = (offered, part.seen) {
+        self.counted += part.found.count;
+        if let (Offered::Kept, Some((sha256, stat))) = (offered, part.found.seen) {
             let marked = Marked { path: shown().to_string(), sha256 };
             self.seen.push(ShownFile { path: part.path.clone(), marked, stat, lines: Vec::new() });
         }
@@ -281,14 +273,6 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 }
 
-/// Returns the bytes of `piece` from `start` to `end`; does not copy if that is all of it.
-fn part_of(piece: Piece, start: usize, end: usize) -> Piece {
-    if (start, end) == (0, piece.len()) {
-        return piece;
-    }
-    piece.get(start..end).unwrap_or_default().into()
-}
-
 /// Returns the part of a match that fits: no context, and the beginning of its text.
 fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
     let bare = Match { before: Context::default(), after: Context::default(), ..*entry };
@@ -303,14 +287,7 @@ fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
     }
     let mut packer = Packer::default();
     let whole = entry.whole && matches!(text, Cow::Borrowed(_));
-    let head = Head {
-        line: entry.line,
-        column: entry.column,
-        lines: entry.lines,
-        clipped: entry.text_column.zip(entry.line_bytes),
-        whole,
-    };
-    packer.push(&head, &text);
+    packer.push(&Match { text: &text, whole, ..bare });
     packer.finish()
 }
 

@@ -21,7 +21,7 @@ use crate::search::file::Search;
 use crate::search::globs::split;
 use crate::search::globs::{Beginning, roots};
 use crate::search::matches::Match;
-use crate::search::matches::{Count, FileMatches, Groups, Marked, Matches};
+use crate::search::matches::{Count, FileMatches, Marked, Matches};
 use crate::search::page::Window;
 use crate::search::pattern;
 use crate::search::pattern::{Pattern, Reading, compile};
@@ -39,7 +39,7 @@ pub struct Response {
     pub matches: Option<Matches>,
     /// Matches grouped by file, if asked for
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub groups: Option<Groups>,
+    pub groups: Option<Vec<FileMatches>>,
     /// Files with matches
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<ShownPath>>,
@@ -140,7 +140,7 @@ impl Response {
             ..Self::default()
         };
         match request.wanted() {
-            MatchDetail::Lines if request.group => response.groups = Some(Groups(outcome.matches)),
+            MatchDetail::Lines if request.group => response.groups = Some(outcome.matches),
             MatchDetail::Lines => response.matches = Some(Matches(outcome.matches)),
             MatchDetail::Presence => response.files = Some(outcome.files),
             MatchDetail::Number => response.counts = Some(outcome.counts),
@@ -278,7 +278,7 @@ fn files_with_matches(
 /// Writes the payload and the notes.
 fn write(response: &Response, text: &mut Text) {
     let flat = response.matches.iter().flat_map(|matches| &matches.0);
-    let grouped = response.groups.iter().flat_map(|groups| &groups.0);
+    let grouped = response.groups.iter().flatten();
     for (index, file) in flat.chain(grouped).enumerate() {
         if index > 0 {
             text.out.push(b'\n');

@@ -26,11 +26,10 @@ const LEFT_OUT_MAX: usize = 1000;
 /// # Errors
 /// Fails if the folder cannot be read, or if an object cannot be stored.
 pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Result<(), SnapshotError> {
-    let names = Names { before: change.before, after: change.after };
-    let root = Root::of(change.folder, preparer.limits.file_bytes_max).context(|| names.cannot_read(b""))?;
+    let root = Root::of(change.folder, preparer.limits.file_bytes_max).context(|| change.cannot_read(b""))?;
     let mut taker = Taker {
         preparer,
-        names,
+        names: change,
         root,
         waiting: vec![BString::default()],
         folders_left: SEARCHED_FOLDERS_MAX,
@@ -46,28 +45,19 @@ pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Re
     Ok(())
 }
 
-/// Paths of a moved folder, from the root of the workspace.
-#[derive(Clone, Copy)]
-struct Names<'c> {
-    /// Path before the change.
-    before: Option<&'c [u8]>,
-    /// Path after the change.
-    after: Option<&'c [u8]>,
-}
-
-impl Names<'_> {
+impl FolderChange<'_> {
     /// Returns the present or former path of `below` in the folder.
-    fn path(self, below: &[u8]) -> Vec<u8> {
+    fn path(&self, below: &[u8]) -> Vec<u8> {
         joined(self.after.or(self.before).unwrap_or_default(), below)
     }
 
     /// Returns both paths of `below`, if it has them.
-    fn each(self, below: &[u8]) -> [Option<Vec<u8>>; 2] {
+    fn each(&self, below: &[u8]) -> [Option<Vec<u8>>; 2] {
         [self.before, self.after].map(|name| name.map(|name| joined(name, below)))
     }
 
     /// Returns the failed operation, for an error.
-    fn cannot_read(self, below: &[u8]) -> String {
+    fn cannot_read(&self, below: &[u8]) -> String {
         format!("`{}` cannot be read", self.path(below).to_str_lossy())
     }
 }
@@ -77,7 +67,7 @@ struct Taker<'t, 'r, 'a, 'c> {
     /// Turns files into edits.
     preparer: &'t mut Preparer<'r, 'a>,
     /// Paths of the folder.
-    names: Names<'c>,
+    names: &'c FolderChange<'c>,
     /// Folder, held open.
     root: Root,
     /// Folders in it that are not searched yet, each ending in a slash.
