@@ -118,7 +118,7 @@ pub fn edits(data: &[u8]) {
     }
     for first in 1..5 {
         let span = lines::LineSpan { first, last: first + u64::from(choice % 3) };
-        if let Some(range) = lines::bytes_of(body, span) {
+        if let Some(range) = lines::bytes_of(&lines::starts(body), span) {
             assert!(range.start < range.end && range.end <= body.len(), "lines outside the text");
         }
     }

@@ -59,7 +59,7 @@ impl Below {
         let mut below = Self::default();
         let mut at_hand: Option<(WorkspacePath, FolderTotals)> = None;
         for file in files {
-            let folder = &file.folder().path;
+            let folder = &file.folder.path;
             let held = FolderTotals { files: 1, bytes: file.stat().as_ref().map_or(0, fs::size_of) };
             match &mut at_hand {
                 Some((path, sum)) if path.as_bytes() == folder.as_bytes() => sum.add(held),
@@ -108,7 +108,7 @@ pub struct Sums {
 impl Sums {
     /// Counts one entry.
     pub fn add(&mut self, found: &WalkEntry) {
-        let folder = &found.folder().path;
+        let folder = &found.folder.path;
         match self.entries.get_mut(folder) {
             Some(entries) => *entries += 1,
             None => drop(self.entries.insert(folder.clone(), 1)),

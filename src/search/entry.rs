@@ -30,7 +30,7 @@ pub struct WalkFolder {
 #[derive(Debug)]
 pub struct WalkEntry {
     /// Folder that contains it.
-    pub(super) folder: Arc<WalkFolder>,
+    pub folder: Arc<WalkFolder>,
     /// Name there.
     pub(super) name: OsString,
     /// Type of the entry.
@@ -49,11 +49,6 @@ impl WalkEntry {
     /// Returns its path from the workspace root.
     pub fn path(&self) -> WorkspacePath {
         self.folder.path.join(&self.name)
-    }
-
-    /// Returns the folder that contains it.
-    pub fn folder(&self) -> &Arc<WalkFolder> {
-        &self.folder
     }
 
     /// Opens it for reading, without following a symlink; never blocks.

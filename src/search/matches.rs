@@ -62,10 +62,13 @@ impl Packer {
         let clipped = found.text_column.zip(found.line_bytes);
         let tag = MATCH | if clipped.is_some() { CLIPPED } else { 0 };
         self.bytes.push(tag | if found.whole { 0 } else { CUT });
-        let clipped = clipped.map(|(column, bytes)| [column, bytes]);
-        let numbers =
-            [found.line, found.column, found.lines].into_iter().chain(clipped.into_iter().flatten());
-        numbers.for_each(|number| self.number(number));
+        self.number(found.line);
+        self.number(found.column);
+        self.number(found.lines);
+        if let Some((column, bytes)) = clipped {
+            self.number(column);
+            self.number(bytes);
+        }
         self.text(found.text);
     }
 

@@ -12,7 +12,6 @@
 //! | `results` | results in order, as far as they are shown |
 //! | `page` | limits, offsets and byte budgets |
 //! | `dir_sizes` | sizes of folders, entries by time or size |
-//! | `skipped` | hidden and ignored files that a search without a result skipped |
 
 pub mod collect;
 pub mod content;

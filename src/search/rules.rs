@@ -343,26 +343,11 @@ impl Selection {
         glob.is_none_or(|glob| glob.matches(relative) || is_folder && glob.may_lie_below(relative))
     }
 
-    /// Decides about the entry at `path`, which is relative to the workspace root.
-    pub fn admit(&self, rules: &Rules, path: &Path, name: &[u8], kind: Kind) -> Admission {
-        let rules = (!self.no_ignore).then_some(rules);
-        self.admit_by(rules, self.hidden, path, name, kind)
-    }
-
-    /// Decides about an entry below a skipped one: neither rules nor dots count there.
-    pub fn admit_left_out(&self, path: &Path, name: &[u8], kind: Kind) -> Admission {
-        self.admit_by(None, true, path, name, kind)
-    }
-
-    /// Decides about an entry by these rules.
-    fn admit_by(
-        &self,
-        rules: Option<&Rules>,
-        hidden: bool,
-        path: &Path,
-        name: &[u8],
-        kind: Kind,
-    ) -> Admission {
+    /// Decides about the entry at `path`, which is relative to the workspace root; without rules about one below a skipped
+    /// entry, where dots do not count either.
+    pub fn admit(&self, rules: Option<&Rules>, path: &Path, name: &[u8], kind: Kind) -> Admission {
+        let hidden = self.hidden || rules.is_none();
+        let rules = rules.filter(|_| !self.no_ignore);
         let is_folder = kind == Kind::Dir;
         if !self.overrides.is_empty() {
             match self.overrides.matched(from_base(self.overrides.path(), path), is_folder) {

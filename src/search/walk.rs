@@ -361,13 +361,13 @@ impl<'w> Walk<'w> {
             && !glob.is_some_and(|glob| frame.any_start(|length, _| glob.names_dot(relative(length))));
         let admission = match naming {
             Naming::Itself => return Admission::Wanted,
-            _ if frame.reach.is_left_out => return self.admission_left_out(kind),
+            _ if frame.reach.is_left_out => return self.selection.admit(None, path, name, kind),
             // An untracked file is as ignored as its folder.
             _ if frame.reach.only_tracked => match frame.rules.verdict(path, kind == Kind::Dir) {
                 Verdict::Ignored => Admission::Ignored,
                 Verdict::None | Verdict::GitIgnored | Verdict::Wanted => Admission::GitIgnored,
             },
-            _ => match self.selection.admit(&frame.rules, path, name, kind) {
+            _ => match self.selection.admit(Some(&frame.rules), path, name, kind) {
                 Admission::Hidden if !is_hidden => Admission::Wanted,
                 admission => admission,
             },
@@ -392,13 +392,6 @@ impl<'w> Walk<'w> {
             Some(_) => Admission::Wanted,
             None => admission,
         }
-    }
-
-    /// Applies the selection, without rules and dots, to the entry whose path is in the buffer.
-    fn admission_left_out(&self, kind: Kind) -> Admission {
-        let start = self.frames.last().map_or(0, |frame| frame.path_length);
-        let name = self.path.get(start..).unwrap_or_default();
-        self.selection.admit_left_out(Path::new(OsStr::from_bytes(&self.path)), name, kind)
     }
 
     /// Returns the entry whose path is in the buffer, unless it is neither found nor entered.

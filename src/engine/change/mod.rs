@@ -216,10 +216,7 @@ impl Change<'_> {
 
     /// Notes that the caller knows all of a file, though nothing was changed.
     pub fn note_seen(&mut self, current: &Current) {
-        if let Some(original) = &current.original {
-            let lines = [(1, crate::text::lines::count(&body_of(&current.bytes)))];
-            self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &lines);
-        }
+        self.note_shown(current, (1, crate::text::lines::count(&body_of(&current.bytes))));
     }
 
     /// Notes that an error showed the caller some lines of a file.

@@ -333,9 +333,7 @@ pub fn also_missing(body: &[u8], steps: &[EditStep], missed: usize) -> Vec<usize
 }
 
 /// Returns a function that returns the first place of an old text.
-fn first_places<'b>(
-    body: &'b [u8],
-) -> impl Fn(&TextToReplace, Option<LineSpan>) -> Option<Range<usize>> + use<'b> {
+fn first_places(body: &[u8]) -> impl Fn(&TextToReplace, Option<LineSpan>) -> Option<Range<usize>> {
     let flat = Flat::of(body);
     let starts = LazyCell::new(move || lines::starts(body));
     move |wanted, lines| {
