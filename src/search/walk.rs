@@ -4,28 +4,25 @@
 //! the workspace. Memory grows only with the names of the folders between the root and the present one; the deepest few
 //! of those folders are kept open.
 
-mod step;
-
 use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use step::{Enter, Entering, Frame, Naming, Reach, Step, TakenEntry, is_state, naming};
 
-use super::entry::{LeftOut, Root, SkippedEntry, Start, WalkEntry, WalkFolder, Why};
-use super::rules::{Admission, Selection};
-use super::rules::{RuleFolder, Rules, Verdict};
+use super::entry::{
+    Kind, LeftOut, Root, RuleFiles, SearchWarnings, SkippedEntry, Start, WalkEntry, WalkFolder, Why,
+    read_listing,
+};
+use super::rules::{Admission, RuleFolder, Rules, Selection, Tracked, Verdict};
 use crate::control::Control;
 use crate::engine::workspace::listing::{ListedName, Listing};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::platform::ROOM_BYTES;
-use crate::search::entry::{Kind, RuleFiles, SearchWarnings, read_listing};
-use crate::search::rules::Tracked;
 
 /// Most folders kept open on the way down; the others are opened again when needed.
 const FOLDERS_OPEN_MAX: usize = 64;
@@ -496,4 +493,122 @@ impl Iterator for Walk<'_> {
             }
         }
     }
+}
+
+/// Limits of the walk within a folder or at an entry.
+#[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
+struct Reach {
+    /// True if only named paths are wanted.
+    only_named: bool,
+    /// True if only tracked files are wanted, because a rule hides the folder.
+    only_tracked: bool,
+    /// True if it lies in `.git` or `.lbx`, because the caller named a path there.
+    in_state: bool,
+    /// True if it is, or lies in, a skipped entry.
+    is_left_out: bool,
+}
+
+/// A folder between the root and the present entry.
+struct Frame {
+    /// Descriptor, unless it was closed to save descriptors.
+    folder: Option<Arc<WalkFolder>>,
+    /// Names in it.
+    listing: Listing,
+    /// Index of the next name.
+    next: usize,
+    /// Rules for its entries.
+    rules: Arc<Rules>,
+    /// Length of its path in the walk's buffer.
+    path_length: usize,
+    /// Paths of the caller at and above it.
+    starts: Arc<[Start]>,
+    /// Levels below the outermost of these: 0 for that one itself.
+    depth: usize,
+    /// Limits for its entries.
+    reach: Reach,
+}
+
+impl Frame {
+    /// Returns true if `check` is true for any of the paths that the caller named, given the length of that path and
+    /// the levels of this folder below it.
+    fn any_start(&self, mut check: impl FnMut(usize, usize) -> bool) -> bool {
+        self.starts.iter().any(|start| check(start.length, self.depth - start.depth))
+    }
+}
+
+/// Result of one step of the walk.
+enum Step {
+    /// An entry was found.
+    Found(WalkEntry),
+    /// No entry yet.
+    On,
+}
+
+/// Extent to which a folder is entered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Enter {
+    /// Not entered, only reported as ignored.
+    Report,
+    /// Only on the way to a named path.
+    OnlyNamed,
+    /// Only for tracked files.
+    OnlyTracked,
+    /// Fully.
+    All,
+}
+
+/// An entry that the walk returns or enters.
+#[derive(Clone, Copy)]
+struct TakenEntry {
+    /// Type of the entry.
+    kind: Kind,
+    /// Extent to which it is entered, if at all.
+    enter: Enter,
+    /// True if it is returned.
+    wanted: bool,
+    /// True if it is entered.
+    below: bool,
+    /// Limits of the walk below it.
+    reach: Reach,
+    /// True if the caller named it.
+    named: bool,
+}
+
+/// A folder about to be entered.
+struct Entering {
+    /// Descriptor of the folder.
+    fd: OwnedFd,
+    /// Rules of its parent.
+    rules: Arc<Rules>,
+    /// Levels below the outermost path of the caller.
+    depth: usize,
+    /// Limits for its entries.
+    reach: Reach,
+    /// True if the caller named it.
+    is_start: bool,
+}
+
+/// Relation of an entry to the named paths.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// Unrelated.
+    No,
+    /// Above a named path.
+    Above,
+    /// A named path.
+    Itself,
+}
+
+/// Returns the relation of `path` to the named paths.
+fn naming(named: &[WorkspacePath], path: &Path) -> Naming {
+    let below = named.iter().filter(|named| named.as_path().starts_with(path));
+    below.fold(Naming::No, |found, named| {
+        if named.as_path() == path || found == Naming::Itself { Naming::Itself } else { Naming::Above }
+    })
+}
+
+/// Returns true if a name is git's state or lbx's own, which no search enters unasked.
+fn is_state(name: &[u8]) -> bool {
+    name.len() == 4 && (name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b".lbx"))
 }
