@@ -67,7 +67,7 @@ pub struct ClientFile {
 
 /// Traces of a change apart from the journal.
 #[derive(Default)]
-struct Traces<'a> {
+pub struct Traces<'a> {
     /// Files for the snapshot; none if a scan has recorded them.
     files: Vec<FileChange<'a>>,
     /// New read records.
@@ -128,19 +128,6 @@ impl Change<'_> {
         self.entry.command = Some(name.to_owned());
     }
 
-    /// Records a command's changes in the journal; `backups` has the old bytes of its files.
-    ///
-    /// # Errors
-    /// Returns the OS error; the files stay as the command left them.
-    pub fn record_done(
-        self,
-        done: CommandChanges,
-        backups: &Backups<'_>,
-        words: (String, Option<String>),
-    ) -> Result<(), Error> {
-        self.record_with(done, backups, words, Traces::default())
-    }
-
     /// Records files that a client's own tool changed, as one change with its snapshot; the session then knows the new
     /// bytes as if it had made the change here. `made` are the folders that the tool made.
     ///
@@ -175,7 +162,7 @@ impl Change<'_> {
             let (before, after) = (version(before), version(after));
             done.files.push(DoneFile { path: file.path.clone(), before, after });
         }
-        self.record_with(done, &backups, (subject, None), traces)
+        self.record_done(done, &backups, (subject, None), traces)
     }
 
     /// Returns the read record of a file that the caller changed; `None` if it is gone, or the caller had not seen the
@@ -194,8 +181,11 @@ impl Change<'_> {
         Some(ReadRecord { lines, ..record })
     }
 
-    /// Records changes in the journal, in the snapshot and in the session.
-    fn record_with(
+    /// Records changes in the journal, in the snapshot and in the session; `backups` has the old bytes of the files.
+    ///
+    /// # Errors
+    /// Returns the OS error; the files stay as they are.
+    pub fn record_done(
         mut self,
         mut done: CommandChanges,
         backups: &Backups<'_>,

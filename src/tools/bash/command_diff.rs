@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::response::{Action, CommandDiff, FileChange, warn_of};
 use super::saved_untracked::{SavedUntracked, Untracked};
-use crate::engine::change::external_changes::{Backups, CommandChanges, Created, DoneFile, SpecialFile};
+use crate::engine::change::external_changes::{
+    Backups, CommandChanges, Created, DoneFile, SpecialFile, Traces,
+};
 use crate::engine::change::{Change, record};
 use crate::engine::history::client_calls::ConcurrentChanges;
 use crate::engine::history::replay::same;
@@ -100,7 +102,7 @@ pub fn record(
     warn_of_lossy(change.engine(), list.iter().map(|changed| changed.path.as_bytes()));
     let difference = CommandDiff::of(change.workspace(), list);
     if is_recorded {
-        change.record_done(done, &backups, message)?;
+        change.record_done(done, &backups, message, Traces::default())?;
     }
     Ok(difference)
 }
