@@ -471,7 +471,7 @@ pub fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     match Start::of(bytes) {
         Start::Utf16(_) => Content::of(bytes, None).map_or(Cow::Borrowed(bytes), |view| view.body),
         // The lines are the same even if the rest is not UTF-8.
-        start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
+        start => Cow::Borrowed(slice_or_empty(bytes, start.bom_bytes()..)),
     }
 }
 

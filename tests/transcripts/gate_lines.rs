@@ -101,6 +101,19 @@ fn codex_patch_deletion_requires_a_full_read() {
 }
 
 #[test]
+fn edit_of_both_ends_of_an_unseen_line_does_not_show_the_line() {
+    let quotes: &[&str] = &["--old-string", "\"", "--new-string", "'", "--replace-all"];
+    let pieces = r#"[{"old_string":"\"s1","new_string":"s 1"},{"old_string":"y\"","new_string":"y"}]"#;
+    for edit in [quotes, &["--edits", pieces]] {
+        let ws = Workspace::with(&[("a.csv", "h\n\"s1,secret,y\"\n")]);
+        ws.lbx(&["read", "a.csv", "--end-line", "1"]).ok();
+        ws.lbx(&[&["edit", "a.csv"], edit].concat()).ok();
+        let error = ws.unchanged(|| ws.lbx(&["write", "a.csv", "--content", "new\n"]).error("not_read"));
+        assert_eq!(error["details"]["unseen_lines"], json!([[2, 2]]), "{edit:?}: {error:#}");
+    }
+}
+
+#[test]
 fn what_undo_and_redo_bring_back_counts_as_shown_only_if_it_was() {
     let hide: &[&str] = &["bash", "sed -i 4,8d a.txt"];
     let read: &[&str] = &["read", "a.txt"];

@@ -108,8 +108,14 @@ fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), common: Common)
                 let first = middle.number(new_index) + 1;
                 known.push((first, first + new_len as u64 - 1));
             }
+            // A line of which only parts were replaced has the rest of the old one.
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                known.extend(replaced(shown, &middle, (old_index, old_len), (new_index, new_len)));
+                let (first, old_first) = (middle.number(new_index) + 1, middle.number(old_index) + 1);
+                if shown.contain(old_first, old_first + old_len as u64 - 1) {
+                    known.push((first, first + new_len as u64 - 1));
+                } else if old_len == new_len {
+                    known.extend(moved(shown, (old_first - 1, first - 1, new_len as u64)));
+                }
             }
         }
     }
@@ -138,37 +144,6 @@ fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], common: Common
         }
     }
     runs
-}
-
-/// Returns the known lines among those that replaced others: all if the others were known, else those that share no
-/// piece with the line of the same number.
-fn replaced(
-    shown: &Lines,
-    middle: &Middle<'_>,
-    (old_at, old_len): (usize, usize),
-    (new_at, new_len): (usize, usize),
-) -> Vec<(u64, u64)> {
-    let (first, old_first) = (middle.number(new_at) + 1, middle.number(old_at) + 1);
-    if shown.contain(old_first, old_first + old_len as u64 - 1) {
-        return vec![(first, first + new_len as u64 - 1)];
-    }
-    if old_len != new_len {
-        return Vec::new();
-    }
-    let pairs = middle.old.iter().skip(old_at).zip(middle.new.iter().skip(new_at)).take(new_len);
-    let is_known = |(at, (old, new)): (u64, (&&[u8], &&[u8]))| {
-        let was_shown = shown.contain(old_first + at, old_first + at);
-        let is_known =
-            was_shown || !have_a_piece_in_common(lines::without_ending(old), lines::without_ending(new));
-        is_known.then_some((first + at, first + at))
-    };
-    (0..).zip(pairs).filter_map(is_known).collect()
-}
-
-/// Returns true if two lines begin or end alike.
-fn have_a_piece_in_common(one: &[u8], other: &[u8]) -> bool {
-    let alike = |one: Option<&u8>, other: Option<&u8>| one.is_some() && one == other;
-    alike(one.first(), other.first()) || alike(one.last(), other.last())
 }
 
 /// Returns the shown lines among `len` lines that follow `old` others, renumbered to follow `new` others.
@@ -416,10 +391,10 @@ mod tests {
             ("a\nb\n", "", vec![(1, 2)], vec![]),
             ("one two\nb\n", "one 2\nb\n", vec![(2, 2)], vec![(2, 2)]),
             ("one two\nb\n", "1 two\nb\n", vec![(2, 2)], vec![(2, 2)]),
-            ("one two\nb\n", "new\nb\n", vec![(2, 2)], vec![(1, 2)]),
+            ("one two\nb\n", "new\nb\n", vec![(2, 2)], vec![(2, 2)]),
             ("one two\nb\n", "new\nnext o\nb\n", vec![(2, 2)], vec![(3, 3)]),
-            ("a\nb\nc\nd\ne\n", "A\nb\nc\nd\nE\n", vec![(3, 3)], vec![(1, 1), (3, 3), (5, 5)]),
-            ("a\nb\nc\nd\ne\n", "A\nx\nb\nc\nd\nE\n", vec![(3, 4)], vec![(4, 6)]),
+            ("a\nb\nc\nd\ne\n", "A\nb\nc\nd\nE\n", vec![(3, 3)], vec![(3, 3)]),
+            ("a\nb\nc\nd\ne\n", "A\nx\nb\nc\nd\nE\n", vec![(3, 4)], vec![(4, 5)]),
         ] {
             let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes());
             assert_eq!(lines.ranges(), seen_after, "{before:?} -> {after:?}");

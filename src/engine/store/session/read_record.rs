@@ -13,7 +13,7 @@ const EARLIER_MAX: usize = 6;
 /// Most earlier versions that are compared with the present one.
 const COMPARED_MAX: usize = 3;
 /// Most places of a change through which numbers are followed back.
-const REPLACED_MAX: usize = 64;
+const FOLLOWED_PLACES_MAX: usize = 64;
 
 /// Lines of a file that a session has read, with the file's SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,7 +120,7 @@ impl ReadRecord {
 
     /// Returns the shown lines of this version and of those before it, for the mark of the session's own next version.
     pub fn as_changed(&self, replaced: &[ReplacedLines]) -> Vec<EarlierVersion> {
-        if replaced.len() > REPLACED_MAX {
+        if replaced.len() > FOLLOWED_PLACES_MAX {
             return Vec::new();
         }
         // The new version takes over all numbers: versions of others need not be compared any more.
