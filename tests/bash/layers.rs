@@ -112,6 +112,46 @@ fn clean_merge_keeps_the_mode_that_either_has_set() {
 }
 
 #[test]
+fn apply_keeps_what_others_wrote_to_a_large_ignored_file() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[(".gitignore", "*.log\n"), ("a.log", "0123456789\n")]);
+    let limit = ["--set", "bash.ignored_file_bytes=4"];
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &limit, "echo mine > a.log");
+    ws.write("a.log", "theirs\n");
+    let layer = meeting.end(call)["data"]["layer"].as_str().unwrap().to_owned();
+    ws.write("a.log", "theirs, later\n");
+    ws.lbx(&[&["bash", "--layer", &layer, "--apply"], &limit[..]].concat()).success();
+    ws.holds("a.log", "mine\n");
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.log", "theirs, later\n");
+}
+
+#[test]
+fn merge_into_a_read_only_file_is_a_conflict() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n")]);
+    let chmod = |mode| std::fs::set_permissions(ws.path("a.txt"), PermissionsExt::from_mode(mode)).unwrap();
+    chmod(0o444);
+    let Some(call) = ws.call_unprivileged(&["bash", "sleep 1; sed -i s/5/five/ a.txt; sleep 1"]) else {
+        return;
+    };
+    let call = call.spawn();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    chmod(0o644);
+    ws.write("a.txt", "one\n2\n3\n4\n5\n");
+    chmod(0o444);
+    let ran = call.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(answer["data"]["conflicts"][0]["path"], "a.txt", "{answer:#}");
+    ws.holds("a.txt", "one\n2\n3\n4\n5\n");
+}
+
+#[test]
 fn folder_keeps_the_mode_that_others_gave_it() {
     if !has_overlays() {
         return;

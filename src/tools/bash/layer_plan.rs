@@ -108,6 +108,12 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         }
     }
 
+    /// Keeps every old version of a file that git ignores: others may have made it since the command ran.
+    pub const fn keep_all_ignored(&mut self) {
+        (self.ignored_file_bytes, self.ignored_bytes_left) = (u64::MAX, u64::MAX);
+        self.ignored_files_left = usize::MAX;
+    }
+
     /// Plans all differences, ordered by path, except the `excluded` ones.
     ///
     /// # Errors
@@ -357,8 +363,9 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         };
         let Some(mut bytes) = file.bytes else { return self.bring(path, false) };
         let mut mode = fs::recorded_mode(upper);
-        if let (Some(merge), Some(current)) = (self.merges.get(path), &seen) {
-            if current.sha256() != merge.current {
+        if let Some(merge) = self.merges.get(path) {
+            // Of a file that may not be written, no bytes are seen that the merge could be compared with.
+            if seen.as_ref().is_none_or(|current| current.sha256() != merge.current) {
                 return Err(changed_meanwhile(&self.change.workspace().shown(path)));
             }
             bytes.clone_from(&merge.bytes);

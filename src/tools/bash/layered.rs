@@ -251,6 +251,9 @@ impl LayeredCommand {
         let mut listed = changes(change.workspace(), &self.0.upper, &found, &classified)?;
         let ignored = classified.paths();
         let mut applying = Applying::new(&mut change, &self.0, &ignored, &merges);
+        if manner == Manner::Over {
+            applying.keep_all_ignored();
+        }
         applying.plan(&found, excluded)?;
         let planned = applying.finish()?;
         self.must_be_as_they_were(&change, &found, manner, &merges)?;
