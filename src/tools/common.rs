@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{Debug, Write as _};
+use std::iter;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
+use crate::engine::store::session::Lines;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::engine::workspace::{Workspace, fs};
@@ -362,7 +364,8 @@ impl Refusals {
         if error.path().is_none() || error.kind() == ErrorKind::LockTimeout {
             return Err(error);
         }
-        if error.kind() == ErrorKind::NotRead {
+        // An error that shows all lines that were missing needs no read.
+        if error.kind() == ErrorKind::NotRead && error.suggested_command().is_some() {
             self.unread.push(error);
             return Ok(());
         }
@@ -406,7 +409,9 @@ pub fn also_refused(error: Error, message: Message, listed: impl Into<Value>) ->
 
 /// Returns one error as JSON.
 fn refusal_json(error: &Error) -> Value {
-    json!({ "path": error.path(), "kind": error.kind(), "message": error.message() })
+    let (path, kind, message) = (error.path(), json!(error.kind()), error.message());
+    let lines = error.details().get("lines").map(|lines| ("lines", lines.clone()));
+    [("path", path.into()), ("kind", kind), ("message", message.into())].into_iter().chain(lines).collect()
 }
 
 /// Returns the error for several files that were not read.
@@ -548,19 +553,66 @@ impl<'e, 'r> FileChange<'e, 'r> {
 }
 
 /// Largest number of lines that an error shows.
-const SHOWN_LINES: u64 = 40;
+const SHOWN_LINES: usize = 40;
 /// Largest number of bytes of such a line.
 const LINE_BYTES: usize = 400;
 
-/// Returns the error for lines that changed since they were shown; it has the current lines, which then count as shown.
-pub(super) fn lines_not_as_shown(
+/// Ends the call if lines of a file are not as they were shown.
+///
+/// # Errors
+/// Returns `not_read` or `stale_file` for the first of the `missed` lines. It has the present lines of all of them, which
+/// then count as shown, and the smallest read of those for which it has no room.
+pub(super) fn must_be_as_shown(
     change: &mut Change<'_>,
     current: &Current,
     body: &[u8],
+    missed: &[(LineSpan, NotFound)],
+) -> Result<(), Error> {
+    let (name, all) = (current.place().shown(), lines::all(body));
+    let mut faults = missed.iter().map(|missed| not_as_shown(name, all.len() as u64, *missed));
+    let Some((kind, message, first)) = faults.next() else { return Ok(()) };
+    let near = Lines::from_ranges(iter::once(first).chain(faults.map(|fault| fault.2)).collect(), usize::MAX);
+    let mut error = Error::new(kind, message).at(name);
+    if missed.len() > 1 {
+        error = error.add_to_message(format!(" (and {})", plural(missed.len() - 1, "other place")));
+    }
+    if all.is_empty() {
+        return Err(error.suggest("The file is empty: add text with `append`."));
+    }
+    if looks_binary(body) {
+        return Err(error.suggest("The file is no text: read it with `binary`, or leave it alone."));
+    }
+    let is_short = |number: u64| {
+        let at = usize::try_from(number).unwrap_or(usize::MAX);
+        all.get(at.wrapping_sub(1)).is_none_or(|line| lines::without_ending(line).len() <= LINE_BYTES)
+    };
+    let mut numbers = near.ranges().iter().flat_map(|&(first, last)| first..=last).zip(0..).peekable();
+    let mut shown = Vec::new();
+    while let Some((number, _)) = numbers.next_if(|&(number, at)| at < SHOWN_LINES && is_short(number)) {
+        shown.push((number, number));
+    }
+    let (shown, rest) = (Lines::from_ranges(shown, usize::MAX), numbers.next().map(|(number, _)| number));
+    if !change.engine_ref().is_dry_run() {
+        change.note_shown(current, shown.ranges());
+    }
+    if !shown.is_empty() {
+        let text: String = shown.ranges().iter().map(|range| numbered_lines(body, *range)).collect();
+        error = error.detail("lines", text);
+    }
+    Err(match rest.zip(near.ranges().last()) {
+        Some((first, &(_, last))) => change.suggest_read(error, current, Some((first, last)), Needs::Any),
+        None => error
+            .suggest("`details.lines` has the present lines with their numbers: repeat the call with these."),
+    })
+}
+
+/// Returns the kind of error for lines that are not as they were shown, its message, and the present lines to show.
+fn not_as_shown(
+    name: &str,
+    total: u64,
     (span, why): (LineSpan, NotFound),
-) -> Error {
-    let (name, total) = (current.place().shown(), lines::count(body));
-    let (kind, message, near) = match why {
+) -> (ErrorKind, String, (u64, u64)) {
+    match why {
         NotFound::NeverShown(line) if line > total => (
             ErrorKind::StaleFile,
             format!("line {line} of {name} was never shown: it has {total} lines"),
@@ -574,37 +626,6 @@ pub(super) fn lines_not_as_shown(
         NotFound::Changed(first, last) => {
             (ErrorKind::StaleFile, format!("{span} of {name} changed since it was shown"), (first, last))
         }
-    };
-    let error = Error::new(kind, message).at(name);
-    if total == 0 {
-        return error.suggest("The file is empty: add text with `append`.");
-    }
-    if looks_binary(body) {
-        return error.suggest("The file is no text: read it with `binary`, or leave it alone.");
-    }
-    let near = (near.0, near.1.min(near.0 + SHOWN_LINES - 1));
-    let (near, is_whole) = before_long_line(body, near);
-    if !is_whole {
-        let message =
-            format!("Line {} is too long to be shown here: `read` it, then repeat the call.", near.0);
-        return error.suggest(message);
-    }
-    if !change.engine_ref().is_dry_run() {
-        change.note_shown(current, near);
-    }
-    error
-        .suggest("`details.lines` has the present lines with their numbers: repeat the call with these.")
-        .detail("lines", numbered_lines(body, near))
-}
-
-/// Returns those of the lines that come before the first that is too long to be shown; false with that line if there is
-/// none before it.
-fn before_long_line(body: &[u8], (first, last): (u64, u64)) -> ((u64, u64), bool) {
-    let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(usize::MAX);
-    let mut lines = (first..=last).zip(lines::lines(body).skip(skipped));
-    match lines.find(|(_, line)| lines::without_ending(line).len() > LINE_BYTES) {
-        Some((long, _)) => ((first, long.saturating_sub(1).max(first)), long > first),
-        None => ((first, last), true),
     }
 }
 

@@ -120,7 +120,7 @@ fn placed(
         Err(_) if change.gate() != Gate::Strict => Ok(None),
         Err(why) => {
             let span = LineSpan { first: request.line.max(1), last: request.line.saturating_add(1) };
-            Err(common::lines_not_as_shown(change, current, &content.body, (span, why)))
+            common::must_be_as_shown(change, current, &content.body, &[(span, why)]).map(|()| None)
         }
     }
 }

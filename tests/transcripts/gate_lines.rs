@@ -172,7 +172,7 @@ fn only_lines_that_a_refusal_shows_count_as_read() {
         let edit = ["edit", "long", "--start-line", "2", "--end-line", "2", "--new-string", "q"];
         let error = ws.unchanged(|| ws.lbx(&edit).error("not_read"));
         assert!(
-            error["suggested_action"].as_str().unwrap().contains("Line 2 is too long to be shown"),
+            error["suggested_action"].as_str().unwrap().starts_with("Read line 2 of long (lbx read long "),
             "{error}"
         );
     }
@@ -183,4 +183,34 @@ fn only_lines_that_a_refusal_shows_count_as_read() {
         assert!(error["details"]["lines"].as_str().unwrap().starts_with(first), "{error}");
     }
     ws.lbx(&edit).ok();
+}
+
+#[test]
+fn edits_of_many_unseen_lines_name_the_smallest_read_of_those_not_shown() {
+    let lines: String = (1..=100).map(|line| format!("line {line}\n")).collect();
+    let long = format!("one\ntwo\n{}\nfour\nfive\n", "x".repeat(500));
+    let ws = Workspace::with(&[("a.txt", &lines), ("long.txt", &long)]);
+    ws.lbx(&["read", "a.txt", "long.txt", "--limit", "1"]).ok();
+    let item = |first: u64, last: u64| json!({"start_line": first, "end_line": last, "new_string": "new\n"});
+    for (path, edits, shown, read) in [
+        ("a.txt", json!([item(5, 5), item(20, 90)]), 40, "lines 59 to 90 of a.txt"),
+        ("long.txt", json!([item(2, 4)]), 1, "lines 3 to 4 of long.txt"),
+    ] {
+        let request = json!({"path": path, "edits": edits});
+        let error = ws.unchanged(|| ws.json("edit", &request).error("not_read"));
+        let advice = error["suggested_action"].as_str().unwrap();
+        assert!(advice.starts_with(&format!("Read {read} (lbx read {path} --start-line ")), "{error:#}");
+        assert_eq!(error["details"]["lines"].as_str().unwrap().lines().count(), shown, "{error:#}");
+        let (_, command) = advice.split_once("(lbx ").unwrap();
+        let (command, _) = command.split_once(')').unwrap();
+        ws.lbx(&command.split(' ').collect::<Vec<_>>()).ok();
+        ws.json("edit", &request).ok();
+    }
+    // All places of a call are shown at once.
+    ws.write("a.txt", lines);
+    let edits = json!([item(30, 30), item(60, 60), item(90, 90)]);
+    let request = json!({"path": "a.txt", "edits": edits});
+    let error = ws.lbx(&["edit", "--session", "other", "--json", &request.to_string()]).error("not_read");
+    assert_eq!(error["details"]["lines"], "30\tline 30\n60\tline 60\n90\tline 90\n");
+    ws.lbx(&["edit", "--session", "other", "--json", &request.to_string()]).ok();
 }

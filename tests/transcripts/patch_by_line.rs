@@ -110,13 +110,33 @@ fn changed_or_unseen_lines_change_nothing_and_are_shown() {
     let patch = "[a.txt]\nPUT 1:\n+1\nPUT 5:\n+5\n[b.txt]\nCUT 2\n";
     let error = ws.lbx_stdin(&["patch"], patch).error("not_read");
     assert!(message(&error).ends_with("(and 1 more)"), "{error:#}");
-    let other = &error["details"]["refused"][0];
+    let other = &error["details"]["refused"][1];
     assert_eq!((&other["path"], &other["kind"]), (&json!("b.txt"), &json!("stale_file")), "{error:#}");
     assert_eq!(other["lines"], "1\tone\n2\tTWO\n3\tthree\n");
     ws.holds("a.txt", FIVE);
     ws.lbx_stdin(&["patch"], patch).ok();
     ws.holds("a.txt", "1\ntwo\nthree\nfour\n5\n");
     ws.holds("b.txt", "one\nthree\nfour\nfive\n");
+}
+
+#[test]
+fn all_unseen_places_of_all_files_are_shown_at_once() {
+    let lines: String = (1..=100).map(|line| format!("line {line}\n")).collect();
+    let ws = Workspace::with(&[("a.txt", &lines), ("b.txt", &lines)]);
+    ws.lbx(&["read", "a.txt", "b.txt", "--limit", "2"]).ok();
+    let patch = "[a.txt]\nPUT 10:\n+x\nPUT 20:\n+y\n[b.txt]\nPUT 30:\n+x\nCUT 41.=42\n";
+    let error = ws.lbx_stdin(&["patch"], patch).error("not_read");
+    assert_eq!(
+        message(&error),
+        "line 10 of a.txt was never shown in this session (and 1 other place) (and 1 more)"
+    );
+    assert_eq!(
+        error["suggested_action"],
+        "`details.lines` has the present lines with their numbers: repeat the call with these."
+    );
+    assert_eq!(error["details"]["lines"], "10\tline 10\n20\tline 20\n");
+    assert_eq!(error["details"]["refused"][1]["lines"], "30\tline 30\n41\tline 41\n42\tline 42\n");
+    ws.lbx_stdin(&["patch"], patch).ok();
 }
 
 #[test]

@@ -19,7 +19,8 @@ use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind, Message};
 use crate::sha256::Sha256;
 use crate::text::content::body_of;
-use crate::text::{escaped, lines};
+use crate::text::escaped;
+use crate::text::lines::{self, LineSpan};
 
 /// Size limit of the diff in a `stale_file`, in bytes.
 const STALE_DIFF_BYTES: usize = 2000;
@@ -221,6 +222,24 @@ impl Change<'_> {
             format!(" ({} not shown in this session)", named(lines))
         };
         let message = format!("refusing to {} {shown}: Read it first{which}", needs.verb());
+        let error = Error::new(ErrorKind::NotRead, message).at(shown);
+        let error = self.suggest_read(error, current, range, needs);
+        if lines.is_empty() {
+            return error;
+        }
+        let listed: Vec<Value> =
+            lines.iter().take(RANGES_LISTED).map(|&(first, last)| json!([first, last])).collect();
+        error.detail("unseen_lines", listed).detail("total_lines", lines::count(&body_of(&current.bytes)))
+    }
+
+    /// Adds to an error the smallest read that is enough: the lines of `range`, or all.
+    pub fn suggest_read(
+        &self,
+        error: Error,
+        current: &Current,
+        range: Option<(u64, u64)>,
+        needs: Needs<'_>,
+    ) -> Error {
         let read = self.smallest_read(current, range);
         let then = read.how.map_or_else(
             || ", then repeat the call.".into(),
@@ -228,17 +247,7 @@ impl Change<'_> {
         );
         let instead = read.instead.filter(|_| matches!(needs, Needs::All)).map(Message::from);
         let advice = Message::sentences([then].into_iter().chain(instead));
-        let error = Error::new(ErrorKind::NotRead, message).at(shown).suggest_running(
-            format!("Read {}", read.what),
-            read.command,
-            advice,
-        );
-        if lines.is_empty() {
-            return error;
-        }
-        let listed: Vec<Value> =
-            lines.iter().take(RANGES_LISTED).map(|&(first, last)| json!([first, last])).collect();
-        error.detail("unseen_lines", listed).detail("total_lines", lines::count(&body_of(&current.bytes)))
+        error.suggest_running(format!("Read {}", read.what), read.command, advice)
     }
 
     /// Returns the policy for a change without proof.
@@ -276,11 +285,7 @@ impl Change<'_> {
             let command = format!("lbx read {path}");
             return SmallestRead { what: shown.to_owned(), command, how: None, instead: None };
         };
-        let what = if first == last {
-            format!("line {first} of {shown}")
-        } else {
-            format!("lines {first} to {last} of {shown}")
-        };
+        let what = format!("{} of {shown}", LineSpan { first, last });
         let mut command = format!("lbx read {path} --start-line {first} --end-line {last}");
         let body = body_of(&current.bytes);
         let mut needed = lines::lines(&body).zip(1..).skip_while(|(_, line)| *line < first);

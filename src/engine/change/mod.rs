@@ -220,9 +220,9 @@ impl Change<'_> {
     }
 
     /// Notes that an error showed the caller some lines of a file.
-    pub fn note_shown(&mut self, current: &Current, lines: (u64, u64)) {
+    pub fn note_shown(&mut self, current: &Current, lines: &[(u64, u64)]) {
         if let Some(original) = &current.original {
-            self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &[lines]);
+            self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, lines);
         }
     }
 

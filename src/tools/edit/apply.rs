@@ -7,7 +7,7 @@ use std::ops::{Deref, Range};
 
 use super::error::{Miss, Shas, Why};
 use super::find::{self, Body, Edited, Matched, MatchedPlaces, Searched};
-use super::step::{Count, EditStep, TextToReplace, What};
+use super::step::{Count, EditStep, Named, TextToReplace, What};
 use crate::engine::change::shown_lines::NotFound;
 use crate::engine::change::{Change, Current};
 use crate::engine::policy::Gate;
@@ -559,7 +559,7 @@ impl Placed {
 ///
 /// # Errors
 /// Returns `not_read` for lines that were never shown, `stale_file` for lines that changed. Both show the current
-/// lines, which then count as shown.
+/// lines of all edits, which then count as shown.
 pub fn placed(
     change: &mut Change<'_>,
     current: &Current,
@@ -569,6 +569,7 @@ pub fn placed(
     let (mut placed, mut moved) = (steps.to_vec(), Vec::new());
     let mut are_all_found = steps.iter().all(EditStep::is_by_number);
     let of_file = change.shown_lines(current);
+    let (mut missed, mut named) = (Vec::new(), Named(None));
     for step in placed.iter_mut().filter(|step| step.is_by_number()) {
         let Some(shown) = step.lines else { continue };
         let now = of_file
@@ -588,11 +589,15 @@ pub fn placed(
             // Without a record of these lines, an open gate has only their present numbers.
             Err(_) if change.gate() != Gate::Strict => return Ok(Placed::as_numbered(steps)),
             Err(why) => {
-                let error = common::lines_not_as_shown(change, current, &file.body, (shown, why));
-                return Err(step.named.of_several(error));
+                if missed.is_empty() {
+                    named = step.named;
+                }
+                missed.push((shown, why));
             }
         }
     }
+    common::must_be_as_shown(change, current, &file.body, &missed)
+        .map_err(|error| named.of_several(error))?;
     Ok(Placed { steps: placed, moved, are_all_found })
 }
 

@@ -3,8 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::files::{Files, LineProof};
 use crate::buffer::Buffer;
 use crate::engine::change::shown_lines::{NotFound, ShownLines};
@@ -18,7 +16,7 @@ use crate::text::lines::{self, LineSpan};
 use crate::text::patch::{
     Body, EditPlace, FileEdits, FilePatch, Form, LineEdit, Look, NewText, Operation, Patch, Splice, overlap,
 };
-use crate::tools::common::{self, PLACES_LISTED};
+use crate::tools::common::{self, Refusals};
 
 /// Bytes of each file of a patch; `None` for a missing one.
 pub type Texts = Vec<Option<Arc<Buffer>>>;
@@ -50,7 +48,7 @@ pub fn place<'t>(
 ) -> Result<(), Error> {
     let by_line = std::mem::take(&mut patch.by_line);
     let bodies: Vec<Vec<&'t [u8]>> = texts.iter().map(|text| lines_of(text.as_deref())).collect();
-    let (mut places, mut missed) = (Vec::with_capacity(by_line.len()), Vec::new());
+    let (mut places, mut refusals) = (Vec::with_capacity(by_line.len()), Refusals::default());
     for ((file, of_file), body) in patch.files.iter().zip(&by_line).zip(&bodies) {
         let path = file.old_path.as_deref().unwrap_or_default();
         let found = file_places(files, path, of_file, body);
@@ -63,16 +61,10 @@ pub fn place<'t>(
         });
         match found {
             Ok(found) => places.push(found),
-            Err(error) if error.path().is_none() => return Err(error),
-            Err(error) => missed.push(error),
-        }
-        if missed.len() == PLACES_LISTED {
-            break;
+            Err(error) => refusals.keep(error)?,
         }
     }
-    if let Some(error) = all_missed(missed) {
-        return Err(error);
-    }
+    refusals.refuse()?;
     let mut pasted_bytes = 0;
     for (index, (file, of_file)) in patch.files.iter_mut().zip(&by_line).enumerate() {
         let source = Source { places: &places, bodies: &bodies };
@@ -191,13 +183,7 @@ fn file_places(
     };
     let shown = if counts_now { None } else { change.shown_lines(current) };
     let shown = shown.filter(|shown| !shown.is_own() && counts(shown));
-    let mut found = Vec::with_capacity(of_file.edits.len());
-    for edit in &of_file.edits {
-        let place = find(edit.place, shown.as_ref(), total);
-        let place = place.map_err(|missed| not_as_shown(change, (current, charset), edit, missed))?;
-        let index = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
-        found.push(index(place.start)..index(place.end));
-    }
+    let found = find_all(change, (current, charset), &of_file.edits, (shown.as_ref(), total))?;
     let proof = match (&of_file.tag, shown) {
         (Some(_), _) => LineProof::Tag,
         (None, Some(_)) => {
@@ -217,6 +203,35 @@ fn file_places(
         }
     };
     files.line_proofs.insert(path.to_vec(), proof);
+    Ok(found)
+}
+
+/// Returns the present lines of all edits of a file, as indices.
+///
+/// # Errors
+/// As [`common::must_be_as_shown`].
+fn find_all(
+    change: &mut Change<'_>,
+    (current, charset): (&Current, Option<Charset>),
+    edits: &[LineEdit<'_>],
+    (shown, total): (Option<&ShownLines>, u64),
+) -> Result<Vec<Range<usize>>, Error> {
+    let index = |line: u64| usize::try_from(line).unwrap_or(usize::MAX);
+    let (mut found, mut missed, mut patch_line) = (Vec::with_capacity(edits.len()), Vec::new(), None);
+    for edit in edits {
+        match find(edit.place, shown, total) {
+            Ok(place) => found.push(index(place.start)..index(place.end)),
+            Err(why) => {
+                patch_line.get_or_insert(edit.patch_line);
+                missed.push(why);
+            }
+        }
+    }
+    if !missed.is_empty() {
+        let text = common::view(current, charset)?;
+        common::must_be_as_shown(change, current, &text.body, &missed)
+            .map_err(|error| error.detail("patch_line", patch_line))?;
+    }
     Ok(found)
 }
 
@@ -246,21 +261,6 @@ fn find(
 /// Returns the lines next to a gap.
 const fn around(line: u64) -> LineSpan {
     LineSpan { first: if line == 0 { 1 } else { line }, last: line.saturating_add(1) }
-}
-
-/// Returns the error for an edit of lines that are not as shown; it has the present lines.
-fn not_as_shown(
-    change: &mut Change<'_>,
-    (current, charset): (&Current, Option<Charset>),
-    edit: &LineEdit<'_>,
-    missed: (LineSpan, NotFound),
-) -> Error {
-    let body = match common::view(current, charset) {
-        Ok(text) => text.body,
-        Err(error) => return error,
-    };
-    let error = common::lines_not_as_shown(change, current, &body, missed);
-    error.detail("patch_line", edit.patch_line)
 }
 
 /// Warns once a file if edits are not at the lines that they name.
@@ -338,21 +338,4 @@ fn must_not_repeat(
         }
     }
     Ok(())
-}
-
-/// Returns one error for all files; `details.refused` lists the others, each with its present lines.
-fn all_missed(missed: Vec<Error>) -> Option<Error> {
-    let mut missed = missed.into_iter();
-    let first = missed.next()?;
-    let others: Vec<Value> = missed
-        .map(|error| {
-            let lines = error.details().get("lines").cloned();
-            json!({ "path": error.path(), "kind": error.kind(), "message": error.message(), "lines": lines })
-        })
-        .collect();
-    if others.is_empty() {
-        return Some(first);
-    }
-    let more = format!(" (and {} more)", others.len());
-    Some(first.add_to_message(more).detail("refused", others))
 }
