@@ -397,7 +397,7 @@ fn no_match_says_that_the_file_changed_since_the_read() {
 fn sketch_warns_about_the_lines_it_deletes() {
     let ws = read("a\nb\nc\nd\n");
     let sketch = json!({"path": "a.txt", "sketch": "a\nd\n"});
-    ws.json("edit", &sketch).warned("the sketch omits lines 2-3 of a.txt; they were deleted");
+    ws.json("edit", &sketch).warned("the sketch omits lines 2 to 3 of a.txt; they were deleted");
     ws.holds("a.txt", "a\nd\n");
 }
 

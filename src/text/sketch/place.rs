@@ -7,6 +7,7 @@ use similar::DiffOp;
 use super::Refusal;
 use super::index::{Core, Index, Part, indent, key, numbers, shown, too_alike};
 use crate::text::checked::{Fault, item, slice, slice_or_empty};
+use crate::text::lines::LineSpan;
 use crate::text::{line_diff, similarity};
 
 /// State of the search for a part.
@@ -151,10 +152,9 @@ fn must_stay_in_its_block(index: &Index<'_>, part: &Part<'_>, span: &Range<usize
             return Err(Refusal::Ambiguous {
                 part: part.which(),
                 why: format!(
-                    "it would remove lines {} to {}, in which another block begins or ends (line {}): give it more of \
+                    "it would remove {}, in which another block begins or ends (line {}): give it more of \
                      the unchanged lines",
-                    removed.start + 1,
-                    removed.end,
+                    LineSpan { first: removed.start as u64 + 1, last: removed.end as u64 },
                     at + 1
                 ),
                 lines: vec![above + 1, removed.end + 1],

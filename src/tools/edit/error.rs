@@ -91,7 +91,6 @@ impl<'a> Miss<'a> {
     /// Returns the error for the file at the displayed path.
     pub fn error(&self, shown: &str) -> Error {
         let (named, body) = (self.named, &*self.body);
-        let between = |lines: LineSpan| format!("lines {} to {}", lines.first, lines.last);
         match &self.why {
             Why::Text(wanted, missed, scope) => {
                 let text = SearchedText { body, named, wanted, lines: self.lines, shown };
@@ -105,13 +104,12 @@ impl<'a> Miss<'a> {
                 named.invalid(field, message).at(shown).detail("total_lines", total)
             }
             Why::Overlap(one, other) => {
-                let (one, other) = (between(*one), between(*other));
                 let message = format!("{one} and {other} overlap: make one edit of the two");
                 named.of_several(named.invalid("start_line", message))
             }
             Why::OtherLines(scope, shas) => {
                 let there = body.get(scope.clone()).unwrap_or_default();
-                let lines = self.lines.map_or_else(String::new, between);
+                let lines = self.lines.map_or_else(String::new, |lines| lines.to_string());
                 let error = other_lines(named, &lines, there, shas, shown);
                 match self.lines {
                     Some(LineSpan { first, last }) => {
@@ -272,8 +270,12 @@ impl SearchedText<'_> {
     fn outside(&self, places: &[Range<usize>]) -> Option<(String, Vec<Value>)> {
         let lines = self.lines?;
         let named = line_list(self.body, places)?;
-        let until = if lines.last == u64::MAX { "the end".to_owned() } else { lines.last.to_string() };
-        let hint = format!("It occurs at {named}, but not entirely within lines {} to {until}.", lines.first);
+        let hint = match lines {
+            LineSpan { first, last: u64::MAX } => {
+                format!("It occurs at {named}, but not entirely within lines {first} to the end.")
+            }
+            lines => format!("It occurs at {named}, but not entirely within {lines}."),
+        };
         Some((hint, listed(self.body, places)))
     }
 
@@ -351,19 +353,17 @@ impl SearchedText<'_> {
         let Self { body, shown, .. } = *self;
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
         let (first, last) = lines.first().copied().unwrap_or_default();
+        let span = LineSpan { first, last };
         let message = text!(
-            "`old_string` not found in {}. Apart from {} it occurs at lines {} to {}, but `new_string` does not fit the form of the file there: {}.",
+            "`old_string` not found in {}. Apart from {} it occurs at {}, but `new_string` does not fit the form of the file there: {}.",
             shown,
             tier.difference(),
-            first,
-            last,
+            span,
             why
         );
         self.named
             .refusal(ErrorKind::NoMatch, message, shown)
-            .suggest(format!(
-                "Read lines {first} to {last} of {shown} and repeat the edit in exactly their form."
-            ))
+            .suggest(format!("Read {span} of {shown} and repeat the edit in exactly that form."))
             .detail("match", tier.name())
             .detail("start_line", first)
             .detail("end_line", last)
@@ -442,15 +442,14 @@ fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Opt
     let &(first, last) = lines.first()?;
     let count = found.ranges.len();
     let detail = json!({ "match": found.tier.name(), "count": count, "start_line": first, "end_line": last });
-    let difference = found.tier.difference();
+    let (difference, span) = (found.tier.difference(), LineSpan { first, last });
     let hint = match (count, &found.new_text) {
         (1, Ok(_)) => text!(
-            "Apart from {} it occurs at lines {} to {}. To replace it there, set `match` to \"flexible\".",
+            "Apart from {} it occurs at {}. To replace it there, set `match` to \"flexible\".",
             difference,
-            first,
-            last
+            span
         ),
-        (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}.").into(),
+        (1, Err(_)) => format!("Apart from {difference} it occurs at {span}.").into(),
         _ if count >= FLEXIBLE_PLACES_MAX => {
             format!("Apart from {difference} it occurs in very many places.").into()
         }
@@ -500,7 +499,7 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
 pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
     let named = |part: &Which| {
         let (first, last) = part.lines;
-        let lines = if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+        let lines = LineSpan { first: first as u64, last: last as u64 };
         format!("part {} of the sketch ({lines}, beginning `{}`)", part.number, part.text.trim())
     };
     let detailed = |error: Error, part: &Which| {

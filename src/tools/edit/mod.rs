@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, text};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::escaped;
+use crate::text::lines::LineSpan;
 use crate::text::replace::line_ranges;
 use crate::text::replaced_lines::ReplacedLines;
 use apply::Placed;
@@ -439,10 +440,6 @@ impl From<(u64, u64)> for LineRange {
 
 impl std::fmt::Display for LineRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.start_line == self.end_line {
-            write!(f, "line {}", self.start_line)
-        } else {
-            write!(f, "lines {}-{}", self.start_line, self.end_line)
-        }
+        LineSpan { first: self.start_line, last: self.end_line }.fmt(f)
     }
 }

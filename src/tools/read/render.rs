@@ -13,7 +13,7 @@ use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::Encoding;
 use crate::text::escaped;
 use crate::text::escaped::plural;
-use crate::text::lines::LineEnding;
+use crate::text::lines::{LineEnding, LineSpan};
 use crate::text::slice::{Clipped, Slice, Sliced};
 use crate::tools::Text;
 use crate::tools::common::is_zero;
@@ -488,9 +488,8 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
         let offset = text.option("offset", offset);
         let column = part.next_column.map(|column| format!(" {}", text.option("column", column)));
         text.note(format!(
-            "{named}lines {} to {} of {}; continue with {offset}{}",
-            part.start_line,
-            part.end_line,
+            "{named}{} of {}; continue with {offset}{}",
+            LineSpan { first: part.start_line, last: part.end_line },
             part.total_lines,
             column.unwrap_or_default()
         ));
