@@ -1058,6 +1058,10 @@ fn undo_not_found_never_suggests_undoing_another_session() {
     assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["seq"], 1);
     let error = ws.lbx(&["undo", "--seq", "1", "--hunk", "2", "--session", "agent"]).error("invalid_request");
     assert!(error["message"].as_str().unwrap().contains("has 1 hunk in a.txt"), "{error}");
+    assert_eq!(
+        error["suggested_action"],
+        "Name one of these, or leave `hunk` out to take all of the change back."
+    );
     ws.lbx(&["undo", "--seq", "1", "--session", "agent"]).ok();
     ws.holds("a.txt", "a\nb\n");
 }

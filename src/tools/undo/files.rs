@@ -143,8 +143,11 @@ impl<'p, 'c> Planner<'p, 'c> {
             let message = format!(
                 "{shown} has changed since this session changed it: session {session} moved it to {to}"
             );
-            let error = Error::new(ErrorKind::StaleFile, message).at(shown).detail(MOVED_TO, to.clone());
-            return Err(error.suggest(format!("Delete {to}, unless session {session} needs it.")));
+            let error = Error::new(ErrorKind::StaleFile, message).at(shown).detail(MOVED_TO, to);
+            let own = &self.history.session;
+            return Err(error.suggest(format!(
+                "`undo` takes an older change back by its `seq`: `log` with session {own} shows them."
+            )));
         }
         Ok(())
     }
