@@ -88,19 +88,19 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
         );
     }
     let bytes = lbx.bytes_of(path)?;
-    let Ok(Content { encoding, bom, body }) = Content::of(&bytes, None) else {
+    let parsed = Content::of(&bytes, None).ok().and_then(|Content { encoding, bom, body }| {
+        let before = String::from_utf8(body.into_owned()).ok()?;
+        let notebook: Value = serde_json::from_str(&before).ok()?;
+        Some((before, notebook, (encoding, bom)))
+    });
+    let Some((before, notebook, form)) = parsed else {
         return refuse("Notebook is not valid JSON.");
-    };
-    let before = String::from_utf8_lossy(&body);
-    let notebook: Value = match serde_json::from_str(&before) {
-        Ok(notebook) => notebook,
-        Err(_) => return refuse("Notebook is not valid JSON."),
     };
     let (after, id) = match edited(&before, &notebook, &request) {
         Ok(edited) => edited,
         Err(Fault(words)) => return refuse(&words),
     };
-    replace_lines(lbx, path, (&before, &after), (encoding, bom))?;
+    replace_lines(lbx, path, (&before, &after), form)?;
     let source = request.new_source.unwrap_or_default();
     Ok(match request.edit_mode.unwrap_or_default() {
         EditMode::Replace => format!("Updated cell {id} with {source}"),

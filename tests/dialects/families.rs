@@ -723,6 +723,21 @@ fn notebook_edit_works_in_every_encoding() {
 }
 
 #[test]
+fn notebook_edit_refuses_a_notebook_that_is_not_utf_8() {
+    let ws = Workspace::with(&[]);
+    let notebook = b"{\"cells\": [{\"cell_type\": \"code\", \"source\": \"x\xe9\"}], \"nbformat\": 4}\n";
+    std::fs::write(ws.path("n.ipynb"), notebook).unwrap();
+    let ask = |tool: &str, request: serde_json::Value| {
+        ws.lbx(&["--dialect", "claude", tool, "--json", &request.to_string()])
+    };
+    ask("Read", json!({ "file_path": "n.ipynb" })).stdout();
+    let edit = json!({ "notebook_path": "n.ipynb", "cell_id": "cell-0", "new_source": "y" });
+    let refused = ask("NotebookEdit", edit);
+    assert!(refused.stderr().contains("Notebook is not valid JSON."), "{}", refused.stderr());
+    assert_eq!(ws.read_bytes("n.ipynb"), notebook);
+}
+
+#[test]
 fn complete_dialect_responses_have_no_truncation_notice() {
     let ws = large_workspace();
     let editor = "str_replace_based_edit_tool";
