@@ -314,7 +314,7 @@ fn from_stdin(
     };
     if let Stdin::Bulk { field, .. } = tool.stdin
         && tool.takes_bulk_alone
-        && !text.trim_ascii_start().starts_with(b"{")
+        && !request::without_bom(&text).trim_ascii_start().starts_with(b"{")
     {
         return commands::parse_with(tool, parser, arguments, field, text).map(Source::Flags);
     }

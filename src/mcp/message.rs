@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::request;
-use crate::text::content::UTF8_BOM;
 
 /// Largest result, in bytes. Clients drop the connection at about 10 MB.
 pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
@@ -215,8 +214,7 @@ pub enum Parsed {
 /// # Errors
 /// Returns the response to the line: -32700 if it is not JSON, -32600 if the JSON is not a message.
 pub fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
-    // Some clients begin their stream with a byte order mark.
-    let line = line.strip_prefix(UTF8_BOM).unwrap_or(line);
+    let line = request::without_bom(line);
     match request::read_json(line) {
         Ok(Value::Array(list)) if !list.is_empty() => {
             Ok(Parsed::Batch(list.into_iter().map(|value| message_of(value, None)).collect()))

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::text::charset::Charset;
+use crate::text::content::UTF8_BOM;
 use crate::text::escaped;
 pub use schema::{
     advertised, aliases, answer_schema_of, field_of, for_each_object, plausible, schema_of, snake_case,
@@ -390,11 +391,17 @@ pub fn whole_characters(json: &str) -> String {
     whole + rest
 }
 
+/// Returns JSON without the byte order mark that some programs begin with, such as PowerShell's pipes.
+pub fn without_bom(json: &[u8]) -> &[u8] {
+    json.strip_prefix(UTF8_BOM).unwrap_or(json)
+}
+
 /// Reads one JSON text; rejects duplicate keys.
 ///
 /// # Errors
 /// Returns `invalid_request` with line and column.
 pub fn read_json(text: &[u8]) -> Result<Value, Error> {
+    let text = without_bom(text);
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Strict.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| {

@@ -133,6 +133,25 @@ fn empty_pipe_gives_empty_content_and_dev_null_no_content() {
 }
 
 #[test]
+fn byte_order_mark_before_a_request_is_ignored() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let request = "\u{feff}{\"path\": \"a.txt\"}";
+    ws.write("request.json", request);
+    for answer in [
+        ws.lbx_stdin(&["read"], request),
+        ws.lbx_stdin(&["read", "--json", "-"], request),
+        ws.lbx(&["read", "--json", "@request.json"]),
+    ] {
+        assert_eq!(answer.ok()["content"], "one\n");
+    }
+    let batch = "\u{feff}{\"tool\": \"read\", \"request\": {\"path\": \"a.txt\"}}\n";
+    assert!(ws.lbx_stdin(&["batch"], batch).stdout_text().contains("\"one\\n\""));
+    let patch = "\u{feff}{\"patch\": \"[a.txt]\\nPUT 1:\\n+two\\n\"}";
+    ws.lbx_stdin(&["patch"], patch).ok();
+    ws.holds("a.txt", "two\n");
+}
+
+#[test]
 fn empty_stdin_is_an_empty_request() {
     let ws = Workspace::with(&[]);
     for tool in ["read", "write", "edit", "append", "prepend", "insert"] {

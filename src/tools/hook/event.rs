@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{HookClient, Moment, ReplyForm, ToolKind};
 use crate::error::Error;
-use crate::request::whole_characters;
+use crate::request::{whole_characters, without_bom};
 use crate::sha256::Sha256;
 use crate::text::checked::str_or_empty;
 
@@ -103,10 +103,10 @@ impl Event {
     /// # Errors
     /// Fails with `invalid_request` if the text is no JSON object, or names no event.
     pub fn parse(client: &HookClient, named: Option<&str>, text: &str) -> Result<Self, Error> {
-        // Some clients begin with a byte order mark.
-        let text = text.trim_start_matches('\u{feff}');
+        let json = without_bom(text.as_bytes());
         // JavaScript writes half of a character as an escape that is no character.
-        let parsed = serde_json::from_str(text).or_else(|_| serde_json::from_str(&whole_characters(text)));
+        let parsed = serde_json::from_slice(json)
+            .or_else(|_| serde_json::from_str(&whole_characters(&String::from_utf8_lossy(json))));
         let mut fields: Value = parsed
             .map_err(|error| Error::invalid(format!("the event of {} is not JSON: {error}", client.name)))?;
         let name = named.map(str::to_owned).or_else(|| word(&fields, EVENT));
