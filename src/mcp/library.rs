@@ -271,8 +271,10 @@ fn decoded_bytes(text: &str) -> Vec<u8> {
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
-        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        let digit =
+            |at: usize| char::from(*bytes.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let digits = digit(at + 1).zip(digit(at + 2)).filter(|_| byte == b'%');
+        let code = digits.map(|(high, low)| high << 4 | low);
         plain.push(code.unwrap_or(byte));
         at += if code.is_some() { 3 } else { 1 };
     }

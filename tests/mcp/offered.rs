@@ -84,6 +84,10 @@ fn resource_that_is_not_text_is_a_blob_of_its_bytes() {
     }
     let bom = client.ask("resources/read", &json!({ "uri": "lbx://file/bom.txt" }));
     assert_eq!(bom["result"]["contents"][0]["text"], "one\n");
+    // No sign belongs to an escape.
+    std::fs::write(workspace.path("b %+5x.txt"), "odd\n").unwrap();
+    let odd = client.ask("resources/read", &json!({ "uri": "lbx://file/b %+5x.txt" }));
+    assert_eq!(odd["result"]["contents"][0]["text"], "odd\n", "{odd:#}");
 }
 
 #[test]
