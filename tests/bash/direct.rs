@@ -745,10 +745,16 @@ fn next_call_tells_of_a_killed_direct_command() {
     let next = ws.lbx(&["write", "new.txt", "--content", "new\n"]).success();
     for told in [
         "lbx was killed while a direct command of session killed ran; undo does not take back what it changed",
-        "leave out. `diff` with `from` shows what has changed since",
+        "leave out. `snapshot` records what is on disk now; then `diff` with `from` shows what has changed since",
     ] {
         assert!(warnings(&next).contains(told), "{next:#}");
     }
+    // The advice, followed.
+    let told = warnings(&next);
+    let (_, tip) = told.split_once("in the snapshot ").unwrap();
+    ws.lbx(&["snapshot"]).ok();
+    let diff = ws.lbx(&["diff", "--from", tip.split(',').next().unwrap()]).ok();
+    assert!(diff["diff"].as_str().unwrap().contains("+three"), "{diff:#}");
     ws.lbx(&["append", "new.txt", "--content", "more\n"]).ok();
 }
 

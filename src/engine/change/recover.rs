@@ -115,7 +115,7 @@ fn killed_direct(DirectCommand { session, tip, .. }: &DirectCommand) -> Message 
     );
     let Some(tip) = tip else { return killed };
     killed.then(text!(
-        ". The old bytes are in the snapshot {}, but for files that snapshots leave out. `diff` with `from` shows what has changed since",
+        ". The old bytes are in the snapshot {}, but for files that snapshots leave out. `snapshot` records what is on disk now; then `diff` with `from` shows what has changed since",
         tip
     ))
 }
