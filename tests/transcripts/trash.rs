@@ -29,6 +29,17 @@ fn restore_by_trash_id_brings_back_a_deleted_file() {
 }
 
 #[test]
+fn undo_of_a_purged_ignored_folder_does_not_point_to_snapshots() {
+    let ws = Workspace::with(&[(".gitignore", "ignored\n"), ("ignored/a.txt", "one\n")]);
+    ws.lbx(&["delete", "-r", "ignored"]).success();
+    ws.lbx(&["trash", "purge"]).ok();
+    assert_eq!(
+        ws.lbx(&["undo"]).error("stale_file")["suggested_action"],
+        "`log` shows who restored it. `undo` takes an older change back by its `seq`."
+    );
+}
+
+#[test]
 fn undo_of_a_purged_deletion_names_the_file_and_passes_older_changes() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();

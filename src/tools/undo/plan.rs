@@ -565,10 +565,19 @@ fn purged(change: &Change<'_>, content: &WorkspacePath, entries: &[JournalEntry]
     let moved = entries.iter().flat_map(|entry| &entry.moves).find(|moved| moved.to == *content);
     let shown =
         moved.map_or_else(|| change.shown_original(content), |moved| change.workspace().shown(&moved.from));
-    let (branch, named) = (change.engine_ref().policy().branch(), quoted(&shown));
-    Error::new(ErrorKind::StaleFile, format!("{shown} is no longer in the trash: it was restored or purged since"))
-        .suggest(format!("`log` shows who restored it. If nobody did, git may have its bytes: `git log -p {branch} -- {named}`. `undo` takes an older change back by its `seq`."))
-        .at(shown)
+    let policy = change.engine_ref().policy();
+    // No snapshot has ignored files.
+    let is_ignored = moved.is_some_and(|moved| change.are_ignored(&[&moved.from]));
+    let of_git = if is_ignored || !policy.has_snapshots() {
+        String::new()
+    } else {
+        let (branch, named) = (policy.branch(), quoted(&shown));
+        format!("If nobody did, git may have its bytes: `git log -p {branch} -- {named}`. ")
+    };
+    let message = format!("{shown} is no longer in the trash: it was restored or purged since");
+    Error::new(ErrorKind::StaleFile, message).at(shown).suggest(format!(
+        "`log` shows who restored it. {of_git}`undo` takes an older change back by its `seq`."
+    ))
 }
 
 /// Returns the error of changes that move a missing file, or move one to an existing path.
