@@ -211,6 +211,17 @@ fn init_keeps_other_content_byte_for_byte() {
 }
 
 #[test]
+fn inline_table_above_the_entry_is_named() {
+    let ws = Workspace::with(&[]);
+    let text = "mcp_servers = {x = {command = \"y\"}}\n";
+    ws.write(".codex/config.toml", text);
+    let error = ws.lbx(&["init", "--client", "codex"]).error("invalid_request");
+    let wanted = "`mcp_servers` is already set in another form than [mcp_servers.lbx]";
+    assert!(error["message"].as_str().unwrap().contains(wanted), "{error:#}");
+    ws.holds(".codex/config.toml", text);
+}
+
+#[test]
 fn init_leaves_another_server_with_its_name_alone() {
     for (client, file, text) in [
         ("claude-code", ".mcp.json", "{\"mcpServers\":{\"lbx\":{\"command\":\"mine\"}}}\n"),

@@ -22,7 +22,7 @@ pub fn set(text: &str, table: &str, values: &[(&str, Value)]) -> Result<String, 
             None => with_line(&text, table, &format!("{key} = {value}")),
         }
     });
-    must_be_set_once(&with, table)?;
+    must_be_set_once((text, &with), table)?;
     Ok(with)
 }
 
@@ -124,7 +124,7 @@ impl Line {
             None => {}
         }
         let with = with_line(text, table, &format!("{key} = {value} # {sign}"));
-        must_be_set_once(&with, table)?;
+        must_be_set_once((text, &with), table)?;
         Ok(with)
     }
 
@@ -159,9 +159,20 @@ fn is_header(line: &str, table: &str) -> bool {
     line.starts_with('[') && !line.starts_with("[[") && names_in(line).iter().eq(table.split('.'))
 }
 
-/// Fails if the text has the table in two forms.
-fn must_be_set_once(text: &str, table: &str) -> Result<(), Fault> {
-    must_parse(text).map_err(|_| Fault(format!("`{table}` is already set in another form than [{table}]")))
+/// Fails if the text `with` a table has it, or a table above it, in two forms.
+fn must_be_set_once((text, with): (&str, &str), table: &str) -> Result<(), Fault> {
+    must_parse(with).map_err(|_| {
+        let parsed = DeTable::parse(text);
+        let mut above = parsed.as_ref().ok().map(toml::Spanned::get_ref);
+        // Below an inline table, no other can be added.
+        let is_set = |name: &&str| {
+            let value = above.and_then(|above| above.get(*name));
+            above = value.and_then(|value| value.get_ref().as_table());
+            value.is_some()
+        };
+        let set: Vec<&str> = table.split('.').take_while(is_set).collect();
+        Fault(format!("`{}` is already set in another form than [{table}]", set.join(".")))
+    })
 }
 
 /// Returns the text without the table, the tables below it, and one blank line before each.
