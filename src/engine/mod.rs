@@ -347,6 +347,11 @@ impl Engine {
         self.counted_in = Some(state.path().clone());
     }
 
+    /// Leaves the call out of the counts.
+    pub fn leave_uncounted(&mut self) {
+        self.counted_in = None;
+    }
+
     /// Returns the duration of the call so far.
     fn milliseconds(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)

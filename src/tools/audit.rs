@@ -368,23 +368,21 @@ impl Tool for Stats {
     fn run(engine: &mut Engine, request: StatsRequest) -> Result<StatsResponse, Error> {
         let named = engine.named_session().cloned();
         let mut sums = StatsResponse::default();
+        let of_session = |session: &str| named.as_ref().is_none_or(|named| named.as_str() == session);
         let Some(state) = State::find(&engine.workspace)? else { return Ok(sums) };
         let (sessions, broken) = audit::sums(&state)?;
-        for (session, known) in sessions {
-            if named.as_ref().is_none_or(|named| named.as_str() == session) {
-                sums.add(&session, known);
-            }
+        for (session, known) in sessions.into_iter().filter(|(session, _)| of_session(session)) {
+            sums.add(&session, known);
         }
-        for (key, sum) in calls::sums(&state) {
-            if named.as_ref().is_none_or(|session| session.as_str() == key.session) {
-                sums.add_counted(key, sum);
-            }
+        for (key, sum) in calls::sums(&state).into_iter().filter(|(key, _)| of_session(&key.session)) {
+            sums.add_counted(key, sum);
         }
-        if let Some(broken) = broken {
-            engine.warn(format!(
-                "the audit log is not whole: {}, line {}: {}",
-                broken.file, broken.line, broken.message
-            ));
+        engine.warn_if(broken.map(|broken| {
+            let (file, line, message) = (broken.file, broken.line, broken.message);
+            format!("the audit log is not whole: {file}, line {line}: {message}")
+        }));
+        if let Some(session) = named.as_ref().filter(|_| sums.total.calls == 0) {
+            targets::session_must_be_known(engine, session)?;
         }
         sums.cut_to(request.offset, request.max_bytes.unwrap_or(engine.policy().max_bytes()));
         Ok(sums)

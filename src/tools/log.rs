@@ -158,10 +158,9 @@ impl Tool for Log {
         }
         let Some(store) = record::find(engine)? else {
             request.path.map(|path| targets::path_must_be_known(engine, None, &path)).transpose()?;
-            engine
-                .named_session()
-                .map(|session| targets::session_must_be_known(engine, session))
-                .transpose()?;
+            if let Some(session) = engine.named_session().cloned() {
+                targets::session_must_be_known(engine, &session)?;
+            }
             return Ok(Response::default());
         };
         let named = request.path.map(|path| targets::path_or_revision(engine, &store, &path)).transpose()?;
@@ -242,7 +241,7 @@ impl Tool for Log {
 }
 
 /// Lists turns.
-fn turns_for(engine: &Engine, request: &Request) -> Result<Response, Error> {
+fn turns_for(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let chosen = [
         ("path", request.path.is_some()),
         ("since", request.since.is_some()),

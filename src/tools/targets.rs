@@ -313,11 +313,11 @@ pub fn all_sessions(store: &Store) -> Result<Vec<String>, Error> {
     Ok(store.sessions()?)
 }
 
-/// Rejects an unknown session: one with neither state nor snapshots.
+/// Rejects an unknown session: one with neither state nor snapshots. The call then counts for no session.
 ///
 /// # Errors
 /// Returns `not_found`, with the most similar names, else the newest.
-pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> {
+pub fn session_must_be_known(engine: &mut Engine, session: &SessionId) -> Result<(), Error> {
     let state = State::find(&engine.workspace)?;
     let listed = state.as_ref().map(session::list).transpose()?.unwrap_or_default();
     let mut names: Vec<String> = listed.iter().map(|known| known.id.to_string()).collect();
@@ -346,6 +346,7 @@ pub fn session_must_be_known(engine: &Engine, session: &SessionId) -> Result<(),
         let advice = format!("Did you mean {}?", alike.join(", "));
         (alike, advice)
     };
+    engine.leave_uncounted();
     Err(Error::new(ErrorKind::NotFound, format!("no such session: {wanted}"))
         .suggest(advice)
         .on_command_line("`lbx session list` lists them.")

@@ -57,7 +57,7 @@ pub struct LoggedTurn {
 /// # Errors
 /// Fails if the journal or the session cannot be read.
 pub fn list(
-    engine: &Engine,
+    engine: &mut Engine,
     offset: usize,
     limit: usize,
     max_bytes: Option<usize>,
@@ -90,8 +90,8 @@ pub fn list(
             turn.undone_changes = (undone > 0 && !turn.undone).then_some(undone);
         }
     }
-    if let Some(session) = engine.named_session().filter(|_| found.is_empty()) {
-        targets::session_must_be_known(engine, session)?;
+    if let Some(session) = engine.named_session().filter(|_| found.is_empty()).cloned() {
+        targets::session_must_be_known(engine, &session)?;
     }
     let count = found.len();
     let turns = fitting(engine.bytes_max(max_bytes), found.into_iter(), LoggedTurn::size_bytes);

@@ -44,6 +44,17 @@ fn stats_counts_calls_by_tool_and_session() {
 }
 
 #[test]
+fn unknown_session_is_an_error_and_counts_for_nothing() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    for tool in ["audit", "stats", "log"] {
+        ws.lbx(&[tool, "--session", "nosuch"]).error("not_found");
+    }
+    let data = ws.lbx(&["stats"]).ok();
+    assert_eq!(data["by_session"].as_object().unwrap().keys().collect::<Vec<_>>(), ["default"]);
+}
+
+#[test]
 fn sums_by_session_are_bounded() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     for session in ["a", "b", "c"] {
