@@ -235,7 +235,8 @@ impl Tool for Squash {
         };
         let squashed = store
             .squash(&order)
-            .map_err(|error| if error.is_full() { error.into() } else { refused(&error.to_string()) })?;
+            .map_err(|error| if error.is_full() { error.into() } else { refused(&error.to_string()) })
+            .map_err(|error| if request.checked_out { error.suggest(FIT_INDEX) } else { error })?;
         if !squashed.conflicts.is_empty() {
             return Err(conflict(&branch, &squashed.conflicts));
         }
@@ -387,6 +388,9 @@ fn author_of(store: &Store) -> Result<Author, Error> {
             .suggest("Set it with git config user.name NAME and git config user.email ADDRESS, or by GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL.")
     })
 }
+
+/// Suggestion if the commit failed that the index would have followed.
+const FIT_INDEX: &str = "Leave out `checked_out` to commit on another branch. For this one, commit or stash what is staged, end a merge, and join a split index: `git update-index --no-split-index`.";
 
 /// Returns an error for a state of git that prevents the commit.
 fn refused(why: &str) -> Error {

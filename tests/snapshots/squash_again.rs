@@ -450,8 +450,15 @@ fn squash_checked_out_rejects_conflicting_index_states() {
     ws.write("a.txt", TEN.replace("four", "staged"));
     ws.git(&["add", "a.txt"]);
     ws.write("a.txt", made);
-    refused("staged changes in a.txt");
+    let error = refused_as("invalid_request", "staged changes in a.txt");
+    let advice =
+        "Leave out `checked_out` to commit on another branch. For this one, commit or stash what is staged";
+    assert!(error["suggested_action"].as_str().unwrap().starts_with(advice), "{error:#}");
     ws.git(&["reset", "-q"]);
+    ws.git(&["update-index", "--split-index"]);
+    let error = refused_as("invalid_request", "a split one");
+    assert!(error["suggested_action"].as_str().unwrap().ends_with("`git update-index --no-split-index`."));
+    ws.git(&["update-index", "--no-split-index"]);
     ws.write(".git/index.lock", "");
     let error = refused_as("lock_timeout", "index is locked");
     assert_eq!(

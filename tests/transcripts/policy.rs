@@ -673,7 +673,8 @@ fn flags_and_variables_loosen_only_what_the_user_allows() {
         let answer = ws.call(&["ls"]).env(&variable, value).run();
         answer.warned(&format!("{variable} does not count: `{name}` is "));
     }
-    ws.lbx(&["gc", "--keep-days", "0"]).error("invalid_request");
+    let error = ws.lbx(&["gc", "--keep-days", "0"]).error("invalid_request");
+    assert_eq!(error["suggested_action"], "Leave `keep_days` out, and the setting counts.");
     ws.lbx(&["gc", "--keep-days", "40"]).ok();
     ws.holds("a.txt", "one\n");
     // Stricter values are always allowed.

@@ -1270,6 +1270,10 @@ fn undo_of_a_new_file_that_another_session_moved_names_its_path() {
     let error = ws.lbx(&["undo"]).error("stale_file");
     assert!(error["message"].as_str().unwrap().contains("session other moved it to there.txt"), "{error}");
     assert_eq!(error["details"]["moved_to"], "there.txt");
+    assert_eq!(
+        error["suggested_action"],
+        "`undo` takes an older change back by its `seq`: `log` with session default shows them."
+    );
     ws.holds("there.txt", "two\n");
     fs::remove_file(ws.path("there.txt")).unwrap();
     let answer = ws.lbx(&["undo"]).ok();

@@ -124,6 +124,7 @@ impl Policy {
         let Some(held) = self.loaded.held.get(key as usize) else { return Ok(()) };
         held.must_not_loosen(&Value::Number(value))
             .map_err(|message| Error::invalid(format!("{field}: {message}")).detail("field", field))
+            .map_err(|error| error.suggest(format!("Leave `{field}` out, and the setting counts.")))
     }
 
     /// Returns the days for which the user's own file keeps deleted files, unless it lets flags reduce them.

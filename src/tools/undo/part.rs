@@ -182,6 +182,7 @@ fn only_hunk(
             "change {seq} has {} in {shown}, numbered from 1: there is no hunk {number}",
             plural(count, "hunk")
         ))
+        .suggest("Name one of these, or leave `hunk` out to take all of the change back.")
     })?;
     let version =
         Version { sha256: Sha256::of(&target), size: target.len() as u64, mode: after.mode, identity: None };
