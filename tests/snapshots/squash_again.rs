@@ -426,7 +426,10 @@ fn squash_checked_out_commits_on_the_current_branch() {
     assert_eq!(ws.git(&["diff", "--name-only", "HEAD~1", "HEAD"]), "mine.txt\nstaged.txt");
     // Again, with the later changes.
     edit(&ws, "s", "new/d.txt", "d", "D");
+    ws.git(&["update-index", "--assume-unchanged", "new/d.txt"]);
     ws.lbx(&["squash", "-m", "More", "--session", "s", "--checked-out"]).ok();
+    // The user's flag of an entry stays.
+    assert_eq!(ws.git(&["ls-files", "-v", "new/d.txt"]), "h new/d.txt");
     assert_eq!(ws.git(&["show", "--name-only", "--format=%s"]), "More\n\nnew/d.txt");
 }
 

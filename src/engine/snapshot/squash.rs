@@ -483,6 +483,8 @@ enum To {
 const INDEX: &str = "index";
 /// Lock of the index, which replaces it by a rename.
 const LOCK: &str = "index.lock";
+/// Flags that the user sets with `git update-index`; the last one says that others follow.
+const USER_FLAGS: Flags = Flags::ASSUME_VALID.union(Flags::SKIP_WORKTREE).union(Flags::EXTENDED);
 /// Most files with staged changes that an error names.
 const STAGED_NAMED: usize = 5;
 
@@ -586,12 +588,15 @@ fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError>
         return Err(has_staged(&staged));
     }
     smudge(index);
+    let kept =
+        follows.keys().map(|path| index.entry_by_path(path).map_or(Flags::empty(), |entry| entry.flags));
+    let flags: Vec<Flags> = kept.map(|flags| flags & USER_FLAGS).collect();
     index.remove_entries(|_, path, _| follows.contains_key(path));
-    for (path, after) in &follows {
+    for ((path, after), flags) in follows.iter().zip(flags) {
         if let Some(found) = after {
             // Without stat data, so that git examines the file itself.
             let (stat, mode) = (Stat::default(), mode_of(found.kind));
-            index.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path);
+            index.dangerously_push_entry(stat, found.id, flags, mode, path);
         }
     }
     index.sort_entries();
