@@ -753,6 +753,13 @@ mcp__lbx__NAME. Codex calls the hook once a person trusts it. It was tried with 
 ",
     ),
     (
+        "CONFIRMATION",
+        "
+With --confirm no call waits for an earlier change, since a person may take long to decide: a read that is sent before the
+answer shows the old bytes.
+",
+    ),
+    (
         "SCHEMAS",
         "
 The schemas of tools/list keep to the rules that OpenAI (for strict calling), Anthropic and Gemini publish: one type a field,
