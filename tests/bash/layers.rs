@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{Workspace, skipped, state};
 use crate::confined::with_cargo;
 use crate::support::with;
-use crate::transactions::has_overlays;
+use crate::transactions::{Step, has_overlays};
 
 /// A folder that both the command and the test write.
 struct Meeting {
@@ -87,14 +87,14 @@ fn clean_merge_keeps_the_mode_that_either_has_set() {
     let chmod = |ws: &Workspace, mode| {
         std::fs::set_permissions(ws.path("a.txt"), PermissionsExt::from_mode(mode)).unwrap();
     };
-    let cases: [(&str, &dyn Fn(&Workspace), &str, u32); 4] = [
-        ("sed -i s/5/five/ a.txt", &|ws| chmod(ws, 0o755), "1\n2\n3\n4\nfive\n", 0o755),
-        ("sed -i s/5/five/ a.txt; chmod 755 a.txt", &edit, "one\n2\n3\n4\nfive\n", 0o755),
-        ("chmod 755 a.txt", &edit, "one\n2\n3\n4\n5\n", 0o755),
+    let cases: [(Step<'_>, &str, u32); 4] = [
+        (("sed -i s/5/five/ a.txt", &|ws| chmod(ws, 0o755)), "1\n2\n3\n4\nfive\n", 0o755),
+        (("sed -i s/5/five/ a.txt; chmod 755 a.txt", &edit), "one\n2\n3\n4\nfive\n", 0o755),
+        (("chmod 755 a.txt", &edit), "one\n2\n3\n4\n5\n", 0o755),
         // No snapshot knows these bits: it stays as others left it.
-        ("sed -i s/5/five/ a.txt", &|ws| chmod(ws, 0o600), "1\n2\n3\n4\n5\n", 0o600),
+        (("sed -i s/5/five/ a.txt", &|ws| chmod(ws, 0o600)), "1\n2\n3\n4\n5\n", 0o600),
     ];
-    for (command, others, text, mode) in cases {
+    for ((command, others), text, mode) in cases {
         let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n")]);
         chmod(&ws, 0o644);
         let meeting = Meeting::new(&ws);

@@ -8,7 +8,7 @@ use crate::common::{Call, Workspace, can_trace, skipped, state};
 use crate::support::{all_backends, backends, first_backend, has_backend, with};
 
 /// A command, and the actions of others while it runs.
-type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
+pub type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
 
 /// Returns true if transactions are available here.
 pub fn has_overlays() -> bool {

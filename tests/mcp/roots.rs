@@ -130,12 +130,12 @@ fn call_sent_before_the_roots_changed_works_in_the_old_root() {
 #[test]
 fn root_is_decoded_and_roots_elsewhere_are_passed_over() {
     let (own, named) = (Workspace::with(&[]), Workspace::with(&[]));
-    let folder = named.path("a b/100%").join(OsStr::from_bytes(b"\xff"));
+    let folder = named.path("a b/100%+5x").join(OsStr::from_bytes(b"\xff"));
     std::fs::create_dir_all(&folder).unwrap();
     let mut client = serve(&own);
     let id = write(&mut client, "a.txt");
     let root = named.path("").display().to_string();
-    let decoded = format!("FILE://localhost{}/a%20b/100%/%FF", root.trim_end_matches('/'));
+    let decoded = format!("FILE://localhost{}/a%20b/100%+5x/%FF", root.trim_end_matches('/'));
     let roots = ["http://a", "file://host/tmp", &decoded].map(|uri| json!({ "uri": uri }));
     respond(&mut client, "roots/list", &json!({ "roots": roots }));
     let answer = client.answer_to(id);

@@ -216,7 +216,7 @@ impl Change<'_> {
 
     /// Notes that the caller knows all of a file, though nothing was changed.
     pub fn note_seen(&mut self, current: &Current) {
-        self.note_shown(current, (1, crate::text::lines::count(&body_of(&current.bytes))));
+        self.note_shown(current, &[(1, crate::text::lines::count(&body_of(&current.bytes)))]);
     }
 
     /// Notes that an error showed the caller some lines of a file.
