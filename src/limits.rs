@@ -23,8 +23,6 @@ pub const MANY_FILES_MAX: usize = 100;
 
 /// Largest `.gitattributes` or `.editorconfig` that is read, in bytes.
 pub const ATTRIBUTES_BYTES_MAX: u64 = 64 << 10;
-/// Most lines on both sides together for a full comparison; above that only lines with equal numbers are compared.
-pub const COMPARED_LINES_MAX: u64 = 10_000;
 /// Most files of one change whose earlier versions are looked up.
 pub const FORMER_FILES_MAX: usize = 64;
 /// Most ranges of lines in a read record; further lines count as not shown.

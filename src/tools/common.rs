@@ -568,13 +568,15 @@ pub(super) fn must_be_as_shown(
     body: &[u8],
     missed: &[(LineSpan, NotFound)],
 ) -> Result<(), Error> {
+    let Some((first, others)) = missed.split_first() else { return Ok(()) };
     let (name, all) = (current.place().shown(), lines::all(body));
-    let mut faults = missed.iter().map(|missed| not_as_shown(name, all.len() as u64, *missed));
-    let Some((kind, message, first)) = faults.next() else { return Ok(()) };
-    let near = Lines::from_ranges(iter::once(first).chain(faults.map(|fault| fault.2)).collect(), usize::MAX);
+    let fault = |missed: &(LineSpan, NotFound)| not_as_shown(name, all.len() as u64, *missed);
+    let (kind, message, first) = fault(first);
+    let near = iter::once(first).chain(others.iter().map(|missed| fault(missed).2));
+    let near = Lines::from_ranges(near.collect(), usize::MAX);
     let mut error = Error::new(kind, message).at(name);
-    if missed.len() > 1 {
-        error = error.add_to_message(format!(" (and {})", plural(missed.len() - 1, "other place")));
+    if !others.is_empty() {
+        error = error.add_to_message(format!(" (and {})", plural(others.len(), "other place")));
     }
     if all.is_empty() {
         return Err(error.suggest("The file is empty: add text with `append`."));

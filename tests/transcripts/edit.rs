@@ -519,12 +519,15 @@ fn shown_line_numbers_come_back_with_the_version_that_was_shown() {
     let cut: &[&str] = &["edit", "t.py", "--start-line", "5", "--end-line", "8", "--new-string", ""];
     let undo: &[&str] = &["undo"];
     let outside: &[&str] = &[];
+    let top: &[&str] = &["insert", "t.py", "0", "--content", "import x"];
     for calls in [
         &[insert, undo][..],
         &[cut, undo],
         &[insert, insert, &["undo", "--steps", "2"]],
         &[insert, undo, &["redo"], undo],
         &[insert, outside],
+        &[insert, top, top, top, top, top, top, top, top, &["undo", "--steps", "9"]],
+        &[insert, top, top, top, top, top, top, top, top, outside],
     ] {
         let ws = Workspace::with(&[("t.py", &text)]);
         ws.lbx(&["read", "t.py"]).ok();

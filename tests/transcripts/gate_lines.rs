@@ -114,6 +114,26 @@ fn edit_of_both_ends_of_an_unseen_line_does_not_show_the_line() {
 }
 
 #[test]
+fn block_that_moves_above_unseen_lines_does_not_show_them() {
+    let edits = json!([
+        { "old_string": "top\n", "new_string": "top\nf1\nf2\nf3\n" },
+        { "old_string": "s2\nf1\nf2\nf3\n", "new_string": "s2\n" },
+    ]);
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,4 @@\n top\n+f1\n+f2\n+f3\n@@ -4,4 +7,1 @@\n-f1\n-f2\n-f3\n end\n";
+    for (tool, request) in
+        [("edit", json!({ "path": "a.txt", "edits": edits })), ("patch", json!({ "patch": patch }))]
+    {
+        let ws = Workspace::with(&[("a.txt", "top\ns1\ns2\nf1\nf2\nf3\nend\n")]);
+        ws.lbx(&["read", "a.txt", "--end-line", "1"]).ok();
+        ws.lbx(&["read", "a.txt", "--start-line", "4"]).ok();
+        ws.json(tool, &request).ok();
+        ws.holds("a.txt", "top\nf1\nf2\nf3\ns1\ns2\nend\n");
+        let error = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
+        assert_eq!(error["details"]["unseen_lines"], json!([[5, 6]]), "{tool}: {error:#}");
+    }
+}
+
+#[test]
 fn what_undo_and_redo_bring_back_counts_as_shown_only_if_it_was() {
     let hide: &[&str] = &["bash", "sed -i 4,8d a.txt"];
     let read: &[&str] = &["read", "a.txt"];

@@ -173,7 +173,7 @@ impl Change<'_> {
         let lines = match &file.before {
             Some((before, old)) if !file.is_whole => {
                 let known = self.session.mark(&file.path).filter(|mark| mark.sha256 == before.sha256)?;
-                carried_over(&known.lines, &body_of(old), &body)
+                carried_over(&known.lines, &body_of(old), &body, None)
             }
             _ => Lines::up_to(lines::count(&body)),
         };

@@ -296,14 +296,15 @@ fn mark_after(
         }
         ReadRecord { lines, numbers: Some(numbers), earlier: earlier_versions, ..of_bytes }
     };
+    let replaced = file.replaced.as_deref();
     if let CallerKnowledge::ChangedSince(seen) = &after.known {
         let known = shown.as_ref().filter(|mark| mark.sha256 == Sha256::of(seen))?;
-        return Some(mark(still_known(&known.lines, &body_of(seen), &old, &body)));
+        return Some(mark(still_known(&known.lines, &body_of(seen), (&old, &body), replaced)));
     }
     if is_restored {
         let mut lines = shown.as_ref()?.lines_of(after.sha256).cloned();
         if let Some(known) = shown.as_ref().filter(|mark| mark.sha256 == old_sha256) {
-            let kept = still_known(&known.lines, &old, &body, &body);
+            let kept = still_known(&known.lines, &old, (&body, &body), None);
             let all = lines.get_or_insert_default();
             kept.ranges().iter().for_each(|&(first, last)| all.add(first, last));
         }
@@ -318,7 +319,7 @@ fn mark_after(
         return None;
     }
     let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
-    Some(mark(carried_over(&before, &old, &body)))
+    Some(mark(carried_over(&before, &old, &body, replaced)))
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use super::plan::{After, CallerKnowledge, Planned};
 use crate::engine::store::session::{self, Lines, Numbers, ReadRecord};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::limits::{COMPARED_LINES_MAX, DIFFED_LINES_MAX, FORMER_FILES_MAX, MARK_RANGES_MAX};
+use crate::limits::{DIFFED_LINES_MAX, FORMER_FILES_MAX, MARK_RANGES_MAX};
 use crate::sha256::Sha256;
 use crate::text::content::body_of;
+use crate::text::line_diff;
 use crate::text::lines::{self, Common};
-use crate::text::{line_diff, replaced_lines};
+use crate::text::replaced_lines::{self, ReplacedLines};
 
 /// Read marks of the files after a change.
 #[derive(Default)]
@@ -25,41 +26,62 @@ pub struct ReadRecords {
     pub forgotten: Vec<WorkspacePath>,
 }
 
-/// Returns the shown lines of `after`: unchanged shown lines of `before`, at their new numbers, and lines that the
-/// caller has written. A partly changed line counts as shown if the old one was.
-pub(super) fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
+/// Returns the shown lines of `after`: shown lines of `before`, at their new numbers, and lines that the caller has
+/// written. `replaced` are the lines that it replaced, if they are known for certain: a comparison takes a block that
+/// moves for one that stays, and the unread lines beside it for new ones.
+///
+/// New lines count as written if they replace none, or only shown ones. The others may have parts of the old ones.
+pub(super) fn carried_over(
+    shown: &Lines,
+    before: &[u8],
+    after: &[u8],
+    replaced: Option<&[ReplacedLines]>,
+) -> Lines {
     let common = lines::common_lines(before, after);
-    let Common { head, tail, one: old, other: new } = common;
-    let tail_start = old - tail + 1;
-    let mut known = Vec::new();
-    for &(first, last) in shown.ranges() {
-        known.push((first, last.min(head)));
-        if last >= tail_start {
-            known.push((first.max(tail_start) + new - old, last.min(old) + new - old));
+    let Common { head, tail, one, other } = common;
+    let whole =
+        [ReplacedLines { first: head + 1, old_lines: one - head - tail, new_lines: other - head - tail }];
+    let (mut known, mut old, mut new) = (Vec::new(), 0, 0);
+    for part in replaced.unwrap_or(&whole) {
+        let kept = part.first.saturating_sub(old + 1);
+        known.extend(moved(shown, (old, new, kept)));
+        (old, new) = (old + kept, new + kept);
+        if shown.contain(old + 1, old + part.old_lines) {
+            known.push((new + 1, new + part.new_lines));
+        } else if replaced.is_none() {
+            known.extend(equal_between(shown, common, before, after));
         }
+        (old, new) = (old + part.old_lines, new + part.new_lines);
     }
-    if shown.contain(head + 1, old - tail) {
-        known.push((head + 1, new - tail));
-    } else {
-        known.extend(known_between(shown, (before, after), common));
-    }
+    known.extend(moved(shown, (old, new, one.saturating_sub(old))));
     gathered(known)
 }
 
 /// Returns the shown lines of `after`, if others had changed `seen` to `before`, and the caller changed that to
 /// `after`.
-pub(super) fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
+pub(super) fn still_known(
+    shown: &Lines,
+    seen: &[u8],
+    (before, after): (&[u8], &[u8]),
+    replaced: Option<&[ReplacedLines]>,
+) -> Lines {
     let common = lines::common_lines(seen, before);
     let mut known: Vec<(u64, u64)> = moved(shown, (0, 0, common.head)).collect();
     known.extend(moved(shown, (common.one - common.tail, common.other - common.tail, common.tail)));
-    if let Some(middle) = Middle::of(common, seen, before, DIFFED_LINES_MAX as u64) {
-        for op in line_diff::diff(&middle.old, &middle.new).ops {
-            if let DiffOp::Equal { old_index, new_index, len } = op {
-                known.extend(moved(shown, (middle.number(old_index), middle.number(new_index), len as u64)));
-            }
+    known.extend(equal_between(shown, common, seen, before));
+    carried_over(&gathered(known), before, after, replaced)
+}
+
+/// Returns the shown lines that are equal in the middle of two texts; none of too long ones.
+fn equal_between(shown: &Lines, common: Common, before: &[u8], after: &[u8]) -> Vec<(u64, u64)> {
+    let Some(middle) = Middle::of(common, before, after) else { return Vec::new() };
+    let equal = line_diff::diff(&middle.old, &middle.new).ops.into_iter().filter_map(|op| match op {
+        DiffOp::Equal { old_index, new_index, len } => {
+            Some((middle.number(old_index), middle.number(new_index), len as u64))
         }
-    }
-    carried_over(&gathered(known), before, after)
+        _ => None,
+    });
+    equal.flat_map(|same| moved(shown, same)).collect()
 }
 
 /// Lines between the common start and end of two texts.
@@ -73,14 +95,14 @@ struct Middle<'t> {
 }
 
 impl<'t> Middle<'t> {
-    /// Returns the lines that are not common; `None` if there are more than `most` in both texts.
-    fn of(common: Common, before: &'t [u8], after: &'t [u8], most: u64) -> Option<Self> {
+    /// Returns the lines that are not common; `None` if there are too many to compare them.
+    fn of(common: Common, before: &'t [u8], after: &'t [u8]) -> Option<Self> {
         let Common { head, tail, one, other } = common;
         let count = |lines: u64| lines - tail - head;
         let lines = |text, all| {
             lines::lines(text).skip(to_usize(head)).take(to_usize(count(all))).collect::<Vec<_>>()
         };
-        let is_small = count(one).saturating_add(count(other)) <= most;
+        let is_small = count(one).saturating_add(count(other)) <= DIFFED_LINES_MAX as u64;
         is_small.then(|| Self { skipped: head, old: lines(before, one), new: lines(after, other) })
     }
 
@@ -88,62 +110,6 @@ impl<'t> Middle<'t> {
     const fn number(&self, index: usize) -> u64 {
         self.skipped + index as u64
     }
-}
-
-/// Returns the known lines of the new text among those that differ. For many lines, only those that are equal at equal
-/// numbers.
-fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), common: Common) -> Vec<(u64, u64)> {
-    let Some(middle) = Middle::of(common, before, after, COMPARED_LINES_MAX) else {
-        let is_aligned = common.one == common.other;
-        return if is_aligned { unchanged_in_place(shown, before, after, common) } else { Vec::new() };
-    };
-    let mut known = Vec::new();
-    for op in line_diff::diff(&middle.old, &middle.new).ops {
-        match op {
-            DiffOp::Equal { old_index, new_index, len } => {
-                known.extend(moved(shown, (middle.number(old_index), middle.number(new_index), len as u64)));
-            }
-            DiffOp::Delete { .. } => {}
-            DiffOp::Insert { new_index, new_len, .. } => {
-                let first = middle.number(new_index) + 1;
-                known.push((first, first + new_len as u64 - 1));
-            }
-            // A line of which only parts were replaced has the rest of the old one.
-            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                let (first, old_first) = (middle.number(new_index) + 1, middle.number(old_index) + 1);
-                if shown.contain(old_first, old_first + old_len as u64 - 1) {
-                    known.push((first, first + new_len as u64 - 1));
-                } else if old_len == new_len {
-                    known.extend(moved(shown, (old_first - 1, first - 1, new_len as u64)));
-                }
-            }
-        }
-    }
-    known
-}
-
-/// Returns the shown lines that are equal at equal numbers in both texts; the first [`MARK_RANGES_MAX`] runs of them. The
-/// others are unknown: an equal line at another number may be one that nobody has read.
-fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], common: Common) -> Vec<(u64, u64)> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    let Common { head, tail, one, .. } = common;
-    let pairs = lines::lines(before).zip(lines::lines(after));
-    let pairs = pairs.skip(to_usize(head)).take(to_usize(one - tail - head));
-    let mut ranges = shown.ranges().iter().copied().peekable();
-    for (number, (old, new)) in (head + 1..).zip(pairs) {
-        while ranges.next_if(|(_, last)| *last < number).is_some() {}
-        let Some((first, _)) = ranges.peek() else { break };
-        if number < *first || old != new {
-            continue;
-        }
-        let is_full = runs.len() == MARK_RANGES_MAX;
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ if is_full => break,
-            _ => runs.push((number, number)),
-        }
-    }
-    runs
 }
 
 /// Returns the shown lines among `len` lines that follow `old` others, renumbered to follow `new` others.
@@ -376,8 +342,12 @@ mod tests {
 
     #[test]
     fn lines_changed_by_another_program_are_no_longer_shown() {
-        let known =
-            still_known(&shown(&[(1, 4)]), b"a\nb\nc\nd\n", b"A\nb\nnew\nc\nd\n", b"A\nb\nnew\nC\nd\n");
+        let known = still_known(
+            &shown(&[(1, 4)]),
+            b"a\nb\nc\nd\n",
+            (b"A\nb\nnew\nc\nd\n", b"A\nb\nnew\nC\nd\n"),
+            None,
+        );
         assert_eq!(known.ranges(), [(2, 2), (4, 5)]);
     }
 
@@ -396,45 +366,22 @@ mod tests {
             ("a\nb\nc\nd\ne\n", "A\nb\nc\nd\nE\n", vec![(3, 3)], vec![(3, 3)]),
             ("a\nb\nc\nd\ne\n", "A\nx\nb\nc\nd\nE\n", vec![(3, 4)], vec![(4, 5)]),
         ] {
-            let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes());
+            let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes(), None);
             assert_eq!(lines.ranges(), seen_after, "{before:?} -> {after:?}");
         }
     }
 
     #[test]
-    fn shown_ranges_of_very_different_texts_are_bounded() {
-        // Every second line of a hundred thousand stays: more runs than a mark can hold.
-        let text = |word: &str, lines: usize| -> String {
-            (0..lines).map(|line| format!("{}\n", if line % 2 == 0 { "same" } else { word })).collect()
-        };
-        let (before, after) = (text("old", 100_000), text("new", 100_000));
-        let known = carried_over(&shown(&[(3, 100_000)]), before.as_bytes(), after.as_bytes());
-        // The common last lines are shown like the first ones: there are none.
-        assert_eq!((known.ranges().len(), known.ranges()[0]), (MARK_RANGES_MAX, (3, 3)));
-        // Few enough to be compared in time on any machine.
-        let (before, after) = (text("old", 500), text("new", 500));
-        let known = still_known(&shown(&[(3, 4)]), before.as_bytes(), after.as_bytes(), after.as_bytes());
-        assert_eq!(known.ranges(), [(3, 3)]);
-    }
-
-    #[test]
-    fn moved_line_of_a_long_file_is_not_shown() {
-        let lines: Vec<String> = (1..=20_000_u64)
-            .map(|line| format!("{:x}\n", line.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-            .collect();
-        let before = lines.concat();
-        let after = [&lines[1..19_999], &["own\n".to_owned()], &lines[19_999..]].concat().concat();
-        assert_eq!(carried_over(&Lines::default(), before.as_bytes(), after.as_bytes()).ranges(), []);
-    }
-
-    #[test]
-    fn changed_line_in_a_long_file_stays_unshown() {
-        let text = |word: &str| -> String {
-            (1..=20_000)
-                .map(|line| if line % 5000 == 0 { format!("{word} {line}\n") } else { "-\n".to_owned() })
-                .collect()
-        };
-        let known = carried_over(&shown(&[(4999, 5001)]), text("old").as_bytes(), text("new").as_bytes());
-        assert_eq!(known.ranges(), [(4999, 4999), (5001, 5001)]);
+    fn block_that_moves_above_unread_lines_does_not_show_them() {
+        let (before, after) = (b"top\ns1\ns2\nf1\nf2\nf3\nend\n", b"top\nf1\nf2\nf3\ns1\ns2\nend\n");
+        let replaced = [
+            ReplacedLines { first: 2, old_lines: 0, new_lines: 3 },
+            ReplacedLines { first: 4, old_lines: 3, new_lines: 0 },
+        ];
+        let known = carried_over(&shown(&[(1, 1), (4, 7)]), before, after, Some(&replaced));
+        assert_eq!(known.ranges(), [(1, 4), (7, 7)]);
+        // By a comparison alone, no new line counts beside old ones that were not shown.
+        let known = carried_over(&shown(&[(1, 1), (4, 7)]), before, after, None);
+        assert!(!known.contain(5, 5) && !known.contain(6, 6), "{known:?}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::control::seconds_now;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
-use crate::text::replaced_lines::ReplacedLines;
+use crate::text::replaced_lines::{self, ReplacedLines};
 
 /// Most earlier versions of a file whose shown lines are kept.
 const EARLIER_MAX: usize = 6;
@@ -115,7 +115,9 @@ impl ReadRecord {
 
     /// Returns the shown lines of this version and of earlier ones, for the mark of a newer version by others.
     pub fn as_earlier(&self) -> Vec<EarlierVersion> {
-        self.before(None, &self.earlier)
+        let mut all = self.before(None, &self.earlier);
+        all.truncate(EARLIER_MAX);
+        all
     }
 
     /// Returns the shown lines of this version and of those before it, for the mark of the session's own next version.
@@ -125,7 +127,16 @@ impl ReadRecord {
         }
         // The new version takes over all numbers: versions of others need not be compared any more.
         let own = self.earlier.iter().take_while(|version| version.replaced.is_some()).count();
-        self.before(Some(replaced.to_vec()), self.earlier.get(..own).unwrap_or_default())
+        let mut all = self.before(Some(replaced.to_vec()), self.earlier.get(..own).unwrap_or_default());
+        if all.len() > EARLIER_MAX {
+            // The newest may come back by a few undos, the oldest are those that were read.
+            let gone = all.remove(EARLIER_MAX / 2);
+            if let Some(elder) = all.get_mut(EARLIER_MAX / 2) {
+                let changes = elder.replaced.as_deref().zip(gone.replaced.as_deref());
+                elder.replaced = changes.map(|(first, second)| replaced_lines::together(first, second));
+            }
+        }
+        all
     }
 
     /// Returns this version and earlier ones, as far as they are kept.
@@ -141,7 +152,7 @@ impl ReadRecord {
             compared += usize::from(version.replaced.is_none());
             version.replaced.is_some() || compared <= COMPARED_MAX
         };
-        std::iter::once(this).chain(earlier.iter().cloned()).filter(is_kept).take(EARLIER_MAX).collect()
+        std::iter::once(this).chain(earlier.iter().cloned()).filter(is_kept).collect()
     }
 }
 
