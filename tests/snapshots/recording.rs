@@ -340,6 +340,37 @@ fn unreadable_files_stay_unchanged_in_the_snapshot() {
     }
 }
 
+/// `chmod -R 644` makes folders whose names can be read, but not their rules nor their files.
+#[test]
+fn untracked_folder_without_the_search_bit_is_left_out_alone() {
+    let ws = Workspace::with(&[(".gitignore", "*.o\n")]);
+    ws.lbx(&["write", "assets/known.txt", "--content", "known\n"]).ok();
+    ws.write("assets/in/i.txt", "i\n");
+    ws.write("assets/i.txt", "i\n");
+    let Some(snapshot) = ws.call_unprivileged(&["snapshot"]) else { return };
+    let direct = ws.call_unprivileged(&["bash", "--direct", "echo two > two.txt"]).unwrap();
+    let write = ws.call_unprivileged(&["write", "one.txt", "--content", "1\n", "--session", "new"]).unwrap();
+    ws.chmod("assets", 0o644);
+    let written = write.run().success();
+    let direct = direct.run().success();
+    ws.write("other.txt", "other\n");
+    let snapshot = snapshot.run().ok();
+    ws.chmod("assets", 0o755);
+    let closed = "assets (it cannot be read: permission denied)";
+    assert!(written["warnings"].to_string().contains(closed), "{written:#}");
+    assert_eq!(direct["data"]["changed"][0]["path"], "two.txt", "{direct:#}");
+    assert_eq!(
+        snapshot["left_out"],
+        json!([{"path": "assets", "reason": "it cannot be read: permission denied"}]),
+        "{snapshot}"
+    );
+    let recorded = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+    let all = [".gitignore", "assets/known.txt", "one.txt", "other.txt", "two.txt"];
+    assert_eq!(recorded.lines().collect::<Vec<_>>(), all);
+    ws.lbx(&["undo"]).ok();
+    assert!(!ws.path("two.txt").exists() && ws.path("assets/known.txt").exists());
+}
+
 /// Starts a process that looks like a `git gc` with this word, and ends after a while.
 fn collector(ws: &Workspace, word: &str) -> std::process::Child {
     let script = "sleep 0.5; rm -f .git/gc.pid";

@@ -231,7 +231,7 @@ impl<'a> Preparer<'_, 'a> {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
             return Ok(Some(Reason::NestedRepository(at)));
         }
-        if let Some(reason) = self.rules.obstacle(path)? {
+        if let Some((_, reason)) = self.rules.obstacle(path)? {
             return Ok(Some(reason));
         }
         if let Some(reason) = self.stays_out(path)? {

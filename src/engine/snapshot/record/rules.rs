@@ -17,6 +17,7 @@ use gix::objs::Find as _;
 use gix::objs::tree::EntryKind;
 use gix::worktree::stack::state::{attributes, ignore};
 use gix::worktree::{Stack, stack};
+use rustix::io::Errno;
 
 use super::Reason;
 use crate::engine::snapshot::store::preflight;
@@ -85,11 +86,12 @@ impl<'repo> Rules<'repo> {
         self.stacks = Stacks::default();
     }
 
-    /// Returns the reason if something on the way to `path` prevents applying rules. Examines each folder about once.
+    /// Returns the folder and the reason if something on the way to `path` prevents applying rules. Examines each folder
+    /// about once.
     ///
     /// A nested repository has rules and snapshots of its own. Reading a rule file that is a FIFO would block, and one
     /// of many megabytes would fill the memory; git reads none that is a link.
-    pub fn obstacle(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
+    pub fn obstacle<'p>(&mut self, path: &'p [u8]) -> Result<Option<(&'p [u8], Reason)>, SnapshotError> {
         let mut above = 0;
         for folder in folders(path) {
             let finding = if let Some(known) = self.seen.get(folder) {
@@ -103,7 +105,7 @@ impl<'repo> Rules<'repo> {
                 finding
             };
             match finding {
-                FolderFinding::Barred(reason) => return Ok(Some(reason)),
+                FolderFinding::Barred(reason) => return Ok(Some((folder, reason))),
                 FolderFinding::Rules(bytes) => above = bytes,
             }
         }
@@ -117,11 +119,17 @@ impl<'repo> Rules<'repo> {
         let root = self.repo.work_tree();
         let below = if folder.is_empty() { None } else { root.folder(path).ok().flatten() };
         let opened = if folder.is_empty() { Some(root) } else { below.as_ref() };
-        let stat_of = |name: &[u8]| opened?.stat(name.to_path_lossy()).ok().flatten();
-        if !folder.is_empty() && stat_of(b".git").is_some() {
-            let at = folder.to_str_lossy().into_owned();
-            return Ok(FolderFinding::Barred(Reason::NestedRepository(at)));
+        let stat_of = |name: &[u8]| opened.map_or(Ok(None), |opened| opened.stat(name.to_path_lossy()));
+        match stat_of(b".git") {
+            // Its names may be read, but nothing in it may be examined.
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(FolderFinding::Barred(Reason::Unreadable)),
+            Ok(Some(_)) if !folder.is_empty() => {
+                let at = folder.to_str_lossy().into_owned();
+                return Ok(FolderFinding::Barred(Reason::NestedRepository(at)));
+            }
+            _ => {}
         }
+        let stat_of = |name: &[u8]| stat_of(name).ok().flatten();
         let mut bytes = above;
         for name in RULE_FILES {
             let found = stat_of(name);
@@ -183,13 +191,16 @@ impl<'repo> Rules<'repo> {
 
     /// Returns true if rules on the way to `path` cannot be read.
     pub fn are_barred(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
-        Ok(matches!(self.obstacle(path)?, Some(Reason::Rules(_))))
+        Ok(matches!(self.obstacle(path)?, Some((_, Reason::Rules(_)))))
     }
 
     /// Returns true if something of the type `mode` is ignored at `path`.
     fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
-        if self.are_barred(path)? {
-            return Ok(true);
+        match self.obstacle(path)? {
+            Some((_, Reason::Rules(_))) => return Ok(true),
+            // What snapshots have of it stays.
+            Some((_, Reason::Unreadable)) => return Ok(false),
+            _ => {}
         }
         let (stack, _) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let platform = stack

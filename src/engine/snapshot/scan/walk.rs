@@ -19,7 +19,7 @@ use crate::control::{Control, Progress};
 use crate::engine::snapshot::record::disk::{Clock, Listed, Root, ScannedFolder, in_order};
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::record::{LeftOut, Reason};
-use crate::engine::snapshot::store::tree::{is_too_deep, may_enter, may_hold_policy};
+use crate::engine::snapshot::store::tree::{is_too_deep, joined, may_enter, may_hold_policy};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::workspace::listing::ListedName;
 use crate::engine::workspace::listing::WorkQueue;
@@ -301,7 +301,7 @@ pub fn sort_out(
     control: &Control,
 ) -> Result<Untracked, SnapshotError> {
     let (files, mut folders) = (std::mem::take(&mut seen.files), std::mem::take(&mut seen.folders));
-    let mut sorter = UntrackedSorter { root, rules, unruled: BTreeSet::new(), found: Untracked::default() };
+    let mut sorter = UntrackedSorter { root, rules, noted: BTreeSet::new(), found: Untracked::default() };
     for file in files {
         control.check().context(|| "the work tree cannot be scanned".into())?;
         sorter.file(file)?;
@@ -311,11 +311,10 @@ pub fn sort_out(
         control.check().context(|| "the work tree cannot be scanned".into())?;
         sorter.folder(&folder, &mut folders)?;
     }
-    let mut found = sorter.found;
     for folder in &seen.closed {
-        found.left_out.push(LeftOut::new(folder, Reason::Unreadable));
+        sorter.leave_out(folder.strip_suffix(b"/").unwrap_or(folder), Reason::Unreadable);
     }
-    found.closed.clone_from(&seen.closed);
+    let mut found = sorter.found;
     found.files.sort_unstable();
     Ok(found)
 }
@@ -326,21 +325,31 @@ struct UntrackedSorter<'a, 'repo> {
     root: &'a Root,
     /// Git's rules for paths.
     rules: &'a mut Rules<'repo>,
-    /// Unusable rule files that are noted.
-    unruled: BTreeSet<String>,
+    /// Noted folders.
+    noted: BTreeSet<BString>,
     /// Result so far.
     found: Untracked,
 }
 
 impl UntrackedSorter<'_, '_> {
-    /// Returns true if a rule file on the way to `path` is unusable; notes that file.
+    /// Returns true if the rules of a folder on the way to `path` are unknown; notes that folder.
     fn is_unruled(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
-        let Some(Reason::Rules(file)) = self.rules.obstacle(path)? else { return Ok(false) };
-        if self.unruled.insert(file.clone()) {
-            let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-            self.found.left_out.push(LeftOut::new(folder.as_bytes(), Reason::Rules(file)));
+        match self.rules.obstacle(path)? {
+            None | Some((_, Reason::NestedRepository(_))) => return Ok(false),
+            Some((folder, reason)) => self.leave_out(folder, reason),
         }
         Ok(true)
+    }
+
+    /// Notes a folder that stays out as a whole, once.
+    fn leave_out(&mut self, folder: &[u8], reason: Reason) {
+        if !self.noted.insert(folder.into()) {
+            return;
+        }
+        if reason == Reason::Unreadable {
+            self.found.closed.push(joined(folder, b""));
+        }
+        self.found.left_out.push(LeftOut::new(folder, reason));
     }
 
     /// Adds a file, unless it is ignored.
@@ -376,7 +385,7 @@ impl UntrackedSorter<'_, '_> {
         let listing = match listed {
             Listed::Missing => return Ok(()),
             Listed::Closed => {
-                self.found.left_out.push(LeftOut::new(path, Reason::Unreadable));
+                self.leave_out(path, Reason::Unreadable);
                 return Ok(());
             }
             Listed::Folder { is_repository: true, .. } => {
