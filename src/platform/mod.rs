@@ -37,7 +37,9 @@ pub use native::{
 };
 #[cfg(not(target_os = "linux"))]
 pub use native::{file_system_kind, make_special, mount_of, set_mode, use_large_pages};
-pub use values::{HANDLE, HANGUP, RECEIVE, SEND, device, mode, mode_bits, path_of, type_of_bits};
+pub use values::{
+    HANDLE, HANGUP, INHERITED_GROUP, RECEIVE, SEND, device, mode, mode_bits, path_of, type_of_bits,
+};
 
 /// Bytes of directory entries read at once.
 pub const ROOM_BYTES: usize = 32 * 1024;

@@ -52,6 +52,9 @@ pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
     Path::new(OPEN_FILES).join(file.as_raw_fd().to_string())
 }
 
+/// Bit of a folder that gives its group to what is made in it; on other systems each folder does.
+pub const INHERITED_GROUP: u32 = if cfg!(target_os = "linux") { 0o2000 } else { 0 };
+
 /// Returns permission bits in the form of the system's calls.
 #[expect(clippy::allow_attributes, reason = "the type of a mode differs")]
 #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation, reason = "16 bits on some systems")]

@@ -20,5 +20,6 @@ mod log;
 mod mixed;
 mod moves;
 mod recording;
+mod shared;
 mod squash_again;
 mod terminal;

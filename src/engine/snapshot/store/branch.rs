@@ -476,6 +476,7 @@ fn reuse(repo: &Repo, reference: &str, name: &str, content: &[u8]) -> Option<Fil
             && size_of(&stat) == content.len() as u64
             && current.is_none_or(|current| !is_same_file(&current, &stat));
         if is_safe {
+            folder.share(&file)?;
             file.write_all_at(content, 0)?;
         }
         Ok(is_safe.then_some(file))

@@ -27,6 +27,40 @@ pub struct Dir {
     path: PathBuf,
     /// Small files that earlier calls have read, for a long-lived process.
     files: Option<Arc<FileCache>>,
+    /// Who may use what is made in it.
+    sharing: Sharing,
+}
+
+/// Who may use what is made in a repository, whatever the umask: `core.sharedRepository`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Only the umask counts.
+    #[default]
+    Umask,
+    /// These may read and write too.
+    AtLeast(u32),
+    /// These may read and write, and nobody else.
+    Exactly(u32),
+}
+
+impl Sharing {
+    /// Returns the permissions of a new file or folder, as git sets them.
+    fn mode(self, made: &Stat) -> u32 {
+        let umasked = fs::mode_of(made);
+        let (allowed, kept) = match self {
+            Self::Umask => return umasked,
+            Self::AtLeast(allowed) => (allowed, umasked),
+            Self::Exactly(allowed) => (allowed, umasked & !0o777),
+        };
+        let allowed = if umasked & 0o200 == 0 { allowed & !0o222 } else { allowed };
+        let mode = kept | allowed;
+        if !fs::is_folder(made) {
+            return mode;
+        }
+        // What is made in a folder that its group may use gets that group.
+        let group = if mode & 0o060 == 0 { 0 } else { platform::INHERITED_GROUP };
+        mode | (mode & 0o444) >> 2 | group
+    }
 }
 
 impl AsFd for Dir {
@@ -47,13 +81,19 @@ impl Dir {
 
     /// Wraps an opened folder.
     pub fn of(fd: &Arc<OwnedFd>, path: &Path) -> Self {
-        Self { fd: Arc::clone(fd), path: path.to_owned(), files: None }
+        Self { fd: Arc::clone(fd), path: path.to_owned(), files: None, sharing: Sharing::default() }
     }
 
     /// Uses a cache of small files that earlier calls have read.
     #[must_use]
     pub fn keeping(self, files: Option<Arc<FileCache>>) -> Self {
         Self { files, ..self }
+    }
+
+    /// Makes everything in it with these permissions.
+    #[must_use]
+    pub fn shared(self, sharing: Sharing) -> Self {
+        Self { sharing, ..self }
     }
 
     /// Returns the cache of small files.
@@ -63,7 +103,7 @@ impl Dir {
 
     /// Wraps an opened folder beneath this one.
     fn opened_folder(&self, fd: OwnedFd, path: PathBuf) -> Self {
-        Self { fd: Arc::new(fd), path, files: self.files.clone() }
+        Self { fd: Arc::new(fd), path, files: self.files.clone(), sharing: self.sharing }
     }
 
     /// Returns its path for messages.
@@ -107,11 +147,14 @@ impl Dir {
     pub fn add_folder(&self, name: impl AsRef<OsStr>) -> Result<Self, Errno> {
         let name = name.as_ref();
         let mode = Mode::from_raw_mode(0o777);
-        match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(&self.fd, name, mode)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
+        let made = rustix::io::retry_on_intr(|| rustix::fs::mkdirat(&self.fd, name, mode));
+        if !matches!(made, Ok(()) | Err(Errno::EXIST)) {
+            made?;
         }
         let fd = fs::open_at(self.as_fd(), name, fs::FOLDER)?;
+        if made.is_ok() {
+            self.share(&fd)?;
+        }
         Ok(self.opened_folder(fd, self.path.join(name)))
     }
 
@@ -190,9 +233,27 @@ impl Dir {
     /// Creates the file `name`, which must not exist yet.
     ///
     /// # Errors
-    /// Returns the OS error.
+    /// Returns the OS error; no file is left then.
     pub fn create(&self, name: impl AsRef<OsStr>, mode: u32) -> Result<File, Errno> {
-        fs::create_at(self.as_fd(), name.as_ref(), mode)
+        let file = fs::create_at(self.as_fd(), name.as_ref(), mode)?;
+        if let Err(errno) = self.share(&file) {
+            let _ = self.remove(name);
+            return Err(errno);
+        }
+        Ok(file)
+    }
+
+    /// Gives a new file or folder in it the permissions that the repository asks for.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn share(&self, made: impl AsFd) -> Result<(), Errno> {
+        if self.sharing == Sharing::Umask {
+            return Ok(());
+        }
+        let stat = rustix::fs::fstat(&made)?;
+        let mode = self.sharing.mode(&stat);
+        if mode == fs::mode_of(&stat) { Ok(()) } else { rustix::fs::fchmod(&made, platform::mode(mode)) }
     }
 
     /// Writes the new file `name`; removes one that a dead process left first.
@@ -314,24 +375,6 @@ impl Dir {
     /// Returns the OS error.
     pub fn sync(&self) -> Result<(), Errno> {
         platform::sync(&self.fd)
-    }
-
-    /// Returns true if others than its owner may write to it, as in a shared repository.
-    pub fn is_shared(&self) -> bool {
-        rustix::fs::fstat(&self.fd).is_ok_and(|stat| fs::mode_of(&stat) & 0o2022 != 0)
-    }
-
-    /// Gives it the permissions of `like`, as a shared repository needs.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn share_like(&self, like: &Self) -> Result<(), Errno> {
-        let mode = |folder: &Self| rustix::fs::fstat(&folder.fd).map(|stat| fs::mode_of(&stat));
-        let wanted = mode(like)?;
-        if mode(self)? == wanted {
-            return Ok(());
-        }
-        rustix::fs::fchmod(&self.fd, platform::mode(wanted))
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use gix::ObjectId;
@@ -89,8 +89,7 @@ fn written(
     let (few, many) = if is_many { (NewObjects::new(), memory) } else { (memory, NewObjects::new()) };
     let plain: Vec<_> = few.iter().collect();
     let keeps_files = plain.len() + packed.len() <= SYNC_EACH_MAX || !platform::syncs_file_systems();
-    let (folders, is_shared) = (Mutex::default(), OnceLock::new());
-    let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders, is_shared };
+    let writer = Writer { folder: Arc::clone(&folder), level, keeps_files, folders: Mutex::default() };
     let all = Mutex::new(Vec::new());
     let add = |one: Waiting| locked(&all).push(one);
     // Errors are returned below: a failure first removes the files written so far.
@@ -146,7 +145,7 @@ impl LooseObjects {
             match one.at.rename(&one.name, &one.folder, &one.to) {
                 // `git gc` removes a folder that it finds empty.
                 Err(Errno::NOENT) => {
-                    let again = Arc::new(made(&self.objects, &one.fan_out, &OnceLock::new())?);
+                    let again = Arc::new(made(&self.objects, &one.fan_out)?);
                     one.at.rename(&one.name, &again, &one.to)?;
                     self.folders.insert(one.fan_out.clone(), Arc::clone(&again));
                     folder = again;
@@ -204,8 +203,6 @@ struct Writer {
     keeps_files: bool,
     /// Open fan-out folders.
     folders: Mutex<Folders>,
-    /// True if others may write to the repository, once that is known.
-    is_shared: OnceLock<bool>,
 }
 
 /// An object in a temporary file.
@@ -284,23 +281,18 @@ impl Writer {
         if let Some(folder) = folders.get(name) {
             return Ok(Arc::clone(folder));
         }
-        let made = || made(&self.folder, name, &self.is_shared);
-        let folder = self.folder.folder(name)?.map_or_else(made, Ok)?;
+        let folder = self.folder.folder(name)?.map_or_else(|| made(&self.folder, name), Ok)?;
         let folder = Arc::new(folder);
         folders.insert(name.to_owned(), Arc::clone(&folder));
         Ok(folder)
     }
 }
 
-/// Makes that folder of objects if missing, with the permissions of `objects` if that is shared, which is looked up
-/// once.
-fn made(objects: &Dir, name: &str, is_shared: &OnceLock<bool>) -> Result<Dir, Errno> {
+/// Makes that folder of objects if missing.
+fn made(objects: &Dir, name: &str) -> Result<Dir, Errno> {
     for _ in 0..FOLDER_TRIES_MAX {
         match objects.add_folder(name) {
             Err(Errno::NOENT) => {} // removed again, before it was opened
-            Ok(folder) if *is_shared.get_or_init(|| objects.is_shared()) => {
-                return folder.share_like(objects).map(|()| folder);
-            }
             folder => return folder,
         }
     }

@@ -173,8 +173,9 @@ fn open_located(work_tree: &Dir, located: &Located) -> Result<(Folders, Settings
     };
     let own = opened(&located.path)?;
     let common = located.common.as_deref().map(opened).transpose()?;
-    let folders = Folders::of(own, common)?;
-    let settings = Settings::read(&folders.common, &folders.own)?;
+    let settings = Settings::read(common.as_ref().unwrap_or(&own), &own)?;
+    let shared = |folder: Dir| folder.shared(settings.sharing());
+    let folders = Folders::of(shared(own), common.map(shared))?;
     settings.check_rules(work_tree.path())?;
     Ok((folders, settings))
 }

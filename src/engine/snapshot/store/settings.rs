@@ -18,7 +18,7 @@ use gix::filter::plumbing::{Driver, eol};
 use gix::refs::FullName;
 use gix::zlib::Compression;
 
-use super::dir::Dir;
+use super::dir::{Dir, Sharing};
 use super::preflight;
 use super::preflight::{CONFIG_BYTES_MAX, parse_config};
 use super::{Context as _, SnapshotError};
@@ -44,6 +44,9 @@ const EXTENSIONS_KNOWN: [&str; 10] = [
 
 /// Settings that name a file of rules.
 const RULE_SETTINGS: [&str; 2] = ["core.excludesFile", "core.attributesFile"];
+
+/// Setting that says who may use what is made in the repository.
+const SHARING: &str = "core.sharedRepository";
 
 /// The settings of a repository.
 #[derive(Debug)]
@@ -134,6 +137,20 @@ impl Settings {
         };
         let own = level("core.looseCompression").or_else(|| level("core.compression"));
         own.unwrap_or(Compression::BEST_SPEED)
+    }
+
+    /// Returns who may use what is made in the repository. A value with which git fails counts as none.
+    pub fn sharing(&self) -> Sharing {
+        let (group, everybody) = (Sharing::AtLeast(0o660), Sharing::AtLeast(0o664));
+        let value = self.string(SHARING).unwrap_or_default();
+        let value = value.to_str_lossy();
+        match (&*value, u32::from_str_radix(&value, 8)) {
+            ("group", _) | (_, Ok(1)) => group,
+            ("all" | "world" | "everybody", _) | (_, Ok(2)) => everybody,
+            (_, Ok(mode)) if mode & 0o600 == 0o600 => Sharing::Exactly(mode & 0o666),
+            (_, Err(_)) if self.boolean(SHARING) == Some(true) => group,
+            _ => Sharing::Umask,
+        }
     }
 
     /// Returns how line endings and encodings are stored. Contains no programs.
