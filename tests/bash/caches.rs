@@ -106,10 +106,8 @@ fn account_without_power_keeps_its_cache_and_gets_no_closed_folder() {
         assert_eq!(call.run().success()["data"]["exit_code"], 0, "{command}");
     }
     // Apart from the command's own one, `rm -rf` of the workspace would fail in it.
-    let found =
-        std::process::Command::new("find").arg(ws.path(".lbx")).args(["-perm", "0"]).output().unwrap();
-    let closed: Vec<String> = String::from_utf8(found.stdout).unwrap().lines().map(str::to_owned).collect();
-    assert!(matches!(&closed[..], [own] if own.ends_with("/tmp/one/files/a")), "{closed:?}");
+    let closed = ws.closed();
+    assert!(closed.ends_with("/tmp/one/files/a\n") && closed.lines().count() == 1, "{closed}");
     ws.call_unprivileged(&["session", "end", "--session", "one"]).unwrap().run().success();
     assert_eq!(std::fs::read_dir(ws.path(&state("tmp"))).unwrap().count(), 0);
 }

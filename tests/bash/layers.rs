@@ -645,6 +645,23 @@ fn next_command_gets_the_empty_folders_of_a_layer_and_nothing_in_them() {
 }
 
 #[test]
+fn kept_layer_and_that_of_a_killed_call_can_be_removed_by_their_owner() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["bash", "git init -q n; echo x > n/.git/x"]).warned("keeps the command's versions");
+    assert_eq!(ws.closed(), "");
+    let meeting = Meeting::new(&ws);
+    let mut call = meeting.start(&ws, &[], "echo two > a.txt");
+    call.kill().unwrap();
+    call.wait().unwrap();
+    assert_eq!(ws.closed(), "");
+    ws.lbx(&["read", "a.txt"]).warned("are kept in ");
+    assert_eq!(ws.closed(), "");
+}
+
+#[test]
 fn layer_of_a_newer_version_is_left_alone() {
     if !has_overlays() {
         return;

@@ -165,6 +165,13 @@ impl Workspace {
         Some(Call::unprivileged(&self.root, &self.outside.join("home"))?.arguments(arguments))
     }
 
+    /// Returns the paths in lbx's state that have no permissions, each with a newline.
+    #[allow(dead_code, reason = "not every test looks for them")]
+    pub fn closed(&self) -> String {
+        let found = Command::new("find").arg(self.path(".lbx")).args(["-perm", "0"]).output().unwrap();
+        String::from_utf8(found.stdout).unwrap()
+    }
+
     /// Returns the absolute path of a file.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)

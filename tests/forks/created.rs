@@ -286,6 +286,14 @@ fn uses_a_fork(call: &dyn Fn(&[&str]) -> Call) {
 }
 
 #[test]
+fn fork_can_be_copied_and_removed_by_its_owner() {
+    let Some(ws) = forked(&["one"]) else { return };
+    within(&ws, "one", &["write", "b.txt", "--content", "b"]).ok();
+    within(&ws, "one", &["bash", "cat b.txt > c.txt"]).ok();
+    assert_eq!(ws.closed(), "");
+}
+
+#[test]
 fn fork_in_use_is_not_dropped() {
     let Some(ws) = forked(&["one"]) else { return };
     let program = ["fork", "exec", "one", "--", "sh", "-c", "echo started; read line"];

@@ -252,19 +252,6 @@ impl SessionTmp {
     }
 }
 
-impl Drop for SessionTmp {
-    /// Removes the work folders of the views: overlayfs leaves a closed one in them, over which `rm -rf` of the workspace
-    /// would fail.
-    fn drop(&mut self) {
-        let Some((slot, _)) = &self.slot else { return };
-        for name in fs::names_in(slot).unwrap_or_default() {
-            if let Ok(own) = fs::open_at(slot.as_fd(), &name, fs::FOLDER) {
-                removal::remove(own.as_fd(), OsStr::new(WORK));
-            }
-        }
-    }
-}
-
 /// Removes the `/tmp` of a session, unless a command uses it.
 pub fn remove_tmp(state: &State, session: &SessionId) {
     if let Ok(Some(all)) = state.find_folder(FOLDER) {

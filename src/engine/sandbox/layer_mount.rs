@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::backend::{SetupResult, with_context};
@@ -61,6 +61,10 @@ pub(super) fn mount_fork(place: &ForkPlace) -> SetupResult<OwnedFd> {
     };
     create(&folders, &place.label, &["userxattr"])
 }
+
+/// Names that overlayfs makes without permissions in its own folder, outermost first. They outlive the mount, and `rm -rf` of
+/// the workspace would fail over them.
+const CLOSED: [&str; 4] = ["work", "work/incompat", "work/incompat/volatile", "work/incompat/volatile/dirty"];
 
 /// The folders of an overlayfs.
 struct Folders {
@@ -132,6 +136,10 @@ fn create(folders: &Folders, source: &str, flags: &[&str]) -> SetupResult<OwnedF
         with_context(rustix::mount::fsconfig_set_flag(&context, *flag), what)?;
     }
     with_context(rustix::mount::fsconfig_create(&context), what)?;
+    for closed in CLOSED {
+        // Best effort: only what removes or copies the workspace needs it.
+        let _ = rustix::fs::chmodat(&folders.work, closed, Mode::RWXU, AtFlags::empty());
+    }
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     with_context(rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes), what)
 }
