@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, skipped, state};
 use crate::confined::with_cargo;
-use crate::support::with;
+use crate::support::{first_backend, with};
 use crate::transactions::{Step, has_overlays};
 
 /// A folder that both the command and the test write.
@@ -659,6 +659,20 @@ fn kept_layer_and_that_of_a_killed_call_can_be_removed_by_their_owner() {
     assert_eq!(ws.closed(), "");
     ws.lbx(&["read", "a.txt"]).warned("are kept in ");
     assert_eq!(ws.closed(), "");
+}
+
+#[test]
+fn reason_of_a_conflict_is_whole() {
+    if first_backend().is_none() {
+        return;
+    }
+    let ws = Workspace::with(&[("c/a.txt", "one\n")]);
+    ws.chmod("c", 0);
+    let Some(call) = ws.call_unprivileged(&["bash", "chmod 755 c; echo two > c/a.txt"]) else { return };
+    let conflicts = call.run().success()["data"]["conflicts"].clone();
+    let reason = conflicts[0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("cannot "), "{conflicts:#}");
+    ws.chmod("c", 0o755);
 }
 
 #[test]

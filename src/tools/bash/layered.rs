@@ -202,7 +202,9 @@ impl LayeredCommand {
         let Some(shown) = error.path().filter(|_| is_of_a_file) else { return false };
         // Without a HEAD, the root is not a repository.
         let shown = if shown == "." { HEAD } else { shown };
-        let reason = error.message().trim_start_matches(shown).trim_start().to_owned();
+        let message = error.message();
+        let rest = message.strip_prefix(shown).and_then(|rest| rest.strip_prefix(' '));
+        let reason = rest.unwrap_or(message).to_owned();
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
         let upper = &self.0.upper;
         let Ok(found) = overlay::read(&engine.workspace, upper, &engine.control, &is_skipped) else {
