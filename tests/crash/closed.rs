@@ -92,11 +92,16 @@ fn cases() -> Vec<Case> {
     }
     let undone = done.copy();
     plain(&undone, &["undo"]).success();
+    let removed = ws.copy();
+    let removes = vec!["bash", "--transaction", "chmod -R u+w ro; rm -rf ro; echo two > other.txt; echo > z"];
+    plain(&removed, &removes).success();
     let hides = "echo two >> shut/d.txt; echo new > shut/e.txt; chmod 0 shut";
     vec![
         Case { name: "transaction", before: ws.copy(), call: transaction },
         Case { name: "undo", before: done, call: vec!["undo"] },
         Case { name: "redo", before: undone, call: vec!["redo"] },
+        Case { name: "removal", before: ws.copy(), call: removes },
+        Case { name: "undo of a removal", before: removed, call: vec!["undo"] },
         Case { name: "hiding transaction", before: ws, call: vec!["bash", "--transaction", hides] },
     ]
 }
@@ -189,4 +194,57 @@ fn failed_change_in_read_only_folders_is_rolled_back() {
         }));
     }
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn closed_folder_moves_to_the_trash_and_back_and_to_another_parent() {
+    let ws = Workspace::with(&[("d/x", "x\n")]);
+    for file in ["ro/a.txt", "ro/deep/c.txt"] {
+        ws.write(file, "one\n");
+    }
+    ws.chmod("ro/deep", 0o500);
+    ws.chmod("ro", 0o555);
+    let before = ws.tree();
+    let call = |words: &[&str]| Some(ws.call_unprivileged(words)?.run().ok());
+    for change in [&["delete", "ro", "--recursive"][..], &["move", "ro", "d/ro"]] {
+        if call(change).is_none() {
+            return;
+        }
+        let after = ws.tree();
+        assert!(!ws.path("ro").exists(), "{change:?}");
+        call(&["undo"]);
+        assert_eq!(ws.tree(), before, "{change:?}");
+        call(&["redo"]);
+        assert_eq!(ws.tree(), after, "{change:?}");
+        if change[0] == "delete" {
+            call(&["restore", "ro"])
+        } else {
+            call(&["move", "d/ro", "ro"])
+        };
+        assert_eq!(ws.tree(), before, "{change:?}");
+    }
+    for folder in ["ro", "ro/deep"] {
+        ws.chmod(folder, 0o755);
+    }
+}
+
+#[test]
+fn refused_step_of_a_command_is_not_blamed_on_others() {
+    if !can_trace() {
+        return;
+    }
+    let Some(case) = cases().into_iter().next() else { return };
+    let call = vec!["bash", "chmod u+w ro; rm ro/b.txt; echo two > shut/d.txt; chmod 500 shut"];
+    let case = Case { call, ..case };
+    let renames: Vec<Point> = points(&case).into_iter().filter(|it| it.call.starts_with("rename")).collect();
+    let mut refusals = 0;
+    for point in renames {
+        let ws = case.before.copy();
+        let output = run_with_fault(&ws, &point, "error=EACCES", &case.call);
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        refusals += usize::from(answer["data"]["conflicts"][0]["path"].is_string());
+        let told = answer["warnings"].to_string();
+        assert!(!told.contains("others changed folders while"), "{point:?}: {answer:#}");
+    }
+    assert!(refusals > 0);
 }

@@ -99,7 +99,6 @@ impl Change<'_> {
             applied => applied?,
         };
         self.note_changed();
-        self.correct_descriptions(&state);
         // If this fails, it is tried again below, with a warning.
         let published = prepared.snapshot.take().and_then(|ready| {
             let file_system = prepared.file_system.as_ref().filter(|it| ready.is_on(it));

@@ -636,7 +636,7 @@ pub(super) fn remake(state: &State, special: &SpecialFile, entry: &TrashEntry) -
     make(folder.as_fd(), OsStr::new(trash::CONTENT), special.kind, special.mode).ok()?;
     let made = fs::stat_at(folder.as_fd(), OsStr::new(trash::CONTENT)).ok()?;
     platform::sync(&*folder).ok()?;
-    Some(Thing { inode: made.st_ino, is_folder: false })
+    Some(Thing::of(&made))
 }
 
 /// Creates a file with this type and these permission bits.

@@ -84,6 +84,7 @@ impl Change<'_> {
         if let Err(error) = executor.close(&self.entry, Direction::Redo) {
             self.engine.warn(not_closed(&error));
         }
+        self.correct_descriptions(state);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
                 "the change was applied, but its journal entry could not be closed: {}",

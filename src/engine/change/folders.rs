@@ -280,7 +280,7 @@ fn is_below_one_of(others: &BTreeSet<WorkspacePath>, path: &WorkspacePath) -> bo
 const CLOSED_AT_ONCE: usize = 256;
 
 /// A folder that its owner may not change names in.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 struct ClosedFolder {
     /// Path.
     at: Location,
@@ -316,7 +316,18 @@ fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
             ClosedFolder { at, before, after }
         })
     }));
-    found.sort();
+    // A rename to another parent changes the name `..` in the folder.
+    found.extend(steps.iter().enumerate().filter_map(|(number, step)| match step {
+        Step::Rename { from, to, thing, .. } if from.parent() != to.parent() => {
+            let at = renames.name_at(from, number, done);
+            let mode = Some(thing.closed?);
+            Some(ClosedFolder { at, before: mode, after: mode })
+        }
+        _ => None,
+    }));
+    found.sort_by(|one, other| one.at.cmp(&other.at));
+    // The bits in the entry count.
+    found.dedup_by(|rename, other| rename.at == other.at && rename.before == rename.after);
     found
 }
 

@@ -213,7 +213,7 @@ impl ExistingEntry<'_> {
     /// Returns the entry as one to move.
     fn part(&self) -> Part {
         let is_folder = fs::is_folder(self.stat);
-        let thing = Thing { inode: self.stat.st_ino, is_folder };
+        let thing = Thing::of(self.stat);
         let opened = || fs::open_at(self.handle?.as_fd(), OsStr::new("."), fs::FOLDER).ok();
         let identity = is_folder.then(opened).flatten().and_then(|opened| Identity::of(&opened, self.stat));
         Part { path: self.path.clone(), thing, mode: fs::mode_of(self.stat), identity }

@@ -246,8 +246,7 @@ impl Change<'_> {
             })?;
             let (gone, _) = folder_for(&moved.from, Some(&staying(workspace, old.path(), &leaving)))?;
             let gone = stage.name_in(&gone, &format!("gone-{number}"));
-            let thing = Thing { inode: stat.st_ino, is_folder: fs::is_folder(&stat) };
-            moved.across = Some(Across { copy, thing, gone });
+            moved.across = Some(Across { copy, thing: Thing::of(&stat), gone });
         }
         Ok(())
     }

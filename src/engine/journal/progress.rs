@@ -537,8 +537,8 @@ mod tests {
             !touched.iter().any(|other| other.is_within(at) || at.is_within(other))
         };
         let thing = |node: &Node| match node {
-            Node::Folder { inode } => Thing { inode: *inode, is_folder: true },
-            Node::File { inode, .. } => Thing { inode: *inode, is_folder: false },
+            Node::Folder { inode } => Thing { inode: *inode, is_folder: true, closed: None },
+            Node::File { inode, .. } => Thing { inode: *inode, is_folder: false, closed: None },
         };
         for number in 0..=random.below(6) {
             let at = all[random.below(all.len())].clone();
@@ -683,7 +683,7 @@ mod tests {
         let moves = |from: &str, to: &str, is_folder| Step::Rename {
             from: file(from),
             to: file(to),
-            thing: Thing { inode: 1, is_folder },
+            thing: Thing { inode: 1, is_folder, closed: None },
             over: None,
             copy_of: None,
             is_final: false,

@@ -7,11 +7,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER};
 use crate::engine::store::trash;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::fs::{self, is_closed};
 use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
@@ -216,6 +217,17 @@ pub struct Thing {
     /// True for a folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_folder: bool,
+    /// Permission bits of a folder that its owner may not change names in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<u32>,
+}
+
+impl Thing {
+    /// Returns what has this stat data.
+    pub fn of(stat: &Stat) -> Self {
+        let (is_folder, mode) = (fs::is_folder(stat), fs::mode_of(stat));
+        Self { inode: stat.st_ino, is_folder, closed: Some(mode).filter(|_| is_folder && is_closed(mode)) }
+    }
 }
 
 /// Returns the folder of staged bytes.

@@ -72,7 +72,7 @@ pub fn record(
         }
     }
     for held in sides.held {
-        collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder });
+        collector.arrive(&held.path, Marked { inode: held.inode, is_folder: held.is_folder, closed: None });
     }
     let by_others = std::mem::take(&mut collector.by_others);
     let lost = std::mem::take(&mut collector.ignored_lost);
@@ -294,7 +294,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
                 return self.take_file(path, None, Some(after));
             }
         }
-        self.arrive(path, Marked { inode: after.inode(), is_folder: false });
+        self.arrive(path, Marked { inode: after.inode(), is_folder: false, closed: None });
         Ok(())
     }
 

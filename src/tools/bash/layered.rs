@@ -6,6 +6,7 @@
 //!                                            +--- kept aside <--+  (a transaction fails instead)
 //! ```
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -165,8 +166,9 @@ impl LayeredCommand {
             return Ok(CommandDiff::none());
         }
         let mut excluded = Excluded::new();
+        let mut modes = BTreeMap::new();
         for _ in 0..APPLY_TRIES_MAX {
-            let outcome = self.attempt(engine, manner, &mut excluded);
+            let outcome = self.attempt(engine, manner, &mut excluded, &mut modes);
             let error = match outcome {
                 Ok(applied) => return Ok(applied),
                 Err(error) => error,
@@ -228,12 +230,13 @@ impl LayeredCommand {
         excluded.insert(path, reason).is_none()
     }
 
-    /// Tries once to apply the layer without `excluded`.
+    /// Tries once to apply the layer without `excluded`. `modes` are those of folders that only earlier tries changed.
     fn attempt(
         &mut self,
         engine: &mut Engine,
         manner: Manner,
         excluded: &mut Excluded,
+        modes: &mut BTreeMap<WorkspacePath, u32>,
     ) -> Result<CommandDiff, Error> {
         let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
@@ -243,7 +246,7 @@ impl LayeredCommand {
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
         if manner != Manner::Over {
-            self.keep_modes(change.engine(), &mut found);
+            self.keep_modes(change.engine(), &mut found, modes);
         }
         // Nobody wants to undo a change of empty folders alone inside an ignored folder.
         let is_quiet =
@@ -321,16 +324,27 @@ impl LayeredCommand {
     }
 
     /// Lets folders that others changed keep their modes: the layer has copies, with the modes that these had at its first
-    /// write.
-    fn keep_modes(&self, engine: &mut Engine, found: &mut [Differing]) {
+    /// write. A failed try opens a closed folder up and closes it again: its mode in `modes` shows that nobody else did.
+    fn keep_modes(
+        &self,
+        engine: &mut Engine,
+        found: &mut [Differing],
+        modes: &mut BTreeMap<WorkspacePath, u32>,
+    ) {
         let mut kept = Vec::new();
         for Differing { path, lower, upper, .. } in found {
             if let (Some(lower), Some(upper)) = (lower, upper)
                 && fs::is_folder(lower)
                 && fs::is_folder(upper)
                 && fs::mode_of(lower) != fs::mode_of(upper)
-                && changed_at(lower) > self.0.record.began
             {
+                let mode = fs::mode_of(lower);
+                if changed_at(lower) <= self.0.record.began {
+                    modes.insert(path.clone(), mode);
+                }
+                if modes.get(path) == Some(&mode) {
+                    continue;
+                }
                 upper.st_mode = lower.st_mode;
                 kept.push(path.clone());
             }
