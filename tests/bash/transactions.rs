@@ -547,14 +547,14 @@ fn unprivileged_undo_restores_files_made_read_only() {
 
 /// Scripts that change files in folders that forbid it before or after.
 const OPENS_AND_CLOSES: [&str; 8] = [
-    "chmod -R 755 ro; rm -rf ro",
-    "chmod 755 ro ro/deep; rm -rf ro/deep",
-    "chmod -R 755 ro; mv ro made; chmod 555 made/deep made",
     "chmod 755 ro; echo two >> ro/a.txt; echo new > ro/new",
     "chmod 755 ro; echo two >> ro/a.txt; rm ro/b.txt; chmod 500 ro",
     "mkdir -p made/deep; echo one > made/deep/a.txt; chmod 555 made/deep made",
     "chmod -R 755 ro; rm -rf ro/deep; chmod 555 ro",
     "chmod 755 ro; echo two > ro/a.txt; touch ro/c.txt; chmod 555 ro",
+    "chmod -R 755 ro; rm -rf ro",
+    "chmod 755 ro ro/deep; rm -rf ro/deep",
+    "chmod -R 755 ro; mv ro made; chmod 555 made/deep made",
 ];
 
 /// Scripts that close folders so that nobody can list them any more.
