@@ -95,11 +95,16 @@ fn cases() -> Vec<Case> {
     let removed = ws.copy();
     let removes = vec!["bash", "--transaction", "chmod -R u+w ro; rm -rf ro; echo two > other.txt; echo > z"];
     plain(&removed, &removes).success();
+    let deletes = vec!["delete", "ro", "--recursive"];
+    let deleted = ws.copy();
+    plain(&deleted, &deletes).success();
     let hides = "echo two >> shut/d.txt; echo new > shut/e.txt; chmod 0 shut";
     vec![
         Case { name: "transaction", before: ws.copy(), call: transaction },
         Case { name: "undo", before: done, call: vec!["undo"] },
         Case { name: "redo", before: undone, call: vec!["redo"] },
+        Case { name: "delete", before: ws.copy(), call: deletes },
+        Case { name: "restore", before: deleted, call: vec!["restore", "ro"] },
         Case { name: "removal", before: ws.copy(), call: removes },
         Case { name: "undo of a removal", before: removed, call: vec!["undo"] },
         Case { name: "hiding transaction", before: ws, call: vec!["bash", "--transaction", hides] },

@@ -296,38 +296,30 @@ fn closed(entry: &JournalEntry, done: usize) -> Vec<ClosedFolder> {
     let steps = entry.steps.as_slice();
     let renames = Renames::of(steps);
     let of_steps = steps.iter().enumerate().filter_map(|(number, step)| match step {
-        Step::MakeFolder(folder) => Some((number + 1, &folder.path, None, folder.mode)),
-        Step::RemoveFolder(folder) => Some((number, &folder.path, folder.mode, None)),
+        Step::MakeFolder(folder) => Some((number + 1, folder.path.clone(), None, folder.mode)),
+        Step::RemoveFolder(folder) => Some((number, folder.path.clone(), folder.mode, None)),
+        // Another parent is another `..` in the folder.
+        Step::Rename { from, to, thing, .. } if from.parent() != to.parent() => {
+            Some((number, from.clone(), thing.closed, thing.closed))
+        }
         _ => None,
     });
+    let of_modes = entry.modes.iter().map(|FolderMode { path, before, after }| {
+        (steps.len(), Location::File(path.clone()), Some(*before), Some(*after))
+    });
     let is_closed = |mode: Option<u32>| mode.is_some_and(is_closed);
-    let mut found: Vec<ClosedFolder> = of_steps
+    let mut found: Vec<ClosedFolder> = of_modes
+        .chain(of_steps)
         .filter(|(.., before, after)| is_closed(*before) || is_closed(*after))
         .map(|(known, at, before, after)| ClosedFolder {
-            at: renames.name_at(at, known, done),
+            at: renames.name_at(&at, known, done),
             before,
             after,
         })
         .collect();
-    found.extend(entry.modes.iter().filter_map(|FolderMode { path, before, after }| {
-        let (before, after) = (Some(*before), Some(*after));
-        (is_closed(before) || is_closed(after)).then(|| {
-            let at = renames.name_at(&Location::File(path.clone()), steps.len(), done);
-            ClosedFolder { at, before, after }
-        })
-    }));
-    // A rename to another parent changes the name `..` in the folder.
-    found.extend(steps.iter().enumerate().filter_map(|(number, step)| match step {
-        Step::Rename { from, to, thing, .. } if from.parent() != to.parent() => {
-            let at = renames.name_at(from, number, done);
-            let mode = Some(thing.closed?);
-            Some(ClosedFolder { at, before: mode, after: mode })
-        }
-        _ => None,
-    }));
     found.sort_by(|one, other| one.at.cmp(&other.at));
-    // The bits in the entry count.
-    found.dedup_by(|rename, other| rename.at == other.at && rename.before == rename.after);
+    // A folder that also moves gets the bits that it is to have.
+    found.dedup_by(|moved, other| moved.at == other.at && moved.before == moved.after);
     found
 }
 

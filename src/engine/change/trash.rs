@@ -243,7 +243,7 @@ pub fn must_be_as_described(
     step: &Step,
     direction: Direction,
 ) -> Result<(), Error> {
-    let Step::Rename { from, to, copy_of: None, thing, .. } = step else { return Ok(()) };
+    let Step::Rename { from, to, copy_of: None, .. } = step else { return Ok(()) };
     let [from, to] = [from, to].map(|at| at.from_root(state.path()));
     let (source, target) = if matches!(direction, Direction::Redo) { (from, to) } else { (to, from) };
     let id = trash::content_of(state, &target).filter(|content| *content == target);
@@ -257,14 +257,13 @@ pub fn must_be_as_described(
         return Ok(());
     }
     let known = description_of((workspace, state), entry, &id)?.and_then(|description| description.digest);
-    let Some(known) = known else { return Ok(()) };
-    let mut contents = contents_of(workspace, &source, known)?;
-    thing.closed.into_iter().for_each(|mode| contents.close_top(mode));
-    if contents.is(known) {
-        return Ok(());
+    match known {
+        Some(known) if !contents_of(workspace, &source, known)?.is(known) => {
+            let shown = workspace.shown(&source);
+            Err(Error::new(ErrorKind::StaleFile, format!("{shown} has changed since")).at(shown))
+        }
+        _ => Ok(()),
     }
-    let shown = workspace.shown(&source);
-    Err(Error::new(ErrorKind::StaleFile, format!("{shown} has changed since")).at(shown))
 }
 
 /// Returns the description of the trash entry `id`, in place or still staged.

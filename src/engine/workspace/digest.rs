@@ -219,15 +219,6 @@ impl Contents {
         self.things.insert(key(path), Thing { mode, sha256: Some(Sha256::of(b"")), looks: [0; 6] });
     }
 
-    /// Takes the top for closed, as it was before a change opened it up.
-    pub fn close_top(&mut self, mode: u32) {
-        if let Some(top) = self.things.get_mut(&Vec::new())
-            && top.mode & 0o7777 == fs::opened_up(mode)
-        {
-            top.mode = (top.mode & !0o7777) | mode;
-        }
-    }
-
     /// Removes what is at a path if it is an empty folder: a file may have its name by now.
     pub fn remove_empty(&mut self, path: &WorkspacePath) {
         let key = key(path);
