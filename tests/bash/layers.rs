@@ -5,7 +5,7 @@ use std::process::Child;
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, skipped, state};
+use crate::common::{Call, Workspace, skipped, state};
 use crate::confined::with_cargo;
 use crate::support::{first_backend, with};
 use crate::transactions::{Step, has_overlays};
@@ -28,14 +28,24 @@ impl Meeting {
 
     /// Starts a command, and waits until it waits for the test.
     fn start(&self, ws: &Workspace, options: &[&str], command: &str) -> Child {
+        self.start_by(|arguments| Some(ws.call(arguments)), options, command).unwrap()
+    }
+
+    /// Starts a command by this call, as [`Self::start`] does.
+    fn start_by(
+        &self,
+        call: impl FnOnce(&[&str]) -> Option<Call>,
+        options: &[&str],
+        command: &str,
+    ) -> Option<Child> {
         let place = self.folder.display();
         let command =
             format!("{command}; touch {place}/started; while [ ! -e {place}/go ]; do sleep 0.02; done");
-        let call = ws.call(&[&["bash", "--set", &self.setting], options, &[&command]].concat()).spawn();
+        let call = call(&[&["bash", "--set", &self.setting], options, &[&command]].concat())?.spawn();
         while !self.folder.join("started").exists() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        call
+        Some(call)
     }
 
     /// Lets the command end; returns its response.
@@ -137,16 +147,13 @@ fn merge_into_a_read_only_file_is_a_conflict() {
     let ws = Workspace::with(&[("a.txt", "1\n2\n3\n4\n5\n")]);
     let chmod = |mode| std::fs::set_permissions(ws.path("a.txt"), PermissionsExt::from_mode(mode)).unwrap();
     chmod(0o444);
-    let Some(call) = ws.call_unprivileged(&["bash", "sleep 1; sed -i s/5/five/ a.txt; sleep 1"]) else {
-        return;
-    };
-    let call = call.spawn();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let meeting = Meeting::new(&ws);
+    let start = |arguments: &[&str]| ws.call_unprivileged(arguments);
+    let Some(call) = meeting.start_by(start, &[], "sed -i s/5/five/ a.txt") else { return };
     chmod(0o644);
     ws.write("a.txt", "one\n2\n3\n4\n5\n");
     chmod(0o444);
-    let ran = call.wait_with_output().unwrap();
-    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let answer = meeting.end(call);
     assert_eq!(answer["data"]["conflicts"][0]["path"], "a.txt", "{answer:#}");
     ws.holds("a.txt", "one\n2\n3\n4\n5\n");
 }
