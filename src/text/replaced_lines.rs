@@ -129,6 +129,10 @@ struct Cluster {
 ///
 /// Line 7 was line 6, next to the other: lines 5 and 6 became two lines.
 pub fn together(first: &[ReplacedLines], second: &[ReplacedLines]) -> Vec<ReplacedLines> {
+    // Lines of one change that follow each other stay apart.
+    if first.is_empty() || second.is_empty() {
+        return [first, second].concat();
+    }
     let mut parts = Vec::with_capacity(first.len() + second.len());
     let (mut lost, mut gained) = (0, 0);
     for part in first {

@@ -28,7 +28,7 @@ pub struct ReadRecords {
 
 /// Returns the shown lines of `after`: shown lines of `before`, at their new numbers, and lines that the caller has
 /// written. `replaced` are the lines that it replaced, if they are known for certain: a comparison takes a block that
-/// moves for one that stays, and the unread lines beside it for new ones.
+/// moves for one that stays, and the unread lines that it passes for new ones.
 ///
 /// New lines count as written if they replace none, or only shown ones. The others may have parts of the old ones.
 pub(super) fn carried_over(
@@ -380,7 +380,7 @@ mod tests {
         ];
         let known = carried_over(&shown(&[(1, 1), (4, 7)]), before, after, Some(&replaced));
         assert_eq!(known.ranges(), [(1, 4), (7, 7)]);
-        // By a comparison alone, no new line counts beside old ones that were not shown.
+        // By a comparison alone, no new line counts next to old ones that were not shown.
         let known = carried_over(&shown(&[(1, 1), (4, 7)]), before, after, None);
         assert!(!known.contain(5, 5) && !known.contain(6, 6), "{known:?}");
     }
