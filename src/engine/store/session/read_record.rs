@@ -1,6 +1,6 @@
 //! Read record of one file in a session: shown lines, the numbers they were shown under, and their present numbers.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::control::seconds_now;
@@ -52,8 +52,17 @@ pub struct EarlierVersion {
     pub lines: Lines,
     /// Lines that the session's change to the next version replaced, which took over the numbers; `None` if others changed
     /// it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "possible", skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Vec<ReplacedLines>>,
+}
+
+/// Reads replaced lines from a state file, which anybody may have written; `None` for numbers that no file has.
+fn possible<'de, D: Deserializer<'de>>(stored: D) -> Result<Option<Vec<ReplacedLines>>, D::Error> {
+    let is_of_file = |part: &ReplacedLines| {
+        (1..=LINE_MAX).contains(&part.first) && part.old_lines <= LINE_MAX && part.new_lines <= LINE_MAX
+    };
+    let replaced = Option::<Vec<ReplacedLines>>::deserialize(stored)?;
+    Ok(replaced.filter(|all| all.len() <= RUNS_MAX && all.iter().all(is_of_file)))
 }
 
 impl ReadRecord {
@@ -156,14 +165,11 @@ impl ReadRecord {
     }
 }
 
-/// Returns the lines that the reverse of a change replaces; `None` for numbers that no file has.
+/// Returns the lines that the reverse of a change replaces; `None` if the change makes no sense.
 fn reversed(replaced: &[ReplacedLines]) -> Option<Vec<ReplacedLines>> {
     let (mut lost, mut gained) = (0, 0);
     let of_part = |part: &ReplacedLines| {
         let ReplacedLines { first, old_lines, new_lines } = *part;
-        if [first, old_lines, new_lines].into_iter().any(|number| number > LINE_MAX) {
-            return None;
-        }
         let first = (first + gained).checked_sub(lost)?;
         (lost, gained) = (lost + old_lines, gained + new_lines);
         Some(ReplacedLines { first, old_lines: new_lines, new_lines: old_lines })
@@ -473,6 +479,14 @@ mod tests {
         let numbers: Numbers = serde_json::from_str(stored).unwrap();
         assert_eq!((numbers.now(3), numbers.now(4), numbers.now(5)), (Some(4), Some(5), None));
         assert_eq!(numbers.after(&[replaced(1, 0, 1)]).now(4), Some(6));
+        for (first, is_possible) in [("7", true), ("0", false), ("18446744073709551615", false)] {
+            let stored = format!(
+                r#"{{"sha256": "{}", "numbers": {{"runs": []}}, "replaced": [{{"first": {first}, "old_lines": 1, "new_lines": 0}}]}}"#,
+                "0".repeat(64)
+            );
+            let version: EarlierVersion = serde_json::from_str(&stored).unwrap();
+            assert_eq!(version.replaced.is_some(), is_possible, "{first}");
+        }
     }
 
     #[test]
