@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::store::session::ReadRecord;
+use crate::engine::store::delivery::Delivery;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind, without_panic};
 use crate::limits::QUESTION_BYTES_MAX;
@@ -92,21 +92,6 @@ impl Call {
         self
     }
 
-    /// Leaves the read marks of the call in its notes, for [`Self::save_marks`].
-    #[must_use]
-    pub const fn deferring_marks(mut self) -> Self {
-        self.engine.defer_marks();
-        self
-    }
-
-    /// Saves the read marks of calls that deferred them, instead of making a call; returns a warning, if there is one.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn save_marks(self, seen: Vec<ReadRecord>) -> Result<Option<String>, Error> {
-        self.engine.save_deferred(seen)
-    }
-
     /// Makes the call with its JSON request.
     pub fn run(mut self) -> CallResult {
         let (tool, request) = (self.tool, std::mem::take(&mut self.request));
@@ -114,7 +99,14 @@ impl Call {
     }
 
     /// Makes the call.
-    pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
+    pub fn run_with(self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
+        let mut called = self.run_unshown(run);
+        called.outcome.warnings.extend(called.delivery.as_mut().and_then(Delivery::prepare));
+        called
+    }
+
+    /// Makes a call whose response another one may show.
+    pub fn run_unshown(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
         let answered = without_panic(|| run(&mut self.engine));
         // A command that was cancelled, or an error after the change.
         let has_changed = self.engine.has_changed();
@@ -122,8 +114,8 @@ impl Call {
         if self.tool.effect != Effect::Reads || self.engine.has_changed() {
             self.engine.audit(self.tool.name, answered.as_ref().err());
         }
-        let (outcome, tally) = self.engine.finish(self.tool.name);
-        CallResult { answered, outcome, tally }
+        let (outcome, delivery) = self.engine.finish(self.tool.name);
+        CallResult { answered, outcome, delivery: Some(delivery) }
     }
 }
 
@@ -234,7 +226,7 @@ impl Proposal<'_> {
         let call = Call::within((self.open)()?, self.tool, self.options)?
             .controlled_by(self.control.clone().without_reports());
         let is_lookup = trial.get(DRY_RUN).is_none();
-        let CallResult { answered, outcome, .. } = call.run_with(|engine| {
+        let CallResult { answered, outcome, .. } = call.run_unshown(|engine| {
             engine.keep_preview();
             run_json(engine, trial)
         });

@@ -17,8 +17,8 @@ use crate::engine::change::kept_for_forks::keep_changes_of_others;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::sandbox::fork;
-use crate::engine::store::calls::CallTally;
 use crate::engine::store::container::{self, NOT_THERE};
+use crate::engine::store::delivery::Delivery;
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::programs;
@@ -350,7 +350,7 @@ fn called(mut answer: Map<String, Value>) -> CallResult {
         (None, Some(error)) => Err(envelope::refused(&error)),
         (None, None) => Err(Error::internal("the container did not respond")),
     };
-    CallResult { answered, outcome, tally: None }
+    CallResult { answered, outcome, delivery: None }
 }
 
 /// Data of a response from a container.
@@ -413,13 +413,13 @@ pub struct CallResult {
     pub answered: Answered,
     /// Warnings and snapshot.
     pub outcome: CallNotes,
-    /// Counter to update after the response is sent.
-    pub tally: Option<CallTally>,
+    /// Work that waits until the response is out.
+    pub delivery: Option<Delivery>,
 }
 
 impl CallResult {
     /// Returns a call that failed before it began.
     pub fn refused(error: Error) -> Self {
-        Self { answered: Err(error), outcome: CallNotes::default(), tally: None }
+        Self { answered: Err(error), outcome: CallNotes::default(), delivery: None }
     }
 }

@@ -9,7 +9,6 @@ use crate::control::Control;
 use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool, ToolOutput};
 use crate::engine::CallNotes;
-use crate::engine::store::calls;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::error::without_panic;
@@ -28,7 +27,7 @@ pub fn run(
         Err(error) => return output::refuse(tool.name, &as_text(options), &error),
     };
     let mut fields = request.clone();
-    let mut tallies = Vec::new();
+    let mut deliveries = Vec::new();
     let called = options.with_fields_of(&mut fields).and_then(|options| {
         let options = options.in_words_of(dialect.vocabulary(tool));
         let open = || options.open_workspace();
@@ -39,7 +38,7 @@ pub fn run(
             let warning = lbx.count_as_read();
             lbx.outcome.warnings.extend(warning);
         }
-        tallies = lbx.tallies;
+        deliveries = lbx.deliveries;
         Ok((said?, lbx.outcome))
     });
     let status = match called {
@@ -54,7 +53,7 @@ pub fn run(
             error.kind().exit_code()
         }
     };
-    calls::close_all(tallies, output::take_printed());
+    output::end_calls(deliveries);
     status
 }
 

@@ -145,7 +145,7 @@ fn answer_line(Line { id, call }: Line, options: &Options) -> u8 {
         },
         Err(error) => ("batch".to_owned(), CallResult::refused(error)),
     };
-    let CallResult { answered, outcome, tally } = called;
+    let CallResult { answered, outcome, delivery } = called;
     let frame = Frame { tool: &tool, id: id.as_ref(), outcome: &outcome, pretty: false };
     let status = match answered.and_then(|reply| output::print_reply(reply.as_ref(), &frame)) {
         Ok(printed) => printed,
@@ -154,10 +154,7 @@ fn answer_line(Line { id, call }: Line, options: &Options) -> u8 {
             output::first_of(error.kind().exit_code(), printed)
         }
     };
-    let bytes = output::take_printed();
-    if let Some(tally) = tally {
-        tally.close(bytes);
-    }
+    output::end_calls(delivery);
     status
 }
 

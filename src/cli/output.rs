@@ -17,6 +17,7 @@ use crate::app::remote::CallResult;
 use crate::catalog;
 use crate::control::{Control, Progress};
 use crate::engine::CallNotes;
+use crate::engine::store::delivery::Delivery;
 use crate::engine::workspace::programs;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
@@ -28,12 +29,21 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 /// Prints the response of a call and counts the call; returns the exit status.
 pub fn answer(tool: &str, options: &Options, called: CallResult) -> u8 {
-    let CallResult { answered, outcome, tally } = called;
+    let CallResult { answered, outcome, delivery } = called;
     let status = print_answer(tool, options, &answered, &outcome);
-    if let Some(tally) = tally {
-        tally.close(take_printed());
-    }
+    end_calls(delivery);
     status
+}
+
+/// Ends calls whose response was printed: counts them, and counts as read what they showed if all of it was printed.
+pub fn end_calls(calls: impl IntoIterator<Item = Delivery>) {
+    let mut bytes = PRINTED.swap(0, Ordering::Relaxed);
+    let is_cut = IS_CUT.swap(false, Ordering::Relaxed);
+    for call in calls {
+        call.count(std::mem::take(&mut bytes));
+        let warning = if is_cut { None } else { call.save() };
+        warning.iter().for_each(|warning| say(&format!("warning: {warning}")));
+    }
 }
 
 /// Prints a response or an error; returns the exit status.
@@ -77,13 +87,10 @@ pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
     }
 }
 
-/// Number of bytes printed since the last query: a process prints one response at a time.
+/// Number of bytes printed since the last response: a process prints one at a time.
 static PRINTED: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns the number of bytes printed since the last call of this function.
-pub fn take_printed() -> usize {
-    PRINTED.swap(0, Ordering::Relaxed)
-}
+/// True if bytes of the response could not be printed.
+static IS_CUT: AtomicBool = AtomicBool::new(false);
 
 /// Stream that waits where another program has made it non-blocking: the flag belongs to all that share the stream.
 pub struct Patient<S>(pub S);
@@ -127,18 +134,25 @@ impl<S: Write + AsFd> Write for Patient<S> {
     }
 }
 
-/// Writer that counts the bytes printed.
+/// Writer that counts the bytes printed, and notes if some cannot be.
 struct Counted<W>(Patient<W>);
 
 impl<W: Write + AsFd> Write for Counted<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let count = self.0.write(bytes)?;
+        let count = self.0.write(bytes).inspect_err(note_cut)?;
         PRINTED.fetch_add(count, Ordering::Relaxed);
         Ok(count)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+        self.0.flush().inspect_err(note_cut)
+    }
+}
+
+/// Notes that bytes could not be printed, unless the write is tried again.
+fn note_cut(error: &std::io::Error) {
+    if error.kind() != std::io::ErrorKind::Interrupted {
+        IS_CUT.store(true, Ordering::Relaxed);
     }
 }
 

@@ -14,8 +14,7 @@ use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::change::record;
 use crate::engine::policy::Policy;
-use crate::engine::store::calls::CallTally;
-use crate::engine::store::session::ReadRecord;
+use crate::engine::store::delivery::Delivery;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform;
@@ -62,12 +61,10 @@ pub struct LbxClient<'a> {
     control: Control,
     /// Warnings and the newest snapshot of the native calls so far.
     pub outcome: CallNotes,
-    /// Counters to update after the whole response is sent.
-    pub tallies: Vec<CallTally>,
+    /// Work of the native calls so far that waits until the foreign call has shown their lines.
+    pub deliveries: Vec<Delivery>,
     /// Images of the native calls so far.
     images: Vec<Image>,
-    /// Read marks of the native calls so far: they count only once the foreign call has shown the lines.
-    seen: Vec<ReadRecord>,
     /// Function that asks a person before each change.
     ask: Option<&'a Ask<'a>>,
 }
@@ -75,9 +72,8 @@ pub struct LbxClient<'a> {
 impl<'a> LbxClient<'a> {
     /// Returns a client for the session of the options.
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
-        let (outcome, tallies, images) = (CallNotes::default(), Vec::new(), Vec::new());
-        let (root_name, seen, ask) = (None, Vec::new(), None);
-        Self { open, root_name, options, control, outcome, tallies, images, seen, ask }
+        let (outcome, deliveries, images) = (CallNotes::default(), Vec::new(), Vec::new());
+        Self { open, root_name: None, options, control, outcome, deliveries, images, ask: None }
     }
 
     /// Opens the workspace.
@@ -125,37 +121,38 @@ impl<'a> LbxClient<'a> {
         let (options, control) = (self.options, &self.control);
         let change = Proposal { open: &open, tool: entry, request: &request, options, control };
         let call = change.agreed(self.ask)?;
-        let called = call.deferring_marks().run_with(|engine| (entry.run_json)(engine, request));
-        self.tallies.extend(called.tally);
+        let mut called = call.run_unshown(|engine| (entry.run_json)(engine, request));
+        if let Some(failed) = called.delivery.as_mut().filter(|_| called.answered.is_err()) {
+            failed.seen.clear();
+        }
+        self.deliveries.extend(called.delivery);
         self.outcome.warnings.extend(called.outcome.warnings);
         self.outcome.changed |= called.outcome.changed;
         self.outcome.snapshot = called.outcome.snapshot.or(self.outcome.snapshot.take());
         let mut reply = called.answered?;
-        self.seen.extend(called.outcome.seen);
         self.images.extend(reply.take_images());
         reply.value()
     }
 
-    /// Counts as read what the native calls have read, since the foreign call shows it all; returns a warning, if there
-    /// is one.
+    /// Prepares to count as read what the native calls have read, since the foreign call shows it all; returns a warning,
+    /// if there is one.
     pub fn count_as_read(&mut self) -> Option<String> {
-        let seen = std::mem::take(&mut self.seen);
-        if seen.is_empty() {
-            return None;
-        }
-        let call =
-            self.workspace().and_then(|open| Call::within(open, entry_of::<read::Read>(), self.options));
-        let saved = call.and_then(|call| call.save_marks(seen));
-        saved.unwrap_or_else(|error| {
-            Some(format!("cannot record the read for this session: {}", error.message()))
-        })
+        let seen = self.deliveries.iter_mut().flat_map(|call| std::mem::take(&mut call.seen)).collect();
+        let last = self.deliveries.last_mut()?;
+        last.seen = seen;
+        last.prepare()
     }
 
     /// Notes that the foreign call shows only these lines, from 1, of what the last native call has read.
     pub fn shows_only(&mut self, first: u64, last: u64) {
-        if let Some(seen) = self.seen.last_mut() {
+        if let Some(seen) = self.deliveries.iter_mut().rev().find_map(|call| call.seen.last_mut()) {
             seen.lines = std::mem::take(&mut seen.lines).within(first, last);
         }
+    }
+
+    /// Drops what the native calls after the first `calls` have read.
+    fn forget_after(&mut self, calls: usize) {
+        self.deliveries.iter_mut().skip(calls).for_each(|call| call.seen.clear());
     }
 
     /// Calls a native tool for facts that the foreign call does not show, so that nothing counts as read.
@@ -163,9 +160,9 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Returns the error of the tool.
     pub fn call_unshown<T: Tool + 'static>(&mut self, request: Value) -> Result<Value, Error> {
-        let before = self.seen.len();
+        let before = self.deliveries.len();
         let data = self.call::<T>(request);
-        self.seen.truncate(before);
+        self.forget_after(before);
         data
     }
 
@@ -174,10 +171,10 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Returns the error of `read`.
     pub fn image(&mut self, path: &str) -> Result<Vec<Image>, Error> {
-        let before = self.seen.len();
+        let before = self.deliveries.len();
         self.call::<read::Read>(json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
         if self.images.is_empty() {
-            self.seen.truncate(before);
+            self.forget_after(before);
         }
         Ok(std::mem::take(&mut self.images))
     }
@@ -201,7 +198,7 @@ impl<'a> LbxClient<'a> {
     /// # Errors
     /// Returns the error of `read`.
     pub fn base64_of(&mut self, path: &str) -> Result<String, Error> {
-        let (marks, warnings) = (self.seen.len(), self.outcome.warnings.len());
+        let (calls, warnings) = (self.deliveries.len(), self.outcome.warnings.len());
         let asked = json!({ "path": path, "binary": "base64", "max_bytes": 0, "limit": 0 });
         let data = match self.call::<read::Read>(asked) {
             Err(error) if error.kind() != ErrorKind::UnsupportedEncoding => return Err(error),
@@ -216,7 +213,7 @@ impl<'a> LbxClient<'a> {
         self.outcome.warnings.truncate(warnings);
         let bytes = self.bytes_of(path)?;
         if Sha256::of(&bytes).to_hex() != text(&data, "sha256") {
-            self.seen.truncate(marks);
+            self.forget_after(calls);
         }
         Ok(STANDARD.encode(bytes))
     }

@@ -24,8 +24,9 @@ use policy::Policy;
 use rustix::fs::Stat;
 use snapshot::Store;
 use store::audit::{self, AuditFile, Durable};
-use store::calls::{CallKey, CallSum, CallTally};
-use store::session::{self, Lines, ReadRecord, SessionId, SessionState};
+use store::calls::CallSum;
+use store::delivery::Delivery;
+use store::session::{Lines, ReadRecord, SessionId, SessionState};
 use store::state::State;
 use workspace::path::WorkspacePath;
 use workspace::{Workspace, fs};
@@ -91,10 +92,8 @@ pub struct Engine {
     early_locks: Option<Locked>,
     /// Direct commands that ran when the call took the lock, by the names of their marks.
     direct: Vec<String>,
-    /// Read marks of this call that are not in the state file yet.
+    /// Read marks for what the response shows.
     seen: Vec<ReadRecord>,
-    /// True if the caller saves the read marks, once it has shown them.
-    are_marks_deferred: bool,
     /// Warnings for the response.
     warnings: Vec<String>,
     /// Commit that holds this call's changes.
@@ -114,8 +113,6 @@ pub struct CallNotes {
     pub preview: String,
     /// True if the call has changed anything.
     pub changed: bool,
-    /// Read marks of a call that [defers](Engine::defer_marks) them.
-    pub seen: Vec<ReadRecord>,
 }
 
 impl Engine {
@@ -155,7 +152,6 @@ impl Engine {
             early_locks: None,
             direct: Vec::new(),
             seen: Vec::new(),
-            are_marks_deferred: false,
             warnings: Vec::new(),
             snapshot: None,
         }
@@ -392,85 +388,21 @@ impl Engine {
         self.preview = Some(String::new());
     }
 
-    /// Leaves the read marks to the caller of [`Self::finish`]: what it shows of the response decides.
-    pub const fn defer_marks(&mut self) {
-        self.are_marks_deferred = true;
-    }
-
-    /// Saves deferred read marks; returns a warning, if there is one.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn save_deferred(mut self, seen: Vec<ReadRecord>) -> Result<Option<String>, Error> {
-        self.seen = seen;
-        self.save_marks()
-    }
-
-    /// Ends the call of `tool`: saves the read marks, and returns the warnings, the snapshot and, if there is a state,
-    /// the tally to count once the response is out.
-    ///
-    /// A workspace that cannot be written can still be read; the marks are then lost, with a warning.
-    pub fn finish(mut self, tool: &str) -> (CallNotes, Option<CallTally>) {
-        let seen = if self.are_marks_deferred { std::mem::take(&mut self.seen) } else { Vec::new() };
-        match self.save_marks() {
-            Ok(warning) => self.warn_if(warning),
-            Err(error) => {
-                self.warn(format!("cannot record the read for this session: {}", error.message()));
-            }
-        }
-        let key = CallKey { session: self.session.to_string(), tool: tool.to_owned() };
+    /// Ends the call of `tool`; returns its warnings and snapshot, and the work that waits until the response is out.
+    pub fn finish(self, tool: &str) -> (CallNotes, Delivery) {
         // The audit log has all other calls, and their times.
         let sum = if self.is_audited {
             CallSum::default()
         } else {
             CallSum { calls: 1, bytes: 0, duration_ms: self.milliseconds() }
         };
+        let Self { workspace, session, found, counted_in, seen, warnings, snapshot, dry_run, .. } = self;
+        let (preview, changed) = (self.preview.unwrap_or_default(), self.has_made_changes);
         // A dry run changes nothing at all.
-        let counted_in = self.counted_in.filter(|_| !self.dry_run);
-        let tally = counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
-        let Self { warnings, snapshot, dry_run, preview, has_made_changes: changed, .. } = self;
-        let preview = preview.unwrap_or_default();
-        (CallNotes { warnings, snapshot, dry_run, preview, changed, seen }, tally)
-    }
-
-    /// Saves new read marks in the state file.
-    fn save_marks(&mut self) -> Result<Option<String>, Error> {
-        if self.seen.is_empty() {
-            return Ok(None);
-        }
-        let found = self.found.take();
-        let is_found = found.is_some();
-        let state = found.map_or_else(|| State::open(&self.workspace), Ok)?;
-        self.count_in(&state);
-        let (session, warning) = session::load(&state, &self.session)?;
-        let is_known = |mark: &ReadRecord| {
-            session.mark(&mark.path).is_some_and(|known| {
-                known.sha256 == mark.sha256
-                    && mark.lines.ranges().iter().all(|&(first, last)| known.shows(first, last))
-            })
-        };
-        if self.seen.iter().all(is_known) {
-            return Ok(warning);
-        }
-        if is_found {
-            state.keep_from_git()?;
-        }
-        let seen = std::mem::take(&mut self.seen);
-        for mark in seen.iter().filter(|mark| !is_known(mark)) {
-            // Without a copy the caller has to read again once another program has changed the file.
-            let _ = session::keep_shown(&state, self.workspace.root_fd(), mark);
-            let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
-            let kept = known.as_ref().map(ReadRecord::as_earlier).unwrap_or_default();
-            let left = known.iter().flat_map(ReadRecord::versions);
-            session::forget_shown(
-                &state,
-                left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)),
-            );
-        }
-        let later = session::update(&state, &self.session, |session| {
-            seen.into_iter().for_each(|mark| session.add_mark(mark));
-        })?;
-        Ok(warning.or(later))
+        let sum = (!dry_run).then_some(sum);
+        let (tool, ready) = (tool.to_owned(), None);
+        let left = Delivery { workspace, session, tool, found, counted_in, sum, seen, ready };
+        (CallNotes { warnings, snapshot, dry_run, preview, changed }, left)
     }
 
     /// Handles a failed snapshot: an error if the caller required one, else a warning.

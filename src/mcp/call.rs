@@ -18,8 +18,9 @@ use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool, Media, ToolOutput};
 use crate::engine::CallNotes;
 use crate::engine::sandbox::fork::ForkFolder;
+use crate::engine::store::delivery::Delivery;
+use crate::engine::store::sandboxes;
 use crate::engine::store::state::State;
-use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind, without_panic};
@@ -96,26 +97,27 @@ pub struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// Makes the call. A cancelled call stops at its next check.
-    pub fn run(self) -> ToolResult {
+    /// Makes the call; returns the work that waits until the client has the result. A cancelled call stops at its next check.
+    pub fn run(self) -> (ToolResult, Vec<Delivery>) {
         match self.target {
             Target::Native(tool) => {
                 let (results, warning) = (self.results, self.root.warning.clone());
                 let made = without_panic(|| self.called(tool));
-                let CallResult { answered, mut outcome, tally } = made.unwrap_or_else(CallResult::refused);
+                let CallResult { answered, mut outcome, delivery } = made.unwrap_or_else(CallResult::refused);
                 outcome.warnings.extend(warning);
+                let has_reply = answered.is_ok();
                 let result = ToolResult::of(answered, &outcome, results);
-                if let Some(tally) = tally {
-                    tally.close(result.payload_bytes());
-                }
-                result
+                delivery.iter().for_each(|call| call.count(result.payload_bytes()));
+                // A reply that is too large for a message is not shown.
+                let shown = delivery.filter(|call| call.has_marks() && result.is_error != has_reply);
+                (result, shown.into_iter().collect())
             }
             Target::Foreign(dialect, tool) => self.foreign(dialect, tool),
         }
     }
 
     /// Returns the result of a model family's tool.
-    fn foreign(self, dialect: &'static Dialect, tool: &'static DialectTool) -> ToolResult {
+    fn foreign(self, dialect: &'static Dialect, tool: &'static DialectTool) -> (ToolResult, Vec<Delivery>) {
         let Self { arguments, root, options, results, control, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
@@ -123,7 +125,8 @@ impl ToolCall<'_> {
         let options = match options.with_call_fields_of(&mut fields) {
             Ok(options) => options.in_words_of(dialect.vocabulary(tool)),
             Err(error) => {
-                return ToolResult::said_error(dialect.words_of(&error, &request), &CallNotes::default());
+                let text = dialect.words_of(&error, &request);
+                return (ToolResult::said_error(text, &CallNotes::default()), Vec::new());
             }
         };
         let open = || workspace_of(&options, &root);
@@ -139,8 +142,10 @@ impl ToolCall<'_> {
                 .content
                 .extend(lbx.count_as_read().map(|warning| text_block(format!("warning: {warning}"))));
         }
-        calls::close_all(lbx.tallies, result.payload_bytes());
-        result
+        let mut bytes = result.payload_bytes();
+        lbx.deliveries.iter().for_each(|call| call.count(std::mem::take(&mut bytes)));
+        lbx.deliveries.retain(Delivery::has_marks);
+        (result, lbx.deliveries)
     }
 
     /// Makes the call and returns its result.

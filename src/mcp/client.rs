@@ -15,6 +15,7 @@ use super::ClientRoots;
 use super::connection::{Connection, Unanswered};
 use super::library::file_path;
 use crate::control::{Control, cancelled};
+use crate::engine::store::delivery::Delivery;
 use crate::engine::workspace::{Workspace, must_be_meant};
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
@@ -75,6 +76,15 @@ pub struct Client<'a> {
     pub control: &'a Control,
     /// Roots of the client when the request came.
     pub roots: &'a ClientRoots,
+    /// Work that waits until the client has the response.
+    pub deliveries: Mutex<Vec<Delivery>>,
+}
+
+impl Client<'_> {
+    /// Adds work that waits until the client has the response.
+    pub fn then(&self, deliveries: Vec<Delivery>) {
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner).extend(deliveries);
+    }
 }
 
 /// The workspace of a server: the configured one, else the client's first root.

@@ -20,6 +20,7 @@ use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Ref
 use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
 use crate::cli::output::Patient;
 use crate::control::Control;
+use crate::engine::store::delivery::Delivery;
 use crate::error::without_panic;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::platform::HANGUP;
@@ -57,8 +58,8 @@ pub trait Service: Send + Sync + 'static {
     fn turn(&self, request: &Request) -> Turn;
     /// Returns the roots of the client for a request that comes now.
     fn roots(&self) -> Arc<ClientRoots>;
-    /// Answers a request.
-    fn answer(&self, connection: &Arc<Connection>, call: Call) -> Answer;
+    /// Answers a request; returns the work that waits until the client has the response.
+    fn answer(&self, connection: &Arc<Connection>, call: Call) -> (Answer, Vec<Delivery>);
     /// Handles a notification.
     fn notice(&self, method: &str);
 }
@@ -106,18 +107,30 @@ struct State {
     next_id: i64,
     /// Lines to write.
     outbox: VecDeque<Vec<u8>>,
+    /// Number of lines queued for the client so far.
+    posted: u64,
+    /// Number of those that it has read.
+    sent: u64,
     /// Bytes of lines that the client has not read.
     unsent: usize,
     /// Number of calls that have ended, and of lines that the client has read while too many were unread.
     steps: u64,
     /// True if the client has closed its end of stdout.
     is_broken: bool,
+    /// True if the server ends.
+    is_ending: bool,
 }
 
 impl State {
     /// Returns true if the client has read most of its messages.
     const fn is_read(&self) -> bool {
         self.unsent < UNSENT_BYTES_MAX
+    }
+
+    /// Removes a call that has ended.
+    fn end(&mut self, number: u64) {
+        self.steps += 1;
+        self.queue.end(number);
     }
 
     /// Returns true if a call waits for the client's answer to a question.
@@ -149,6 +162,7 @@ impl Connection {
     fn post(&self, state: &mut State, line: Vec<u8>) {
         if !state.is_broken {
             state.unsent += line.len() + UNSENT_MESSAGE_BYTES;
+            state.posted += 1;
             state.outbox.push_back(line);
             self.posted.notify_one();
         }
@@ -159,6 +173,16 @@ impl Connection {
         if let Some(line) = state.batches.answered(id, message::response_line(id, answer)) {
             self.post(state, line);
         }
+    }
+
+    /// Waits until the client has read the lines queued so far, except responses that wait for the rest of their batch;
+    /// returns false if it does not.
+    fn flush<'s>(&self, state: MutexGuard<'s, State>) -> (MutexGuard<'s, State>, bool) {
+        let posted = state.posted;
+        let is_unsent = |state: &mut State| state.sent < posted && !state.is_broken && !state.is_ending;
+        let state = self.changed.wait_while(state, is_unsent).unwrap_or_else(PoisonError::into_inner);
+        let is_sent = state.sent >= posted && !state.is_broken;
+        (state, is_sent)
     }
 
     /// Sends a notification, unless the client reads none.
@@ -250,7 +274,7 @@ impl Connection {
         let end = Instant::now() + GRACE_MAX;
         let mut state = self.state();
         while !state.queue.is_empty() && Instant::now() < end {
-            let (steps, patience) = (state.steps, if state.is_read() { GRACE } else { STALL_TIME_MAX });
+            let (steps, patience) = (state.steps, if state.unsent == 0 { GRACE } else { STALL_TIME_MAX });
             let waited = self.changed.wait_timeout_while(state, patience, |state| state.steps == steps);
             let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
             state = next;
@@ -273,8 +297,12 @@ impl Connection {
 
     /// Cancels all calls, and waits for their last responses.
     fn finish(&self) {
-        self.state().queue.stop();
+        let mut state = self.state();
+        state.queue.stop();
+        state.is_ending = true;
+        drop(state);
         self.replied.notify_all();
+        self.changed.notify_all();
         self.wait_at_most(SHUTDOWN_TIME_MAX, |state| !state.queue.has_running());
         self.wait_at_most(FLUSH_TIME_MAX, |state| state.unsent == 0);
     }
@@ -464,19 +492,19 @@ impl<S: Service> Serving<S> {
                 Err(error) => {
                     state.ready.pop_back();
                     let failed = RpcError::new(INTERNAL_ERROR, format!("cannot start a thread: {error}"));
-                    self.end(state, number, &Err(failed));
+                    self.respond(state, number, &Err(failed));
+                    state.end(number);
                 }
             }
         }
         self.connection.changed.notify_all();
     }
 
-    /// Ends a call; responds to it if the client waits for that.
-    fn end(&self, state: &mut State, number: u64, answer: &Answer) {
-        state.steps += 1;
-        if let Some(id) = state.queue.end(number) {
-            self.connection.respond(state, &id, answer);
-        }
+    /// Responds to a call if the client waits for that; returns true if it does.
+    fn respond(&self, state: &mut State, number: u64, answer: &Answer) -> bool {
+        let id = state.queue.take_id(number);
+        id.iter().for_each(|id| self.connection.respond(state, id, answer));
+        id.is_some()
     }
 
     /// Makes calls until there are none for a while.
@@ -496,11 +524,20 @@ impl<S: Service> Serving<S> {
             state.idle -= 1;
             drop(state);
             let number = call.number;
-            let answer = without_panic(|| Ok(self.service.answer(&self.connection, call)));
-            let answer = answer.unwrap_or_else(|error| Err(RpcError::new(INTERNAL_ERROR, error.message())));
+            let answered = without_panic(|| Ok(self.service.answer(&self.connection, call)));
+            let (answer, deliveries) = answered
+                .unwrap_or_else(|error| (Err(RpcError::new(INTERNAL_ERROR, error.message())), Vec::new()));
             state = self.connection.state();
+            if self.respond(&mut state, number, &answer) && !deliveries.is_empty() {
+                // Later changes wait for the end of this call: they find its marks.
+                let (sending, is_sent) = self.connection.flush(state);
+                drop(sending);
+                // A response has no place for a warning any more; without the marks, the next change is refused.
+                deliveries.into_iter().filter(|_| is_sent).for_each(|call| drop(call.save()));
+                state = self.connection.state();
+            }
             state.idle += 1;
-            self.end(&mut state, number, &answer);
+            state.end(number);
             self.begin(&mut state);
         }
     }
@@ -520,8 +557,10 @@ impl<S: Service> Serving<S> {
                 state.is_broken = true;
                 state.outbox.clear();
                 state.unsent = 0;
+                connection.changed.notify_all();
                 return connection.close();
             }
+            state.sent += 1;
             self.begin(&mut state);
         }
     }

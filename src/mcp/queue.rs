@@ -180,10 +180,14 @@ impl Queue {
         !self.running.iter().map(|call| call.turn).chain(before).any(|earlier| call.turn.waits_for(earlier))
     }
 
-    /// Removes a call that has ended; returns its id if the client waits for the response.
-    pub fn end(&mut self, number: u64) -> Option<Id> {
-        let at = self.running.iter().position(|call| call.number == number)?;
-        self.running.swap_remove(at).id
+    /// Returns the id of a call that is about to be answered, if the client waits for that; it cannot cancel it any more.
+    pub fn take_id(&mut self, number: u64) -> Option<Id> {
+        self.running.iter_mut().find(|call| call.number == number)?.id.take()
+    }
+
+    /// Removes a call that has ended.
+    pub fn end(&mut self, number: u64) {
+        self.running.retain(|call| call.number != number);
     }
 
     /// Cancels a call: it gets no response, and its id may be used again.

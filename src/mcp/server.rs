@@ -23,6 +23,7 @@ use crate::app::Ask;
 use crate::app::options::{Options, Settings};
 use crate::dialect::client::LbxClient;
 use crate::engine::sandbox::caches;
+use crate::engine::store::delivery::Delivery;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
@@ -344,6 +345,7 @@ impl Server {
         if result.is_ok() {
             // A result of the protocol has no place for a warning; without the marks, the next change is refused.
             let _ = lbx.count_as_read();
+            client.then(lbx.deliveries);
         }
         result
     }
@@ -375,7 +377,7 @@ impl Server {
         let ask = person.as_ref().map(|person| |text: &str| person.ask(text));
         let (options, control) = (self.options_of(client), client.control.clone());
         let ask = ask.as_ref().map(|ask| ask as &Ask<'_>);
-        let result = ToolCall { target, arguments, root, options, results, control, ask }.run();
+        let (result, deliveries) = ToolCall { target, arguments, root, options, results, control, ask }.run();
         if let Some(question) = person.and_then(Person::question) {
             return Ok(question);
         }
@@ -383,6 +385,7 @@ impl Server {
         if has_warning && !client.control.is_cancelled() {
             client.roots.set_told();
         }
+        client.then(deliveries);
         self.log(client.connection, &name, result.is_error);
         Ok(result.into_value())
     }
@@ -427,17 +430,23 @@ impl Service for Server {
         self.root.current()
     }
 
-    fn answer(&self, connection: &Arc<Connection>, call: Call) -> Answer {
+    fn answer(&self, connection: &Arc<Connection>, call: Call) -> (Answer, Vec<Delivery>) {
         let Call { request, control, roots, .. } = call;
-        let caller = self.caller(&request)?;
+        let caller = match self.caller(&request) {
+            Ok(caller) => caller,
+            Err(error) => return (Err(error), Vec::new()),
+        };
         let token = request.meta.get("progressToken").filter(|token| token.is_string() || token.is_number());
         let control = match token {
             Some(token) => reporting(control, connection, token.clone()),
             None => control,
         };
         let (method, is_stateless) = (request.method.clone(), caller.is_stateless());
-        let answer = self.result(&Client { caller, connection, control: &control, roots: &roots }, request);
-        if is_stateless { in_stateless_form(&method, answer) } else { answer }
+        let deliveries = Mutex::default();
+        let client = Client { caller, connection, control: &control, roots: &roots, deliveries };
+        let answer = self.result(&client, request);
+        let answer = if is_stateless { in_stateless_form(&method, answer) } else { answer };
+        (answer, client.deliveries.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn notice(&self, method: &str) {

@@ -107,7 +107,7 @@ pub struct Client {
     /// Messages from the server.
     messages: Receiver<Value>,
     /// Messages received but not yet awaited.
-    pending: Vec<Value>,
+    pub pending: Vec<Value>,
     /// Id of the last request.
     id: i64,
     /// Tools that [`Client::ok`] called.

@@ -1,6 +1,6 @@
 //! Concurrent calls, cancelled calls, and calls cut short by the end of the server.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -102,6 +102,47 @@ fn cancelled_call_stops_and_gets_no_response() {
     client.is_silent_for(Duration::from_millis(500));
     assert!(ticks(&client) - before <= 2, "it is still at work");
     client.call("read", &json!({ "path": "a.txt" }));
+}
+
+#[test]
+fn cancelled_read_does_not_count_as_read() {
+    let workspace = Workspace::with(&[("a.txt", &"a line of text\n".repeat(50_000))]);
+    let mut client = workspace.serve(&[]);
+    for delay in 0..20 {
+        let read = json!({ "path": "a.txt", "max_bytes": 0, "limit": 0 });
+        let id = client.begin_call("read", &read);
+        std::thread::sleep(Duration::from_millis(delay * 4));
+        client.tell("notifications/cancelled", &json!({ "requestId": id }));
+        let edit =
+            json!({ "path": "a.txt", "start_line": 7, "end_line": 7, "new_string": "x", "dry_run": true });
+        let edited = client.call("edit", &edit)["isError"] == false;
+        let is_answered = client.pending.drain(..).any(|message| message["id"] == id);
+        assert_eq!(edited, is_answered, "cancelled after {} ms", delay * 4);
+        client.call("session", &json!({ "action": "forget", "paths": ["a.txt"] }));
+    }
+}
+
+#[test]
+fn read_that_the_client_did_not_take_does_not_count_as_read() {
+    let workspace = Workspace::with(&[("a.txt", &"a line of text\n".repeat(20_000))]);
+    let mut process = workspace.lbx("", &["mcp", "--session", "s"]);
+    let mut process = process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let read = json!({ "name": "read", "arguments": { "path": "a.txt", "max_bytes": 0, "limit": 0 } });
+    for (id, method, params) in [(1, "initialize", hello), (2, "tools/call", read)] {
+        writeln!(stdin, "{}", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .unwrap();
+    }
+    // The response has begun, and the pipe has no room for the rest of it.
+    let mut start = [0; 4096];
+    stdout.read_exact(&mut start).unwrap();
+    drop((stdin, stdout));
+    process.wait().unwrap();
+    let write = ["write", "a.txt", "--content", "x\n", "--session", "s"];
+    let answer = workspace.lbx("", &write).output().unwrap();
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(answer["error"]["kind"], "not_read", "{answer}");
 }
 
 #[test]
@@ -281,7 +322,7 @@ fn client_that_never_reads_leaves_no_process_lock_or_file() {
             format!("{}\n", json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello }));
         for id in 1..500 {
             let call = match id % 2 {
-                0 => json!({ "name": "append", "arguments": { "path": "b.txt", "content": "b\n" } }),
+                1 => json!({ "name": "append", "arguments": { "path": "b.txt", "content": "b\n" } }),
                 _ => json!({ "name": "read", "arguments": { "path": "a.txt", "max_bytes": 0, "limit": 0 } }),
             };
             let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call });

@@ -26,6 +26,39 @@ fn set_nonblocking(end: &impl std::os::fd::AsFd) {
 }
 
 #[test]
+fn response_that_nobody_receives_does_not_count_as_read() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    let calls: [&[&str]; 6] = [
+        &["read", "a.txt"],
+        &["read", "a.txt", "--text"],
+        &["grep", "o", "--mark"],
+        &["--dialect", "claude", "Read", "a.txt"],
+        &["edit", "a.txt", "--old-string", "three", "--new-string", "3"],
+        &["batch"],
+    ];
+    let refused = || drop(ws.lbx(&["write", "a.txt", "--content", "x\n"]).error("not_read"));
+    for call in calls {
+        for is_full in [true, false] {
+            let stdout: Stdio = if is_full {
+                std::fs::File::options().write(true).open("/dev/full").unwrap().into()
+            } else {
+                // Its reader is gone.
+                pipe().unwrap().1.into()
+            };
+            let (requests, mut stdin) = pipe().unwrap();
+            stdin.write_all(b"{\"tool\":\"read\",\"request\":{\"path\":\"a.txt\"}}\n").unwrap();
+            drop(stdin);
+            let mut command = lbx(&ws, call);
+            let status = command.stdin(requests).stdout(stdout).stderr(Stdio::null()).status().unwrap();
+            assert!(!is_full || !status.success(), "{call:?}");
+            refused();
+        }
+    }
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n"]).ok();
+}
+
+#[test]
 fn too_long_line_of_a_batch_is_refused_as_a_whole() {
     let ws = Workspace::with(&[]);
     let mut child = ws.call(&["batch"]).stdin_never_closes().spawn();

@@ -47,19 +47,6 @@ const SESSIONS_MAX: usize = 1000;
 /// Name for all older sessions together; not a valid session name.
 const OLDER: &str = "(older)";
 
-/// A call whose response is about to be sent.
-#[derive(Debug)]
-pub struct CallTally {
-    /// Workspace of the call.
-    workspace: Workspace,
-    /// Path of its state, from the workspace root.
-    state: WorkspacePath,
-    /// Session and tool.
-    key: CallKey,
-    /// Part of the sum that is known before the response is sent.
-    sum: CallSum,
-}
-
 /// Session and tool of a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallKey {
@@ -89,37 +76,23 @@ impl CallSum {
     }
 }
 
-impl CallTally {
-    /// Returns the tally of a call in the state at `state`, before its response is sent.
-    pub const fn new(workspace: Workspace, state: WorkspacePath, key: CallKey, sum: CallSum) -> Self {
-        Self { workspace, state, key, sum }
+/// Counts a call in the state at the path `state`, once its response is out. Ignores errors: the response matters more.
+pub fn count(workspace: &Workspace, state: &WorkspacePath, key: &CallKey, sum: CallSum) {
+    let path = state.join(FOLDER.as_ref()).join(CURRENT.as_ref());
+    let opened = match fs::open_beneath(workspace.root_fd(), &path, fs::ADD) {
+        Err(Errno::NOENT) => make(workspace),
+        opened => opened.ok().map(File::from),
+    };
+    let Some(mut file) = opened else { return };
+    if rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_nlink > 1) {
+        // Another name of it may be someone else's. The next call begins another file.
+        let _ = add_up(workspace);
+        return;
     }
-
-    /// Counts the call with the size of its response. Ignores errors: the response is already sent, and matters more.
-    pub fn close(self, bytes: usize) {
-        let sum = CallSum { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), ..self.sum };
-        let path = self.state.join(FOLDER.as_ref()).join(CURRENT.as_ref());
-        let opened = match fs::open_beneath(self.workspace.root_fd(), &path, fs::ADD) {
-            Err(Errno::NOENT) => make(&self.workspace),
-            opened => opened.ok().map(File::from),
-        };
-        let Some(mut file) = opened else { return };
-        if rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_nlink > 1) {
-            // Another name of it may be someone else's. The next call begins another file.
-            let _ = add_up(&self.workspace);
-            return;
-        }
-        let _ = file.write_all(line(&self.key, sum).as_bytes());
-        if looks() && rustix::fs::fstat(&file).is_ok_and(|stat| fs::size_of(&stat) >= FILE_BYTES) {
-            add_up(&self.workspace);
-        }
+    let _ = file.write_all(line(key, sum).as_bytes());
+    if looks() && rustix::fs::fstat(&file).is_ok_and(|stat| fs::size_of(&stat) >= FILE_BYTES) {
+        add_up(workspace);
     }
-}
-
-/// Counts several calls that share one response of this size.
-pub fn close_all(tallies: Vec<CallTally>, bytes: usize) {
-    let mut bytes = Some(bytes);
-    tallies.into_iter().for_each(|tally| tally.close(bytes.take().unwrap_or_default()));
 }
 
 /// Returns the sums of all calls, by session and tool; empty if nothing is known.

@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod calls;
 pub mod container;
+pub mod delivery;
 pub mod id;
 pub mod lock;
 mod queue;

@@ -258,7 +258,7 @@ impl SessionState {
     }
 
     /// Returns true if a block of the tree was damaged.
-    fn is_damaged(&self) -> bool {
+    pub fn is_damaged(&self) -> bool {
         self.tree.as_ref().is_some_and(|tree| tree.is_damaged())
     }
 
