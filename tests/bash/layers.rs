@@ -133,6 +133,7 @@ fn apply_keeps_what_others_wrote_to_a_large_ignored_file() {
     ws.write("a.log", "theirs\n");
     let layer = meeting.end(call)["data"]["layer"].as_str().unwrap().to_owned();
     ws.write("a.log", "theirs, later\n");
+    ws.lbx(&["bash", "--layer", &layer]).ok();
     ws.lbx(&[&["bash", "--layer", &layer, "--apply"], &limit[..]].concat()).success();
     ws.holds("a.log", "mine\n");
     ws.lbx(&["undo"]).success();
@@ -216,6 +217,39 @@ fn conflicts_stay_in_the_layer_and_other_changes_apply() {
     ws.lbx(&["undo"]).success();
     ws.holds("a.txt", "theirs\n");
     ws.lbx(&["bash", "--layer", layer, "--drop"]).error("not_found");
+}
+
+#[test]
+fn apply_over_bytes_that_the_layer_was_not_shown_with_is_stale() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &[], "echo mine > a.txt; echo mine > b.txt");
+    ws.write("a.txt", "theirs\n");
+    ws.write("b.txt", "theirs\n");
+    let layer = meeting.end(call)["data"]["layer"].as_str().unwrap().to_owned();
+    let apply = || ws.lbx(&["bash", "--layer", &layer, "--apply"]);
+    for is_shown in [false, true] {
+        ws.write("b.txt", format!("theirs, later: {is_shown}\n"));
+        let error = ws.unchanged(|| apply().error("stale_file"));
+        assert_eq!(error["message"], "b.txt has changed since the layer was shown; nothing was applied");
+        assert_eq!(error["details"]["layer"], layer, "{error}");
+        let action = format!(
+            "`bash` with `layer` {layer} shows how it differs now. Then `apply` or `drop` the layer."
+        );
+        assert_eq!(error["suggested_action"], action);
+        // A dry run shows it, but counts for nothing.
+        ws.lbx(&["bash", "--layer", &layer, "--apply", "--dry-run"]).success();
+        apply().error("stale_file");
+        let shown = ws.lbx(&["bash", "--layer", &layer]).ok();
+        assert!(shown["diff"].as_str().unwrap().contains("-theirs, later"), "{shown:#}");
+    }
+    apply().success();
+    ws.holds("b.txt", "mine\n");
+    ws.lbx(&["undo"]).success();
+    ws.holds("b.txt", "theirs, later: true\n");
 }
 
 #[test]

@@ -370,7 +370,8 @@ If others changed one of the files meanwhile, lines that do not conflict are mer
 command's version, conflicts lists the file, and the rest is applied. The same happens to .git folders, lbx's own
 folders and protected paths: a repository that a command makes stays in the layer. lbx bash --layer NAME shows what a
 kept layer changes, --apply applies it over the changes of others, --drop deletes it, and lbx bash --list lists the
-kept layers. With --dry-run, --apply and --drop change nothing.
+kept layers. If others changed the files again since the layer was shown, --apply is stale_file. With --dry-run, --apply
+and --drop change nothing.
 
 If lbx is killed, the layer is kept as well, and the next call names it.
 

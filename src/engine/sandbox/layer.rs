@@ -83,7 +83,8 @@ pub struct LayerRecord {
     pub why: Option<String>,
     /// Start of the command, in seconds since 1970.
     pub started: u64,
-    /// Start of the command by the clock of the workspace's file system. Later changes are made by others.
+    /// Start of the command by the clock of the workspace's file system, or the last time that the caller was shown the
+    /// conflicts. Later changes are made by others.
     pub began: Moment,
     /// Newest snapshot at that time, if known.
     pub tip: Option<String>,
@@ -173,7 +174,7 @@ impl LayerFolder {
         }
         // A command sees owner, mode and times of the root there.
         make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
-        (layer.record.began, _) = pass_a_moment(&layer.folder).map_err(io)?;
+        layer.record.began = layer.moment()?;
         layer.write_first_record().or_else(|_| layer.write_record())?;
         let (marks, mark) = (layer.state.folder(OPEN_FOLDER)?, layer.mark());
         if rename_new(&layer.folder, OsStr::new(SPARE_MARK), &marks, OsStr::new(&mark)).is_err() {
@@ -236,6 +237,7 @@ impl LayerFolder {
     /// # Errors
     /// Returns the OS error.
     pub fn keep_conflicts(&mut self, conflicts: Vec<LayerConflict>) -> Result<(), Error> {
+        self.record.began = self.moment()?;
         self.record.change = None;
         self.record.conflicts = conflicts;
         self.write_record()?;
@@ -244,6 +246,24 @@ impl LayerFolder {
         prune(&self.upper, &WorkspacePath::root(), &kept);
         self.is_kept = true;
         Ok(())
+    }
+
+    /// Returns a moment before all later changes of the workspace.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn moment(&self) -> Result<Moment, Error> {
+        let passed = pass_a_moment(&self.folder);
+        passed.map(|(moment, _)| moment).map_err(|errno| Error::io("touch", self.name.clone(), errno))
+    }
+
+    /// Records that the caller was shown the conflicts as they were at a moment.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn note_shown(&mut self, moment: Moment) -> Result<(), Error> {
+        self.record.began = moment;
+        self.write_record()
     }
 
     /// Writes the facts about its command over those of the last one. A kill halfway loses nothing: the layer is still

@@ -58,7 +58,7 @@ pub enum Manner {
     Whole,
     /// All of it, or nothing; nothing if the command failed.
     WholeOnSuccess,
-    /// All of it, over the changes of others.
+    /// All of it, over the changes of others that the caller was shown; nothing if there are more.
     Over,
 }
 
@@ -176,6 +176,9 @@ impl LayeredCommand {
             self.0.return_taken();
             if manner == Manner::Whole {
                 return Err(self.refused(error));
+            }
+            if manner == Manner::Over && error.kind() == ErrorKind::StaleFile {
+                return Err(error.detail("layer", self.0.name.clone()));
             }
             if error.kind() == ErrorKind::ProtectedPath {
                 running::forget_repositories(&self.0.state);
@@ -307,11 +310,17 @@ impl LayeredCommand {
                 excluded.insert(part, reason);
                 continue;
             }
-            if manner == Manner::Over || !conflicts.has(differing)? {
+            // What others removed is in no danger from the command's version.
+            let has_changed = if manner == Manner::Over {
+                conflicts.was_changed(differing)
+            } else {
+                conflicts.has(differing)
+            };
+            if !has_changed? {
                 continue;
             }
-            if manner == Manner::Whole {
-                return Err(changed_meanwhile(&workspace.shown(path)));
+            if matches!(manner, Manner::Whole | Manner::Over) {
+                return Err(self.stale(manner, &workspace.shown(path)));
             }
             match conflicts.merge(differing) {
                 Some(merge) => drop(merges.insert(path.clone(), merge)),
@@ -362,17 +371,26 @@ impl LayeredCommand {
         manner: Manner,
         merges: &Merges,
     ) -> Result<(), Error> {
-        if manner == Manner::Over {
-            return Ok(());
-        }
         let workspace = change.workspace();
         let conflicts = LayerConflicts::new(change.engine_ref(), &self.0, found);
         for differing in found.iter().filter(|differing| !merges.contains_key(&differing.path)) {
             if conflicts.was_changed(differing)? {
-                return Err(changed_meanwhile(&workspace.shown(&differing.path)));
+                return Err(self.stale(manner, &workspace.shown(&differing.path)));
             }
         }
         Ok(())
+    }
+
+    /// Returns the error for a file that others changed, so that nothing is applied.
+    fn stale(&self, manner: Manner, shown: &str) -> Error {
+        if manner != Manner::Over {
+            return changed_meanwhile(shown);
+        }
+        let message = format!("{shown} has changed since the layer was shown; nothing was applied");
+        let name = &self.0.name;
+        let advice =
+            format!("`bash` with `layer` {name} shows how it differs now. Then `apply` or `drop` the layer.");
+        Error::new(ErrorKind::StaleFile, message).at(shown).suggest(advice)
     }
 
     /// Sets the times of the files, and removes old files that are not kept.

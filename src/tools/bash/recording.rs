@@ -188,12 +188,12 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
     let mut layered = LayeredCommand::open(engine, name)?;
     let mut response = response(engine, name, &layered.0.record);
     let bytes_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
+    let has_conflicts = !layered.0.record.conflicts.is_empty();
     if request.drop {
         layered.0.is_kept &= request.dry_run;
         response.dropped = true;
         response.conflicts.clear();
     } else if request.apply && !request.dry_run {
-        let has_conflicts = !layered.0.record.conflicts.is_empty();
         // The caller has seen the conflicts, and wants the command's versions.
         let manner = if has_conflicts { Manner::Over } else { Manner::Partly };
         let mut difference = layered.apply(engine, manner)?;
@@ -201,10 +201,12 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
         response.conflicts = std::mem::take(&mut difference.conflicts);
         set_changed(&mut response, difference, bytes_max);
     } else {
+        let shown_at = (has_conflicts && !request.dry_run).then(|| layered.0.moment()).transpose()?;
         let difference = layered.look(engine)?;
         set_changed(&mut response, difference, bytes_max / 2);
         response.diff = layered.diff(engine, bytes_max / 2)?;
         response.applied = request.apply;
+        shown_at.map(|moment| layered.0.note_shown(moment)).transpose()?;
     }
     Ok(response)
 }
