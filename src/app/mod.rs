@@ -15,7 +15,6 @@ use crate::engine::store::delivery::Delivery;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind, without_panic};
 use crate::limits::QUESTION_BYTES_MAX;
-use crate::request;
 use crate::text::checked::str_or_empty;
 use crate::text::escaped;
 use crate::text::escaped::plural;
@@ -135,7 +134,7 @@ pub struct Proposal<'a> {
     pub open: &'a dyn Fn() -> Result<Workspace, Error>,
     /// Tool of the change.
     pub tool: &'static ToolEntry,
-    /// Request of the tool.
+    /// Request of the tool, whose fields have the names of its type.
     pub request: &'a Value,
     /// Options of the call.
     pub options: &'a Options,
@@ -195,22 +194,17 @@ impl Proposal<'_> {
         let has = |field: &str| schema.get("properties").and_then(|fields| fields.get(field)).is_some();
         let fields = trial.as_object_mut()?;
         if has("command") {
-            fields.retain(|name, _| !["apply", "drop"].contains(&request::snake_case(name).as_str()));
+            fields.retain(|name, _| !["apply", "drop"].contains(&name.as_str()));
         } else if has(DRY_RUN) {
-            let is_trial =
-                |(name, value): (&String, &Value)| request::snake_case(name) == DRY_RUN && *value == true;
-            if fields.iter().any(is_trial) {
+            if fields.insert(DRY_RUN.to_owned(), true.into()) == Some(true.into()) {
                 return Some(trial);
             }
-            fields.retain(|name, _| request::snake_case(name) != DRY_RUN);
-            fields.insert(DRY_RUN.to_owned(), true.into());
         } else {
             return None;
         }
         // The caller must not limit what the person sees.
         for (name, value) in [("diff", Value::from(true)), ("max_bytes", TRIAL_BYTES_MAX.into())] {
             if has(name) {
-                fields.retain(|given, _| request::snake_case(given) != name);
                 fields.insert(name.to_owned(), value);
             }
         }

@@ -153,6 +153,7 @@ impl ToolCall<'_> {
         let Self { arguments, root, options, results, control, ask, .. } = self;
         let mut request = Value::Object(arguments);
         let options = with_forks(options, &root, &request).with_call_fields_of(&mut request)?;
+        let mut request = (tool.with_field_names)(request);
         if tool.name == Fork::NAME {
             must_be_a_layer(&request)?;
         }
@@ -198,8 +199,7 @@ fn is_fork(root: &ChosenRoot, name: &str) -> bool {
 
 /// Rejects a fork as a copy: a server writes nothing outside its workspace.
 fn must_be_a_layer(request: &Value) -> Result<(), Error> {
-    let mut names = request.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    if names.any(|(name, _)| request::snake_case(name) == "at") {
+    if request.get("at").is_some_and(|at| !at.is_null()) {
         return Err(Error::invalid("this server makes no copies of the workspace: they are outside it")
             .suggest("Leave `at` out. The user may make one: `lbx fork NAME --at DIR`.")
             .detail("field", "at"));
@@ -225,11 +225,8 @@ fn number_lines(request: &mut Value) {
     /// Fields with which a text has no line numbers, or that set them already.
     const OTHERS: [&str; 3] = ["line_numbers", "binary", "cell"];
     let Some(fields) = request.as_object_mut() else { return };
-    let says = |(name, value): (&String, &Value)| {
-        OTHERS.contains(&request::snake_case(name).as_str()) && !value.is_null() && value != ""
-    };
-    if !fields.iter().any(says) {
-        fields.retain(|name, _| request::snake_case(name) != "line_numbers");
+    let says = |name: &&str| fields.get(*name).is_some_and(|value| !value.is_null() && value != "");
+    if !OTHERS.iter().any(says) {
         fields.insert("line_numbers".to_owned(), true.into());
     }
 }
@@ -237,18 +234,16 @@ fn number_lines(request: &mut Value) {
 /// Replaces an unlimited size in a request by the largest that a message can hold.
 fn bound_payload(request: &mut Value, results: Results) {
     // An image is sent once, in either form.
-    let wants_image = request.get("binary").is_some_and(|form| !form.is_null());
+    let wants_image = request.get("binary").is_some_and(|form| !form.is_null() && form != "");
     let most = match results {
         Results::Json if !wants_image => STRUCTURED_BYTES_MAX,
         Results::Json | Results::Text => RESULT_TEXT_BYTES_MAX,
     };
-    for (name, value) in request.as_object_mut().into_iter().flatten() {
-        let number = value.as_str().and_then(|text| text.trim().parse::<Number>().ok());
-        let asked = number.map_or_else(|| value.as_f64(), |number| number.as_f64());
-        let is_unlimited = asked == Some(0.0) || asked > Value::from(most).as_f64();
-        if request::snake_case(name) == "max_bytes" && is_unlimited {
-            *value = most.into();
-        }
+    let Some(value) = request.get_mut("max_bytes") else { return };
+    let number = value.as_str().and_then(|text| text.trim().parse::<Number>().ok());
+    let asked = number.map_or_else(|| value.as_f64(), |number| number.as_f64());
+    if asked == Some(0.0) || asked > Value::from(most).as_f64() {
+        *value = most.into();
     }
 }
 

@@ -1,6 +1,8 @@
 //! `fork`: copies of the workspace for several agents.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use schemars::JsonSchema;
@@ -15,6 +17,7 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::kept_for_forks::{ForkStart, is_small, keep_changes_of_others};
 use crate::engine::change::{record, so_far};
+use crate::engine::policy::settings::Permission;
 use crate::engine::sandbox::fork::{self, ForkFolder, ForkRecord, Forks};
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::audit;
@@ -329,8 +332,26 @@ fn folder_for_copy(engine: &Engine, at: &str) -> Result<String, Error> {
     if parent.starts_with(engine.workspace.root()) {
         return Err(wrong("a copy must be outside the workspace"));
     }
-    let path = parent.join(name).into_os_string().into_string();
-    path.map_err(|_| wrong("the path must be UTF-8"))
+    let path = parent.join(name);
+    must_start_nothing(engine, &path)?;
+    path.into_os_string().into_string().map_err(|_| wrong("the path must be UTF-8"))
+}
+
+/// Fails for a copy at a path where other programs look for settings or programs, unless the user's own file allows it:
+/// the files of the workspace would take effect there.
+fn must_start_nothing(engine: &Engine, path: &Path) -> Result<(), Error> {
+    let policy = engine.policy();
+    policy.must_be_no_own_place(path)?;
+    let shared = path.components().zip(engine.workspace.root().components()).take_while(|(a, b)| a == b);
+    let mut own = path.components().skip(shared.count());
+    let is_hidden = own.any(|name| name.as_os_str().as_bytes().starts_with(b"."));
+    let programs = std::env::var_os("PATH").unwrap_or_default();
+    let mut programs = std::env::split_paths(&programs).filter(|folder| folder.is_absolute());
+    if !is_hidden && !programs.any(|folder| folder.starts_with(path) || path.starts_with(folder)) {
+        return Ok(());
+    }
+    let message = format!("{} is hidden or on PATH: other programs would use a copy there", path.display());
+    policy.must_permit(Permission::Workspace, ErrorKind::OutsideWorkspace, message)
 }
 
 /// Deletes a fork.

@@ -470,6 +470,8 @@ pub struct ToolEntry {
     pub run_flags: fn(&mut Engine, &mut ArgMatches) -> Answered,
     /// Function that runs a request given as JSON.
     pub run_json: fn(&mut Engine, Value) -> Answered,
+    /// Function that returns a request given as JSON with the fields under the names of its type.
+    pub with_field_names: fn(Value) -> Value,
     /// Function that returns true if a request given as JSON has no effect.
     pub is_lookup: fn(Value) -> bool,
 }
@@ -526,6 +528,7 @@ pub const fn entry<T: Tool + 'static>() -> ToolEntry {
             answer::<T>(engine, request)
         },
         run_json: |engine, value| answer::<T>(engine, request::parse::<T::Request>(value)?),
+        with_field_names: request::with_field_names::<T::Request>,
         is_lookup: |value| {
             T::EFFECT == Effect::Reads
                 || request::parse::<T::Request>(value).is_ok_and(|it| T::is_lookup(&it))

@@ -208,10 +208,17 @@ fn orchestrator_creates_uses_merges_and_drops_a_fork() {
         ("fork", json!({ "action": "diff", "name": "agent" })),
         ("merge", json!({ "name": "agent" })),
         ("fork", json!({ "action": "drop", "name": "agent" })),
+        // Each spelling of a field is this field.
+        ("fork", json!({ "name": "copy", "a_t": "../copy" })),
+        ("fork", json!({ "name": "copy", "AT": "../copy" })),
     ];
     let results = served(&ws, &["--forks"], &calls);
     let is_error: Vec<&Value> = results[2..].iter().map(|result| &result["isError"]).collect();
-    assert_eq!(json!(is_error), json!([false, false, true, true, false, false, false]), "{results:?}");
+    assert_eq!(
+        json!(is_error),
+        json!([false, false, true, true, false, false, false, true, true]),
+        "{results:?}"
+    );
     assert!(results[4].to_string().contains("and not the sandbox foreign"), "{}", results[4]);
     assert!(results[5].to_string().contains("makes no copies of the workspace"), "{}", results[5]);
     assert!(!ws.outside.join("copy").exists());

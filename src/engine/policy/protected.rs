@@ -33,6 +33,7 @@ use crate::engine::store::id;
 use crate::engine::workspace::listing::Listing;
 use crate::engine::workspace::path::{WorkspacePath, first_matching};
 use crate::engine::workspace::{Workspace, fs, git_files};
+use crate::error::{Error, ErrorKind};
 use crate::limits::LINK_NAMES_MAX;
 use crate::platform::{self, ROOM_BYTES};
 
@@ -79,6 +80,23 @@ impl Policy {
         let led_to = policy.filter(|file| is_link(file)).map(canonical);
         let folders = folders.map(|path| OwnPlace { path, is_folder: true });
         folders.chain(led_to.map(|path| OwnPlace { path, is_folder: false })).collect()
+    }
+
+    /// Fails for an absolute path that is, holds or lies in a place of [`Self::own_places`]: what lbx writes outside the
+    /// workspace may not become its policy.
+    ///
+    /// # Errors
+    /// Returns `protected_path`.
+    pub fn must_be_no_own_place(&self, path: &Path) -> Result<(), Error> {
+        let folded = |path: &Path| PathBuf::from(canonical(path).into_os_string().to_ascii_lowercase());
+        let wanted = folded(path);
+        let mut places = self.own_places().into_iter().map(|own| folded(&own.path));
+        if places.any(|own| own.starts_with(&wanted) || wanted.starts_with(&own)) {
+            let shown = path.display();
+            let message = format!("{shown} is a place of the user's own lbx files");
+            return Err(Error::new(ErrorKind::ProtectedPath, message).at(shown.to_string()));
+        }
+        Ok(())
     }
 
     /// Returns true if this policy or that of an outer workspace protects anything.

@@ -334,9 +334,9 @@ pub const BEGINNING: &[u8] = b"<!doctype html>\n<!-- lbx review -->\n";
 /// Writes the page to `path`, and returns that path. Replaces an older page of a review.
 ///
 /// # Errors
-/// Fails with `already_exists` if another file is there, or with `protected_path` in git's or lbx's own folders, or
-/// returns the OS error.
-pub fn write(path: &Path, page: &str) -> Result<String, Error> {
+/// Fails with `already_exists` if another file is there, or with `protected_path` in git's or lbx's own folders and in
+/// those of the user's lbx files, or returns the OS error.
+pub fn write(engine: &Engine, path: &Path, page: &str) -> Result<String, Error> {
     let shown = path.display().to_string();
     if protected_component(path).is_some() {
         return Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} lies in a folder of git or lbx"))
@@ -348,6 +348,7 @@ pub fn write(path: &Path, page: &str) -> Result<String, Error> {
         }
         _ => Error::io("write", &shown, error),
     };
+    engine.policy().must_be_no_own_place(&std::path::absolute(path).map_err(io)?)?;
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
     let flags = i32::try_from(no_follow | rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     #[expect(clippy::disallowed_methods, reason = "the developer names the file, which may be anywhere")]

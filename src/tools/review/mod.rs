@@ -243,7 +243,7 @@ fn compared(engine: &mut Engine, request: &Request) -> Result<forks::ForkReview,
         return forks::review(engine, &request.names, (request.stat, room));
     };
     let mut review = forks::review(engine, &request.names, (request.stat, AnswerRoom::new(0)))?;
-    review.html = Some(forks::write(path, &forks::page(&review, &workspace_name(engine)))?);
+    review.html = Some(forks::write(engine, path, &forks::page(&review, &workspace_name(engine)))?);
     // The page has them.
     review.shared.clear();
     Ok(review)
@@ -260,7 +260,7 @@ fn told(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     let story = story::Story::load(engine, store.as_ref(), &state, &chosen)?;
     if let Some(path) = &request.html {
         let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
-        let shown = forks::write(path, &page(&response, &workspace_name(engine))?)?;
+        let shown = forks::write(engine, path, &page(&response, &workspace_name(engine))?)?;
         response.html = Some(shown);
         response.changes.clear();
         response.turns.clear();
