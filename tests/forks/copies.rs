@@ -64,15 +64,16 @@ fn folder_of_a_copy_is_checked() {
     ws.lbx(&["fork", "one", "--at", "../none/copy"]).error("not_found");
     // The files of the workspace would become the policy of the user, or settings of other programs.
     ws.lbx(&["fork", "one", "--at", "../home/.config"]).error("protected_path");
-    std::fs::create_dir_all(ws.outside.join("home/.config")).unwrap();
     let error = ws.lbx(&["fork", "one", "--at", "../home/.config/lbx"]).error("protected_path");
     assert!(error["message"].as_str().unwrap().contains("is a place of the user's own lbx files"), "{error}");
+    let config = ws.outside.join("home/.config/lbx/config.toml");
+    let loosen = std::fs::read(&config).unwrap();
+    std::fs::write(&config, "").unwrap();
     let error = ws.lbx(&["fork", "one", "--at", "../home/.config/autostart"]).error("outside_workspace");
     assert!(error["message"].as_str().unwrap().contains("other programs would use a copy there"), "{error}");
-    let page = ws.outside.join("home/.config/lbx/config.toml");
-    std::fs::create_dir_all(page.parent().unwrap()).unwrap();
-    ws.write("new.txt", "new\n");
-    ws.lbx(&["snapshot"]).ok();
+    std::fs::write(&config, loosen).unwrap();
+    let page = ws.outside.join("home/.config/lbx/page.html");
+    ws.lbx(&["write", "new.txt", "--content", "new\n"]).ok();
     ws.lbx(&["review", "--html", page.to_str().unwrap()]).error("protected_path");
     assert!(!page.exists());
     ws.lbx(&["fork", "one", "--at", "../copy"]).ok();
