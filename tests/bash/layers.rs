@@ -141,7 +141,7 @@ fn apply_keeps_what_others_wrote_to_a_large_ignored_file() {
 }
 
 #[test]
-fn merge_into_a_read_only_file_is_a_conflict() {
+fn changes_of_others_merge_into_a_read_only_file() {
     if !has_overlays() {
         return;
     }
@@ -155,8 +155,26 @@ fn merge_into_a_read_only_file_is_a_conflict() {
     ws.write("a.txt", "one\n2\n3\n4\n5\n");
     chmod(0o444);
     let answer = meeting.end(call);
-    assert_eq!(answer["data"]["conflicts"][0]["path"], "a.txt", "{answer:#}");
-    ws.holds("a.txt", "one\n2\n3\n4\n5\n");
+    assert!(answer["data"].get("conflicts").is_none(), "{answer:#}");
+    ws.holds("a.txt", "one\n2\n3\n4\nfive\n");
+    assert_eq!(ws.mode("a.txt") & 0o777, 0o444);
+}
+
+#[test]
+fn undo_of_a_replaced_read_only_file_needs_no_trash() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    ["a.txt", "b.txt"].iter().for_each(|file| ws.chmod(file, 0o444));
+    let before = ws.tree();
+    let command = "sed -i s/one/1/ a.txt; rm -f b.txt";
+    let Some(call) = ws.call_unprivileged(&["bash", command]) else { return };
+    call.run().success();
+    ws.holds("a.txt", "1\n");
+    ws.lbx(&["trash", "purge"]).ok();
+    ws.call_unprivileged(&["undo"]).unwrap().run().success();
+    assert_eq!(ws.tree(), before);
 }
 
 #[test]

@@ -25,6 +25,28 @@ fn conflicts(error: &Value) -> Vec<String> {
 }
 
 #[test]
+fn merge_takes_what_a_fork_did_to_read_only_files() {
+    let Some(ws) = forked(&[]) else { return };
+    let files = ["src/a.txt", "src/b.txt", "docs/c.md", "docs/mode"];
+    for file in files {
+        ws.write(file, format!("of {file}\n"));
+        ws.chmod(file, 0o444);
+    }
+    ws.lbx(&["fork", "two"]).ok();
+    let before = ws.tree();
+    let script = "sed -i s/of/in/ src/a.txt; rm -f src/b.txt; mv docs/c.md docs/d.md; chmod u+w docs/mode";
+    within(&ws, "two", &["bash", script]).ok();
+    let Some(call) = ws.call_unprivileged(&["merge", "two"]) else { return };
+    let data = call.run().ok();
+    let wanted = ["rename docs/c.md docs/d.md", "modify docs/mode", "modify src/a.txt", "delete src/b.txt"];
+    assert_eq!(listed(&data), wanted, "{data}");
+    ws.holds("src/a.txt", "in src/a.txt\n");
+    assert_eq!(ws.mode("src/a.txt") & 0o777, 0o444);
+    ws.call_unprivileged(&["undo"]).unwrap().run().ok();
+    assert_eq!(ws.tree(), before);
+}
+
+#[test]
 fn merge_is_one_change_that_undo_takes_back() {
     let Some(ws) = forked(&["one"]) else { return };
     let lines: String = (1..=20).map(|line| format!("{line}\n")).collect();

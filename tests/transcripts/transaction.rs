@@ -61,6 +61,31 @@ fn edit_of_a_read_only_file_is_permission_denied() {
 }
 
 #[test]
+fn patch_removes_or_renames_a_read_only_file_and_does_not_change_its_bytes() {
+    let delete = "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
+    let rename = "diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.txt\n";
+    let hunk = "@@ -1 +1 @@\n-one\n+two\n";
+    let both = format!("{}--- a/a.txt\n+++ b/b.txt\n{hunk}", rename.replace("100", "50"));
+    let modify = format!("--- a/a.txt\n+++ b/a.txt\n{hunk}");
+    for (patch, is_allowed) in [(delete, true), (rename, true), (&both, false), (&modify, false)] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.chmod("a.txt", 0o444);
+        let before = ws.tree();
+        ws.lbx(&["read", "a.txt"]).ok();
+        let Some(call) = ws.call_unprivileged(&["patch"]) else { return };
+        let answer = call.stdin(patch).run();
+        if is_allowed {
+            answer.ok();
+            assert!(!ws.path("a.txt").exists(), "{patch}");
+            ws.call_unprivileged(&["undo"]).unwrap().run().ok();
+        } else {
+            answer.error("permission_denied");
+        }
+        assert_eq!(ws.tree(), before, "{patch}");
+    }
+}
+
+#[test]
 fn edit_leaves_other_hard_links_with_the_old_bytes() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     fs::hard_link(ws.path("a.txt"), ws.path("b.txt")).unwrap();

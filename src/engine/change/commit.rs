@@ -141,7 +141,7 @@ impl Change<'_> {
     fn look_again(&mut self) -> Result<(), Error> {
         let look = |file: &Planned| {
             let old = file.seen.current.original.as_ref();
-            old.map(|old| self.look_beneath(&old.path, file.seen.current.mode())).transpose()
+            old.map(|old| self.look_beneath(&old.path)).transpose()
         };
         let found = self.files.iter().map(look).collect::<Result<Vec<Option<Current>>, Error>>()?;
         for (file, now) in self.files.iter_mut().zip(found) {

@@ -112,6 +112,16 @@ impl Change<'_> {
     /// # Errors
     /// As [`Self::look_at`].
     pub fn look_at_place(&self, place: ResolvedPath) -> Result<Current, Error> {
+        let current = self.look_to_replace(place)?;
+        self.must_be_allowed(&current)?;
+        Ok(current)
+    }
+
+    /// Opens a file at a path that was just resolved, even if this user may not write it.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_to_replace(&self, place: ResolvedPath) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         place.must_take_a_file()?;
         if place.stat().is_none() {
@@ -123,17 +133,16 @@ impl Change<'_> {
             Some(opened) => opened,
             None => self.engine.workspace.open_file(&place).map(|(file, stat)| (Arc::new(file), stat))?,
         };
-        self.must_be_allowed(&place)?;
         self.read_all(place, file, stat)
     }
 
     /// Opens the file or symlink at that canonical path, or prepares the path of a new one. A path behind a file or
-    /// symlink counts as free: if the change does not remove that, it fails as a whole. If the session itself has left
-    /// the file with the permission bits `left`, and it still has them, they may make it read-only.
+    /// symlink counts as free: if the change does not remove that, it fails as a whole. The file may be one that this
+    /// user may not write.
     ///
     /// # Errors
     /// Returns `protected_path`, or as [`Self::look_at`].
-    pub fn look_beneath(&self, path: &WorkspacePath, left: Option<u32>) -> Result<Current, Error> {
+    pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
         let absent = self.nothing_at(path)?;
         let place = self.engine.workspace.place_of(path)?;
         match place.stat() {
@@ -152,9 +161,6 @@ impl Change<'_> {
             }
             Err(error) => return Err(error),
         };
-        if left != Some(fs::recorded_mode(&stat)) {
-            self.must_be_allowed(&place)?;
-        }
         self.read_all(place, Arc::new(file), stat)
     }
 
@@ -206,14 +212,14 @@ impl Change<'_> {
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
     }
 
-    /// Opens the file at `path`; does not follow a symlink there.
+    /// Opens the file at `path`, to remove or rename it; does not follow a symlink there.
     ///
     /// # Errors
     /// As [`Self::look_at`].
     pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         if !place.stat().is_some_and(fs::is_symlink) {
-            return self.look_at(path);
+            return self.look_to_replace(self.engine.workspace.resolve_file(path)?);
         }
         self.must_be_writable(&place)?;
         self.read_link(place)
@@ -327,8 +333,15 @@ impl Change<'_> {
         Ok(Some(sha256))
     }
 
-    /// Fails if the permissions of a file do not let this user write it: a rename would bypass them.
-    pub(in crate::engine) fn must_be_allowed(&self, place: &ResolvedPath) -> Result<(), Error> {
+    /// Fails if the permissions of a file do not let this user write it: new content by way of a rename would bypass them.
+    ///
+    /// # Errors
+    /// Returns `permission_denied`, or the OS error.
+    pub fn must_be_allowed(&self, current: &Current) -> Result<(), Error> {
+        let place = &current.place;
+        if !current.exists() || current.is_symlink() {
+            return Ok(());
+        }
         let allowed = rustix::fs::accessat(
             self.engine.workspace.root_fd(),
             place.path().as_path(),

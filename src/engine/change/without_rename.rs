@@ -73,10 +73,10 @@ impl Change<'_> {
         let tool = self.entry.tool.as_str();
         // Other hard links of a file keep its old bytes, unless the policy says otherwise.
         let is_alone = original.stat.st_nlink == 1;
-        (is_alone && tool == "append" && extends)
+        let stays = (is_alone && tool == "append" && extends)
             || (is_alone && REPLAYS.contains(&tool) && is_moved_end)
-            || self.engine.policy().writes_in_place(current.place.path())
-            || self.cannot_be_replaced(file, folders)
+            || self.engine.policy().writes_in_place(current.place.path());
+        (stays && self.is_writable(current.place.path())) || self.cannot_be_replaced(file, folders)
     }
 
     /// Returns true if nothing can take the name of a file: it is a mount point, or this account may not change names

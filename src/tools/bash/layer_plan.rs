@@ -227,7 +227,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         if !fs::is_regular(lower) && !fs::is_symlink(lower) {
             return Ok(None);
         }
-        match self.change.look_beneath(path, None) {
+        match self.change.look_beneath(path) {
             Err(error) if matches!(error.kind(), PermissionDenied | TooLarge | NotARegularFile) => Ok(None),
             looked => looked.map(Some),
         }
@@ -364,7 +364,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         let Some(mut bytes) = file.bytes else { return self.bring(path, false) };
         let mut mode = fs::recorded_mode(upper);
         if let Some(merge) = self.merges.get(path) {
-            // Of a file that may not be written, no bytes are seen that the merge could be compared with.
+            // Of a file that may not be read, no bytes are seen that the merge could be compared with.
             if seen.as_ref().is_none_or(|current| current.sha256() != merge.current) {
                 return Err(changed_meanwhile(&self.change.workspace().shown(path)));
             }

@@ -135,9 +135,8 @@ pub fn settle(engine: &mut Engine, closing: Closing) -> Result<(), Error> {
             continue;
         }
         let change = engine.begin(&call.tool, &[], false)?;
-        let hash = |path: &WorkspacePath| {
-            change.look_beneath(path, None).ok().map(|current| text_hash(current.bytes()))
-        };
+        let hash =
+            |path: &WorkspacePath| change.look_beneath(path).ok().map(|current| text_hash(current.bytes()));
         let has_ended = call.has_ended;
         call.files.retain(|file| has_ended || closing.is_of_call(file.outcome, hash(&file.path)));
         let is_over = closing != Closing::Command;
@@ -256,7 +255,7 @@ fn record(
     for FileBefore { path, version, .. } in &call.files {
         // What others recorded meanwhile is theirs.
         let before = theirs.files.get(path).map_or(version, |(_, last)| last);
-        let Ok(current) = change.look_beneath(path, None) else {
+        let Ok(current) = change.look_beneath(path) else {
             lost.push(path.clone());
             continue;
         };

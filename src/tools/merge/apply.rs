@@ -91,7 +91,7 @@ impl Applying<'_, '_, '_, '_> {
 
     /// Returns a file of the workspace, which must be as it was when the trees were read.
     fn current(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let current = self.change.look_beneath(path, None)?;
+        let current = self.change.look_beneath(path)?;
         let known = self.trees.version(Side::Ours, Some(&path.as_bytes().to_vec()));
         let is_same = |known: &Version| {
             let is_symlink = known.file_type == FileType::Symlink;

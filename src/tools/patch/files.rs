@@ -215,12 +215,12 @@ impl<'e> Files<'e> {
     /// Opens a file, or a symlink itself. A file that the patch removes, and that is in the way, counts as missing.
     fn look_at(&mut self, path: &[u8], look: Look) -> Result<Current, Error> {
         if let Some(below) = self.below_file(path)? {
-            return self.change.look_beneath(&below, None);
+            return self.change.look_beneath(&below);
         }
         let (written, place) = locate(&self.change.engine().workspace, path, look, self.is_from_root)?;
         let canonical = place.path().clone();
         let current = match look {
-            Look::Through => self.change.look_at_place(place),
+            Look::Through => self.change.look_to_replace(place),
             Look::Itself => self.change.look_at_itself(&written),
         };
         match current {
@@ -481,6 +481,7 @@ impl<'e> Files<'e> {
     ) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
         let exists = current.exists();
+        self.change.must_be_allowed(&current)?;
         let (seen, base) = self.prove_edits(current, &outcome.path, proof, outcome.exact_and_unique)?;
         let shown = seen.current().place().shown().to_owned();
         let bytes = encoded((outcome, after), (seen.current(), self.charset), self.change.policy(), &shown)?;
@@ -520,6 +521,9 @@ impl<'e> Files<'e> {
         let bytes = encoded((outcome, after), (&source, self.charset), self.change.policy(), &to)?;
         // A plain rename loses no bytes that the caller would have to see.
         let is_pure = bytes == source.bytes();
+        if !is_pure {
+            self.change.must_be_allowed(&source)?;
+        }
         let has_expectation =
             self.expected.as_ref().is_some_and(|expected| expected.contains_key(source.place().path()));
         let source = if is_pure && !has_expectation {

@@ -173,7 +173,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             }
         }
         let is_there = |to: &WorkspacePath| {
-            let there = self.change.look_beneath(to, Some(left.mode));
+            let there = self.change.look_beneath(to);
             there.is_ok_and(|there| same(version(&there).as_ref(), Some(left)))
         };
         Ok(found.into_iter().find(|(_, to)| is_there(to)))
@@ -233,7 +233,7 @@ impl<'p, 'c> Planner<'p, 'c> {
 
     /// Returns the file at a path, if it is as this session left it.
     fn look_at(&mut self, path: &WorkspacePath, left: Option<&Version>) -> Result<Current, Error> {
-        self.change.look_beneath(path, left.map(|left| left.mode)).map_err(|error| match error.kind() {
+        let current = self.change.look_beneath(path).map_err(|error| match error.kind() {
             ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
                 let shown = self.change.workspace().shown(path);
                 Error::new(
@@ -244,7 +244,12 @@ impl<'p, 'c> Planner<'p, 'c> {
                 .suggest(format!("Move what is there out of the way, {}.", self.manner.retry))
             }
             _ => error,
-        })
+        })?;
+        // The session itself may have made it read-only.
+        if current.mode() != left.map(|left| left.mode) {
+            self.change.must_be_allowed(&current)?;
+        }
+        Ok(current)
     }
 
     /// Returns the bytes of a version from its backup.

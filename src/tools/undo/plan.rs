@@ -290,8 +290,7 @@ fn give_way_to_equal(change: &mut Change<'_>, outcome: &mut ReplayResult) -> Res
         {
             continue;
         }
-        let (Ok(trashed), Ok(there)) = (change.look_beneath(&real, None), change.look_beneath(&at, None))
-        else {
+        let (Ok(trashed), Ok(there)) = (change.look_beneath(&real), change.look_beneath(&at)) else {
             continue;
         };
         let from = version(&there);
