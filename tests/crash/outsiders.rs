@@ -672,6 +672,30 @@ fn append_keeps_lines_added_just_before_it() {
     must_be_tidy(&ws).unwrap();
 }
 
+/// And between the last check and the truncation that takes an append back.
+#[test]
+fn undo_of_an_append_keeps_lines_added_just_before_it() {
+    if !can_trace() {
+        return;
+    }
+    let ws = Workspace::with(&[("log.txt", "one\n")]);
+    ws.lbx(&["append", "log.txt", "--content", "two\n"]).ok();
+    let options =
+        ["-o", "/dev/null", "-P", "log.txt", "-e", "trace=lseek", "-e", "inject=lseek:delay_enter=400000"];
+    let options: Vec<OsString> = options.map(OsString::from).into();
+    let output = std::thread::scope(|scope| {
+        let call = scope.spawn(|| crate::inject::traced(&ws, &options, &["undo"]));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let mut log = fs::OpenOptions::new().append(true).open(ws.path("log.txt")).unwrap();
+        std::io::Write::write_all(&mut log, b"theirs\n").unwrap();
+        call.join().unwrap()
+    });
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("\"stale_file\""), "{said}");
+    ws.holds("log.txt", "one\ntwo\ntheirs\n");
+    must_be_tidy(&ws).unwrap();
+}
+
 /// Recovery of a killed append reads no more of a file than the change can have left.
 #[test]
 fn killed_append_to_a_file_that_grew_huge_is_settled_in_little_memory() {

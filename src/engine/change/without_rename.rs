@@ -149,12 +149,10 @@ impl Executor<'_> {
     pub(super) fn write_into(&self, at: &Location, bytes: &[u8], read: Option<&Stat>) -> Result<(), Errno> {
         let io = |source: std::io::Error| Errno::from_io_error(&source).unwrap_or(Errno::IO);
         let (current, stat) = self.bytes_at(at, bytes.len() as u64)?;
-        let old_len = usize::try_from(fs::size_of(read.unwrap_or(&stat))).unwrap_or(usize::MAX);
+        let read = read.unwrap_or(&stat);
+        let old_len = usize::try_from(fs::size_of(read)).unwrap_or(usize::MAX);
         let shared = current.iter().zip(bytes).take_while(|(old, new)| old == new).count();
         let is_added = shared >= old_len;
-        if !is_added && read.is_some_and(|read| !fs::is_unchanged(read, &stat)) {
-            return Err(OTHERS_FILE);
-        }
         let way = if is_added { OFlags::APPEND } else { OFlags::empty() };
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | way;
         let mut file = std::fs::File::from(self.open(at, flags)?);
@@ -162,6 +160,11 @@ impl Executor<'_> {
             return file.write_all(bytes.get(old_len..).unwrap_or_default()).map_err(io);
         }
         file.seek(SeekFrom::Start(shared as u64)).map_err(io)?;
+        // Right before the first byte changes. No call truncates a file only if it has not grown: a line that another program
+        // appends between this look and the truncation goes with it.
+        if !fs::is_unchanged(read, &rustix::fs::fstat(&file)?) {
+            return Err(OTHERS_FILE);
+        }
         file.write_all(bytes.get(shared..).unwrap_or_default()).map_err(io)?;
         if (bytes.len() as u64) < fs::size_of(&stat) {
             file.set_len(bytes.len() as u64).map_err(io)?;
