@@ -233,4 +233,14 @@ fn removed_state_is_reported_by_undo_and_doctor() {
     );
     let findings = ws.lbx(&["doctor"]).ok()["findings"].to_string();
     assert!(findings.contains("`git clean -xdf -e .lbx`"), "{findings}");
+    // Numbers go on after those of the snapshots (T4), so that these still say what came after what.
+    ws.lbx(&["append", "a.txt", "--content", "c\n"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "d\n"]).ok();
+    let log = ws.lbx(&["log"]).ok();
+    let snapshots = log["snapshots"].as_array().unwrap();
+    let numbers: Vec<_> = snapshots.iter().map(|snapshot| snapshot["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [3, 2, 1]);
+    let first = snapshots[2]["id"].as_str().unwrap();
+    ws.lbx(&["rewind", first, "--yes"]).ok();
+    ws.holds("a.txt", "a\nb\n");
 }
