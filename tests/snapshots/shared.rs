@@ -81,3 +81,16 @@ fn objects_and_references_are_shared_as_git_shares_them() {
         assert_eq!(ws.mode(".git/index"), index, "{value}, umask {umask}");
     }
 }
+
+#[test]
+fn workspace_of_a_group_has_state_that_its_group_can_use() {
+    for (root, shared) in [(0o770, [0o770, 0o660, 0o660]), (0o750, [0o700, 0o600, 0o600])] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.chmod("", root);
+        let mut command = Command::new("sh");
+        ws.surround(&mut command);
+        let ran = command.args(["-c", "umask 077; $0 append a.txt --content 2", LBX]).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        assert_eq!([".lbx", ".lbx/lock", ".lbx/.gitignore"].map(|path| ws.mode(path)), shared, "{root:o}");
+    }
+}

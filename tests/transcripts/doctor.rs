@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use fs2::FileExt as _;
 use serde_json::{Value, json};
 
-use crate::common::{LBX, PATH_FIXED, Workspace, is_installed, skipped, state};
+use crate::common::{Call, LBX, PATH_FIXED, Workspace, is_installed, skipped, state};
 
 /// Returns the finding of a check from an answer.
 fn finding<'a>(data: &'a Value, check: &str) -> &'a Value {
@@ -385,4 +385,82 @@ fn doctor_reports_a_failing_server_and_starts_only_lbx() {
     }
     ws.write(".mcp.json", "{ \"mcpServers\": [");
     assert_eq!(clients(&ws.lbx(&["doctor"]).ok()), []);
+}
+
+#[test]
+fn state_and_repository_that_are_closed_to_the_account_are_problems() {
+    if !rustix::process::geteuid().is_root() || !is_installed("setpriv") {
+        return skipped("only root makes files of other accounts");
+    }
+    let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let chown = |ws: &Workspace, owner: &str, paths: &[&str]| {
+        let mut command = Command::new("chown");
+        assert!(command.arg("-R").arg(owner).args(paths).current_dir(&ws.root).status().unwrap().success());
+    };
+    // A path that a call of another account made, its owner and its mode, and what the change and doctor say.
+    let cases = [
+        (
+            ".lbx",
+            "0",
+            0o755,
+            "cannot write in .lbx: Permission denied; it belongs to root",
+            "sudo chown 65534 .lbx .lbx/lock",
+        ),
+        (".lbx", "12345", 0o755, "; it belongs to the account 12345", "That account can let its group in"),
+        (
+            ".lbx",
+            "65534",
+            0o500,
+            "cannot write in .lbx: Permission denied",
+            "Let yourself in, in the workspace: chmod",
+        ),
+        (
+            ".lbx/lock",
+            "0",
+            0o600,
+            ".lbx/lock: Permission denied; it belongs to root",
+            "Give it to this account, in the workspace",
+        ),
+        (
+            ".git/refs/heads",
+            "0",
+            0o755,
+            "this account may not write in ",
+            "gives it back after a call with sudo",
+        ),
+        (
+            ".git/objects/ab",
+            "0",
+            0o755,
+            "this account may not write in ",
+            "gives it back after a call with sudo",
+        ),
+    ];
+    for (path, owner, mode, message, remedy) in cases {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        chown(&ws, "65534:65534", &[ws.outside.to_str().unwrap()]);
+        let call = |words: &[&str]| {
+            let call = Call::under("setpriv", &ids, &ws.root, &ws.outside.join("home"));
+            call.env("LBX_STATE_ID", "e".repeat(32)).arguments(words).run()
+        };
+        if path == ".lbx" {
+            std::fs::create_dir(ws.path(".lbx")).unwrap();
+        } else {
+            call(&["append", "a.txt", "--content", "two\n"]).ok();
+        }
+        std::fs::create_dir_all(ws.path(".git/objects/ab")).unwrap();
+        chown(&ws, "65534:65534", &[".git/objects/ab"]);
+        chown(&ws, owner, &[path]);
+        ws.chmod(path, mode);
+        let data = call(&["doctor"]).ok();
+        assert_eq!(data["healthy"], false, "{path}: {data}");
+        let findings = data["findings"].as_array().unwrap();
+        let problem = findings.iter().find(|found| found["level"] == "problem").unwrap();
+        assert!(problem["message"].as_str().unwrap().contains(message), "{path}: {problem}");
+        assert!(problem["remedy"].as_str().unwrap().contains(remedy), "{path}: {problem}");
+        if path.starts_with(".lbx") {
+            let error = call(&["append", "a.txt", "--content", "three\n"]).error("permission_denied");
+            assert!(error["suggested_action"].as_str().unwrap().contains(remedy), "{path}: {error}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::lock::{self, Lock, unique_name};
@@ -276,7 +276,7 @@ fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
         Ok(folder) if is_within(&folder, root) => Ok(Choice::Impossible),
         Ok(folder) => match read(&folder, &path)? {
             Some(known) => Ok(known),
-            None if may_add_to(&folder) => Ok(Choice::New(path)),
+            None if fs::may_add_to(&folder).is_ok() => Ok(Choice::New(path)),
             None => Ok(Choice::Impossible),
         },
         Err(Errno::NOENT) => {
@@ -284,7 +284,7 @@ fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
             let nearest =
                 state_home.ancestors().take_while(is_wanted).find_map(|folder| open_path(folder).ok());
             // A folder in the workspace may have come with it.
-            Ok(match nearest.filter(|folder| !is_within(folder, root) && may_add_to(folder)) {
+            Ok(match nearest.filter(|folder| !is_within(folder, root) && fs::may_add_to(folder).is_ok()) {
                 Some(_) => Choice::New(path),
                 None => Choice::Impossible,
             })
@@ -292,12 +292,6 @@ fn of_user(root: BorrowedFd<'_>) -> Result<Choice, Error> {
         Err(errno) if is_no_place(errno) => Ok(Choice::Impossible),
         Err(errno) => Err(Error::io("open", path.display().to_string(), errno)),
     }
-}
-
-/// Returns true if this account may create files in a folder.
-fn may_add_to(folder: &OwnedFd) -> bool {
-    let wanted = Access::WRITE_OK | Access::EXEC_OK;
-    rustix::io::retry_on_intr(|| rustix::fs::accessat(folder, ".", wanted, AtFlags::EACCESS)).is_ok()
 }
 
 /// Opens a folder by a path that the user chose.

@@ -246,7 +246,13 @@ fn open(
         }
         match open_or_make(folder, name, mode) {
             Ok(file) => match rustix::fs::fstat(&file) {
-                Ok(stat) if fs::is_regular(&stat) => return Ok((file, stat)),
+                Ok(stat) if fs::is_regular(&stat) => {
+                    if mode & OTHERS != 0 {
+                        // Another account's file keeps its mode.
+                        let _ = fs::share_with_group_of(folder, &file);
+                    }
+                    return Ok((file, stat));
+                }
                 // Something else has the name, or took it in between: try again.
                 _ => set_aside(folder, name, patience)?,
             },

@@ -104,7 +104,10 @@ impl State {
         let missing = || make(Errno::NOENT);
         let is_new = make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777).map_err(make)?;
         let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
-        if !is_new {
+        if is_new {
+            fs::share_with_group_of(workspace.root_fd(), &shared).map_err(make)?;
+        } else {
+            must_be_open(&shared)?;
             // An overlay file system copies the root up at the first change below it, and then shows another birth.
             let first = unique_name(".tmp-new");
             make_folder(shared.as_fd(), OsStr::new(&first), 0o700).map_err(make)?;
@@ -160,9 +163,13 @@ impl State {
     /// there can be no id.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// As [`Self::find`]; returns `permission_denied` if the first change could not make a state.
     pub fn source(workspace: &Workspace) -> Result<Option<(id::Origin, Option<id::StateId>)>, Error> {
-        open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?;
+        if let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?
+            && Self::find(workspace)?.is_none()
+        {
+            must_be_open(&shared)?;
+        }
         id::source(workspace.root_fd())
     }
 
@@ -203,7 +210,10 @@ impl State {
         }
         // Not in the staging folder, which another call may be sweeping: this call holds no lock yet.
         let aside = unique_name(".tmp-gitignore");
-        replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666).map(drop)
+        let file = replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666)?;
+        // Whoever may not read it writes it again.
+        let _ = fs::share_with_group_of(&self.shared, &file);
+        Ok(())
     }
 
     /// Makes the state look like a repository of its own: `git clean` spares these unless forced twice (git-clean(1)).
@@ -404,8 +414,10 @@ impl State {
     /// # Errors
     /// Returns the OS error.
     pub fn try_lock_workspace(&self) -> Result<Option<Lock>, Error> {
-        lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None)
-            .map_err(|source| Error::io("lock", shown(WORKSPACE_LOCK), source))
+        lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None).map_err(|source| {
+            let owner = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref()).map(|stat| stat.st_uid);
+            closed(Error::io("lock", shown(WORKSPACE_LOCK), source), owner)
+        })
     }
 
     /// Takes the lock of the change whose steps are being taken, or are not on disk yet; `None` if another call has it.
@@ -479,7 +491,8 @@ impl State {
             Err(source) => {
                 let has_none = NO_LOCKS_ERRNOS.iter().any(|errno| is_errno(&source, *errno));
                 let error = Error::io(&format!("take the lock of {what} in"), STATE_FOLDER, source);
-                Err(if has_none { error.suggest(NO_LOCKS) } else { error })
+                let owner = fs::stat_at(folder, OsStr::new(name)).map(|stat| stat.st_uid);
+                Err(if has_none { error.suggest(NO_LOCKS) } else { closed(error, owner) })
             }
         }
     }
@@ -568,6 +581,33 @@ fn foreign(shown: &str, owner: u32) -> Error {
     .suggest(format!(
         "Tell the user. Where accounts share a state on purpose, set LBX_STATE_ID for each of them; else rename {shown}, and a new state begins."
     ))
+}
+
+/// Fails if this account may not make its state in the opened `.lbx/`, as after one call by another account.
+fn must_be_open(shared: &OwnedFd) -> Result<(), Error> {
+    fs::may_add_to(shared).map_err(|errno| {
+        closed(Error::io("write in", STATE_FOLDER, errno), rustix::fs::fstat(shared).map(|stat| stat.st_uid))
+    })
+}
+
+/// Adds to the error of a folder or file in `.lbx/` which account it belongs to, and how that one lets this one in.
+fn closed(error: Error, owner: Result<u32, Errno>) -> Error {
+    let (Some(Errno::ACCESS), Ok(owner)) = (error.errno(), owner) else { return error };
+    let own = rustix::process::geteuid().as_raw();
+    if owner == own {
+        return error.suggest("Let yourself in, in the workspace: chmod u+rwX .lbx .lbx/lock");
+    }
+    let (name, advice) = match owner {
+        0 => (
+            "root".to_owned(),
+            format!("Give it to this account, in the workspace: sudo chown {own} .lbx .lbx/lock"),
+        ),
+        owner => (
+            format!("the account {owner}"),
+            "That account can let its group in, in the workspace: chmod g+rwX .lbx .lbx/lock".to_owned(),
+        ),
+    };
+    error.add_to_message(format!("; it belongs to {name}")).suggest(advice)
 }
 
 /// Returns the id of the account's state, if it has one. A call opens the state several times, and reads the id once.

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -348,6 +348,29 @@ pub fn copy_file(
 /// Returns the OS error.
 pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
     platform::set_mode(opened.as_fd(), platform::mode(mode))
+}
+
+/// Fails if this account may not create files in a folder.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn may_add_to(folder: impl AsFd) -> Result<(), Errno> {
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::io::retry_on_intr(|| rustix::fs::accessat(&folder, ".", wanted, AtFlags::EACCESS))
+}
+
+/// Gives the group that may write `folder` the same rights on what this account made in it, whatever the umask.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn share_with_group_of(folder: impl AsFd, made: impl AsFd) -> Result<(), Errno> {
+    let (around, stat) = (rustix::fs::fstat(folder)?, rustix::fs::fstat(&made)?);
+    let (rights, mode) = (mode_of(&around) & 0o070, mode_of(&stat));
+    let wanted = mode | if is_folder(&stat) { rights } else { rights & 0o060 };
+    if rights & 0o020 == 0 || wanted == mode {
+        return Ok(());
+    }
+    rustix::fs::fchmod(made, platform::mode(wanted))
 }
 
 /// Type bits of a folder.

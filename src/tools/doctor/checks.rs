@@ -119,8 +119,7 @@ fn workspace(engine: &Engine) -> Finding {
     } else {
         "the current folder, since no folder above it holds .git or .lbx"
     };
-    let access = rustix::fs::accessat(engine.workspace.root_fd(), ".", Access::WRITE_OK, AtFlags::EACCESS);
-    match access {
+    match fs::may_add_to(engine.workspace.root_fd()) {
         Ok(()) => Finding::ok("workspace", format!("{root} ({why})")),
         Err(errno) => Finding::problem(
             "workspace",
@@ -422,7 +421,20 @@ fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
                 store.branch()
             ),
         ),
-        Some(store) => Finding::ok("snapshots", format!("{} in the workspace's repository", store.branch())),
+        Some(store) => match store.closed_folders() {
+            closed if closed.is_empty() => {
+                Finding::ok("snapshots", format!("{} in the workspace's repository", store.branch()))
+            }
+            closed => Finding::problem(
+                "snapshots",
+                format!("this account may not write in {}, so snapshots fail", some_of(&closed)),
+                format!(
+                    "Where only this account uses the repository, `sudo chown -R {} {}` gives it back after a call with sudo. Accounts share one by core.sharedRepository (git-config(1)).",
+                    rustix::process::geteuid().as_raw(),
+                    escaped::line(&store.folder().display().to_string())
+                ),
+            ),
+        },
         None => Finding::ok("snapshots", "none yet"),
     })
 }

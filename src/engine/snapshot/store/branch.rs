@@ -267,6 +267,12 @@ impl Branch {
         Ok(Some(folder))
     }
 
+    /// Returns the nearest folder of its file that exists.
+    pub fn folder(&self, repo: &Repo) -> Option<Dir> {
+        let name = self.full_name();
+        Path::new(&name).ancestors().skip(1).find_map(|folder| repo.common().folder(folder).ok()?)
+    }
+
     /// Returns the message for a branch that cannot be moved.
     fn cannot_move(&self) -> String {
         format!("cannot move the snapshot branch `{}`", self.short_name())

@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
-use rustix::fs::{Access, AtFlags};
 
 use super::branch::Branch;
 use super::commit_builder::CommitMeta;
@@ -75,8 +74,19 @@ impl Store {
 
     /// Returns false if no object can be added, as on a mount that can only be read.
     fn takes_objects(&self) -> bool {
-        let wanted = Access::WRITE_OK | Access::EXEC_OK;
-        rustix::fs::accessat(self.repo.objects_folder(), ".", wanted, AtFlags::EACCESS).is_ok()
+        fs::may_add_to(self.repo.objects_folder()).is_ok()
+    }
+
+    /// Returns the folders in which a snapshot may have to create a file, but this account may not.
+    pub fn closed_folders(&self) -> Vec<String> {
+        let objects = self.repo.objects_folder();
+        // Loose objects lie in folders of two digits.
+        let is_used = |name: &&OsString| name.len() == 2 || *name == "pack";
+        let names = objects.names().unwrap_or_default();
+        let folders = names.iter().filter(is_used).filter_map(|name| objects.folder(name).ok()?);
+        let closed =
+            folders.chain(self.branch.folder(&self.repo)).filter(|folder| fs::may_add_to(folder).is_err());
+        closed.map(|folder| folder.path().display().to_string()).collect()
     }
 
     /// Fails if HEAD, the snapshot branch, or the tree below the next snapshot cannot be read.
