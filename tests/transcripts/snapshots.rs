@@ -1,6 +1,7 @@
 //! Every change is a separate commit, and the developer's repository stays unchanged.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
@@ -425,4 +426,19 @@ fn required_snapshot_counts_for_commands_and_undo() {
     // There is nothing that git could have.
     ws.lbx(&["mkdir", "d", "--require-snapshot"]).ok();
     ws.lbx(&["bash", "true", "--require-snapshot"]).ok();
+}
+
+#[test]
+fn home_that_the_account_may_not_enter_has_no_rules_as_for_git() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let home = ws.outside.join("closed");
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0)).unwrap();
+    for words in
+        [["append", "a.txt", "--content", "b\n"], ["bash", "--direct", "--command", "echo b > b.txt"]]
+    {
+        let Some(call) = ws.call_unprivileged(&words[..]) else { return };
+        let envelope = call.env("HOME", &home).run().success();
+        assert!(envelope["snapshot"].is_string(), "{envelope}");
+    }
 }

@@ -17,6 +17,7 @@ use gix::filter::plumbing::pipeline::{self, CrlfRoundTripCheck};
 use gix::filter::plumbing::{Driver, eol};
 use gix::refs::FullName;
 use gix::zlib::Compression;
+use rustix::io::Errno;
 
 use super::dir::{Dir, Sharing};
 use super::preflight;
@@ -203,12 +204,14 @@ impl Settings {
     }
 }
 
-/// Returns the user's git file `name`, in the folder of their git configuration.
+/// Returns the user's git file `name`, in the folder of their git configuration; `None` if this account may not enter
+/// that, as with the `HOME` of another one.
 pub fn users_file(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| home().map(|home| home.join(".config")))?;
-    Some(folder.join("git").join(name))
+    let file = folder.join("git").join(name);
+    (rustix::fs::lstat(&file).err() != Some(Errno::ACCESS)).then_some(file)
 }
 
 /// Returns the user's home folder.
