@@ -219,19 +219,25 @@ impl Tool for Squash {
 
     fn run(engine: &mut Engine, request: SquashRequest) -> Result<SquashResponse, Error> {
         must_be_one_form(&request)?;
-        let paths = request.paths.iter().map(|path| Ok(engine.workspace.resolve(path)?.path().clone()));
-        let paths = paths.collect::<Result<Vec<WorkspacePath>, Error>>()?;
         // The lock keeps out snapshots of other calls.
         let locked = engine.lock()?;
         let store = own_repository(engine)?;
         let _mark = (!request.dry_run).then(|| GitLocksMark::leave(&locked.state)).transpose()?;
+        let path_of = |path: &PathBuf| {
+            let place = engine.workspace.resolve(path)?;
+            let is_known = targets::is_known_path(Some(&store), &place)?;
+            if is_known { Ok(place.path().clone()) } else { Err(engine.workspace.not_found(&place)) }
+        };
+        let paths = request.paths.iter().map(path_of).collect::<Result<Vec<_>, Error>>()?;
         let chosen = targets::current_session(engine, &store)?;
         let author = author_of(&store)?;
+        // Only the environment names an author alone.
+        let committer = store.developer("committer").unwrap_or_else(|| author.clone());
         let branch = branch_of(&store, &request, &chosen.session)?;
         must_be_unlocked(&store, &request)?;
         let order = {
             let part = record::part_of(engine, &chosen.session, chosen.after);
-            order(&store, &request, &part, &paths, (&branch, &author))?
+            order(&store, &request, &part, &paths, (&branch, &author, &committer))?
         };
         let squashed = store
             .squash(&order)
@@ -247,7 +253,7 @@ impl Tool for Squash {
         });
         if squashed.files == 0 {
             let onto = if squashed.is_new { "HEAD" } else { &branch };
-            return Err(nothing_missing(&chosen.session, onto, ignored));
+            return Err(nothing_missing(&chosen.session, onto, &paths, ignored));
         }
         engine.warn_if(ignored);
         engine.set_dry_run(request.dry_run);
@@ -259,7 +265,8 @@ impl Tool for Squash {
             }),
         );
         if store.wants_signatures() {
-            engine.warn(format!("commit.gpgsign is set, but lbx signs nothing: `git rebase --exec 'git commit --amend --no-edit -S'` signs the commits of {branch}"));
+            let since = base.as_deref().unwrap_or("--root");
+            engine.warn(format!("commit.gpgsign is set, but lbx signs nothing: with {branch} checked out, `git rebase --autostash --rebase-merges --exec 'git commit --amend --no-edit -S' {since}` signs its new commits"));
         }
         let author = format!("{} <{}>", author.name, author.email);
         let checked_out = request.checked_out;
@@ -371,19 +378,21 @@ fn branch_of(store: &Store, request: &SquashRequest, session: &str) -> Result<St
     }
 }
 
-/// Returns the error for a branch that has all changes already, except those that `ignored` names.
-fn nothing_missing(session: &str, branch: &str, ignored: Option<String>) -> Error {
+/// Returns the error for a branch that has all changes at these paths already, except those that `ignored` names.
+fn nothing_missing(session: &str, branch: &str, paths: &[WorkspacePath], ignored: Option<String>) -> Error {
     if let Some(ignored) = ignored {
         return Error::new(ErrorKind::NotFound, ignored)
             .suggest("`git add --force` makes git track a file that it ignores.");
     }
-    let why = format!("{branch} already has everything that session {session} changed");
+    let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+    let within = if paths.is_empty() { String::new() } else { format!(" in {}", escaped::some_of(&paths)) };
+    let why = format!("{branch} already has everything that session {session} changed{within}");
     Error::new(ErrorKind::NotFound, why).suggest("`diff` shows what the session changed.")
 }
 
 /// Returns the developer as the author.
 fn author_of(store: &Store) -> Result<Author, Error> {
-    store.developer().ok_or_else(|| {
+    store.developer("author").ok_or_else(|| {
         refused("git has no name and address for you")
             .suggest("Set it with git config user.name NAME and git config user.email ADDRESS, or by GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL.")
     })
@@ -403,7 +412,7 @@ fn order<'a>(
     request: &SquashRequest,
     part: &SessionPart<'_>,
     paths: &[WorkspacePath],
-    (branch, author): (&'a str, &'a Author),
+    (branch, author, committer): (&'a str, &'a Author, &'a Author),
 ) -> Result<Order<'a>, Error> {
     let message = message_of(request);
     let refused = |error: SnapshotError| refused(&error.to_string());
@@ -414,6 +423,7 @@ fn order<'a>(
         branch,
         checked_out: request.checked_out,
         author,
+        committer,
         seconds: time_now(),
         steps: Vec::new(),
         merge: request.keep_history.then(|| message.clone()),

@@ -94,6 +94,21 @@ pub fn path_must_be_known(
     Ok(place)
 }
 
+/// Returns true if a path exists, or existed once.
+///
+/// # Errors
+/// Returns the OS error, or that of a snapshot that cannot be read.
+pub fn is_known_path(store: Option<&Store>, place: &ResolvedPath) -> Result<bool, Error> {
+    let query = Query { path: Some(place.path().as_bytes()), limit: 1, ..Query::default() };
+    Ok(place.stat().is_some()
+        || match store {
+            Some(store) => {
+                !store.log(&query)?.snapshots.is_empty() || store.has_at_head(place.path().as_bytes())?
+            }
+            None => false,
+        })
+}
+
 /// Rejects a path that does not exist and never did.
 fn is_known(
     engine: &Engine,
@@ -101,17 +116,7 @@ fn is_known(
     place: &ResolvedPath,
     written: &Path,
 ) -> Result<(), Error> {
-    if place.stat().is_some() {
-        return Ok(());
-    }
-    let query = Query { path: Some(place.path().as_bytes()), limit: 1, ..Query::default() };
-    let was_there = match store {
-        Some(store) => {
-            !store.log(&query)?.snapshots.is_empty() || store.has_at_head(place.path().as_bytes())?
-        }
-        None => false,
-    };
-    if was_there {
+    if is_known_path(store, place)? {
         return Ok(());
     }
     let written = written.display().to_string();

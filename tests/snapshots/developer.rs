@@ -240,6 +240,17 @@ fn squash_rejects_conflicts_and_invalid_branches() {
         .env("GIT_AUTHOR_NAME", "Of the <Environment>\n")
         .env("GIT_AUTHOR_EMAIL", "env@example.org");
     assert_eq!(named.run().ok()["author"], "Of the Environment <env@example.org>");
+    // As for git, that names no committer.
+    ws.git(&["config", "user.name", "Configured"]);
+    let named = ws.call(&["squash", "-m", "Do it", "--session", "s", "--onto", "named"]);
+    named.env("GIT_AUTHOR_NAME", "Of Env").run().ok();
+    assert_eq!(ws.git(&["log", "-1", "--format=%an, %cn", "named"]), "Of Env, Configured");
+    let error = ws.lbx(&["squash", "-m", "Do it", "--session", "s", "a.tx"]).error("not_found");
+    assert_eq!(error["message"], "no such file: a.tx");
+    assert!(error["suggested_action"].as_str().unwrap().contains("a.txt"), "{error}");
+    let again = ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "named", "a.txt"]);
+    let message = "named already has everything that session s changed in a.txt";
+    assert_eq!(again.error("not_found")["message"], message);
     let bare = Workspace::bare(&[]);
     bare.lbx(&["write", "a.txt", "--content", "a\n"]).ok();
     let error = bare.lbx(&["squash", "-m", "Do it"]).error("not_found");

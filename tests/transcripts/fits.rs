@@ -196,7 +196,10 @@ fn squash_warns_that_it_does_not_sign() {
         ws.git(&["config", key, value]);
     }
     ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
-    ws.lbx(&["squash", "-m", "t"]).warned("commit.gpgsign is set, but lbx signs nothing");
+    let base = ws.git(&["rev-parse", "HEAD"]);
+    ws.lbx(&["squash", "-m", "t"]).warned(&format!(
+        "commit.gpgsign is set, but lbx signs nothing: with lbx/default checked out, `git rebase --autostash --rebase-merges --exec 'git commit --amend --no-edit -S' {base}` signs its new commits"
+    ));
 }
 
 #[test]

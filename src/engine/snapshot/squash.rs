@@ -76,6 +76,8 @@ pub struct Squash<'a> {
     pub checked_out: bool,
     /// Author of the commits.
     pub author: &'a Author,
+    /// Committer of the commits.
+    pub committer: &'a Author,
     /// Time, in seconds since 1970.
     pub seconds: i64,
     /// Commits, oldest first.
@@ -149,25 +151,25 @@ impl Store {
         Ok(None)
     }
 
-    /// Returns the developer, as git finds them: by `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL`, then by git's
-    /// configuration, then by `EMAIL`; `None` if none of these is set.
-    pub fn developer(&self) -> Option<Author> {
+    /// Returns the developer in a role, `author` or `committer`, as git finds them: by `GIT_AUTHOR_NAME` and
+    /// `GIT_AUTHOR_EMAIL`, then by git's configuration, then by `EMAIL`; `None` if none of these is set.
+    pub fn developer(&self, role: &str) -> Option<Author> {
         let config = self.repo.settings();
         let configured = |key: &str| config.string(key).map(|value| value.to_string());
-        let environment =
-            |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let of_role = |what: &str| variable(&format!("GIT_{role}_{what}").to_uppercase());
         // Such characters would end the name, or the line.
         let is_clean = |c: &char| !matches!(c, '<' | '>') && !c.is_control();
         let first = |values: [Option<String>; 4]| {
             let clean = |text: String| text.chars().filter(is_clean).collect::<String>().trim().to_owned();
             values.into_iter().flatten().map(clean).find(|text| !text.is_empty())
         };
-        let name = [environment("GIT_AUTHOR_NAME"), configured("author.name"), configured("user.name"), None];
+        let name = [of_role("NAME"), configured(&format!("{role}.name")), configured("user.name"), None];
         let email = [
-            environment("GIT_AUTHOR_EMAIL"),
-            configured("author.email"),
+            of_role("EMAIL"),
+            configured(&format!("{role}.email")),
             configured("user.email"),
-            environment("EMAIL"),
+            variable("EMAIL"),
         ];
         Some(Author { name: first(name)?, email: first(email)? })
     }
@@ -376,11 +378,13 @@ impl Store {
         parents: &[ObjectId],
         message: &str,
     ) -> Result<ObjectId, SnapshotError> {
-        let time = gix::date::Time::new(squash.seconds, 0);
-        let (name, email) = (squash.author.name.as_str().into(), squash.author.email.as_str().into());
-        let author = gix::actor::Signature { name, email, time };
-        let committer = author.clone();
-        commit_builder::write_commit(&self.repo, tree, parents, (author, committer), message.into())
+        let signature = |by: &Author| gix::actor::Signature {
+            name: by.name.as_str().into(),
+            email: by.email.as_str().into(),
+            time: gix::date::Time::new(squash.seconds, 0),
+        };
+        let by = (signature(squash.author), signature(squash.committer));
+        commit_builder::write_commit(&self.repo, tree, parents, by, message.into())
     }
 
     /// Applies a change to its path in a tree; `None` if the tree has it already. `cleared` is the tree without what the
