@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::common::{Workspace, is_root, kill, skipped};
+use crate::common::{Call, Workspace, is_root, kill, skipped};
 
 /// Returns the files below `.lbx` whose loss or growth would show a leftover.
 fn left_behind(ws: &Workspace) -> Vec<String> {
@@ -263,6 +263,21 @@ fn append_keeps_the_file_owner() {
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
     let stat = fs::metadata(ws.path("a.txt")).unwrap();
     assert_eq!((stat.uid(), stat.gid()), (12_345, 23_456));
+    ws.lbx(&["read", "a.txt"]).ok();
+    // Without the power to give files away: what is lost is named.
+    let without = ["--bounding-set", "-chown", "--"];
+    for (owner, group, lost) in [(0, 23_456, "group (23456)"), (12_345, 0, "owner (12345)")] {
+        std::os::unix::fs::chown(ws.path("a.txt"), Some(owner), Some(group)).unwrap();
+        let call = Call::under("setpriv", &without, &ws.root, &ws.outside.join("home"));
+        let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "one, two"];
+        call.arguments(&edit).run().warned(&format!("the file's {lost} could not be kept"));
+        fs::write(ws.path("a.txt"), "one\n").unwrap();
+        ws.lbx(&["read", "a.txt"]).ok();
+    }
+    // No message names a place below .lbx.
+    ws.chmod("a.txt", 0o200);
+    let Some(call) = ws.call_unprivileged(&["delete", "a.txt"]) else { return };
+    call.run().warned("the moved files are not in the snapshot: cannot read a.txt: Permission denied");
 }
 
 #[test]

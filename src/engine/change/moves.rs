@@ -415,6 +415,8 @@ impl ForSnapshot {
         let file_bytes_max = engine.policy().snapshot_file_bytes();
         walk(&engine.workspace, to, &mut |found| {
             let is_apart = put.contains(found.path) || inner.iter().any(|other| found.path.is_within(other));
+            let before = among_files(&found.path.rebased(to, from), state.path());
+            let after = among_files(found.path, state.path());
             let size = fs::size_of(found.stat);
             let has_bytes = fs::is_regular(found.stat) || fs::is_symlink(found.stat);
             if !has_bytes || is_apart || self.files.len() >= SNAPSHOT_FILES_MAX {
@@ -427,11 +429,11 @@ impl ForSnapshot {
             } else {
                 bytes_left -= size;
                 self.bytes += size;
-                let io = |source| Error::io("read", engine.workspace.shown(found.path), source);
-                found.on_disk().map_err(io)?
+                // No message names a place of the trash.
+                let shown =
+                    || engine.workspace.shown(after.as_ref().or(before.as_ref()).unwrap_or(found.path));
+                found.on_disk().map_err(|source| Error::io("read", shown(), source))?
             };
-            let before = among_files(&found.path.rebased(to, from), state.path());
-            let after = among_files(found.path, state.path());
             self.files.push(Moved { before, after, file });
             Ok(())
         })

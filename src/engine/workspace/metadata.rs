@@ -183,15 +183,19 @@ fn keep_owner(
     if (mine.st_uid, mine.st_gid) == (owner, group) {
         return Ok(Owner::AsMade);
     }
-    let (user, group) = (Uid::from_raw(owner), Gid::from_raw(group));
-    match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(group))) {
+    let (user, of_group) = (Uid::from_raw(owner), Gid::from_raw(group));
+    match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(of_group))) {
         Ok(()) => Ok(Owner::Given),
         Err(Errno::PERM) => {
             // Another user's file: setting only the group may still work.
-            if rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == owner {
-                return Ok(Owner::Given);
-            }
-            warnings.push(format!("the file's owner ({owner}) could not be kept"));
+            let keeps_group = mine.st_gid == group || rustix::fs::fchown(file, None, Some(of_group)).is_ok();
+            let lost = match (mine.st_uid == owner, keeps_group) {
+                (true, true) => return Ok(Owner::Given),
+                (true, false) => format!("group ({group})"),
+                (false, true) => format!("owner ({owner})"),
+                (false, false) => format!("owner ({owner}) and group ({group})"),
+            };
+            warnings.push(format!("the file's {lost} could not be kept"));
             Ok(Owner::NotKept)
         }
         Err(errno) => Err(errno),
