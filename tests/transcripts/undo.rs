@@ -1306,6 +1306,36 @@ fn undo_says_how_to_enter_a_folder_that_the_change_closed() {
     }
 }
 
+#[test]
+fn undo_in_a_folder_that_cannot_be_listed_is_whole_or_nothing() {
+    for mode in [0o100, 0o300] {
+        let ws = Workspace::with(&[("a.txt", "one\n"), ("k/old", "old\n")]);
+        let before = ws.tree();
+        let command = format!("mkdir d; echo x > d/f; chmod {mode:o} d");
+        let Some(call) = ws.call_unprivileged(&["bash", &command]) else { return };
+        call.run().ok();
+        let call = |words: &[&str]| ws.call_unprivileged(words).unwrap().run();
+        call(&["undo"]).ok();
+        assert_eq!(ws.tree(), before);
+        call(&["redo"]).ok();
+        assert_eq!(ws.mode("d"), mode);
+        call(&["undo"]).ok();
+        // The user closes one in which the session made a file.
+        call(&["write", "k/new", "--content", "new\n"]).ok();
+        ws.chmod("k", mode);
+        if mode == 0o100 {
+            let error = call(&["undo"]).error("permission_denied");
+            assert_eq!(error.get("applied"), None, "{error}");
+            let action = error["suggested_action"].as_str().unwrap();
+            assert!(action.contains("let yourself in (chmod u+rwx)"), "{error}");
+            ws.chmod("k", 0o700);
+        }
+        let envelope = call(&["undo"]).success();
+        assert_eq!(envelope.get("warnings"), None, "{envelope}");
+        assert!(!ws.path("k/new").exists());
+    }
+}
+
 /// Makes a call, or acts for another program after `!`.
 fn act(ws: &Workspace, step: &str) {
     let (what, rest) = step.split_once(' ').unwrap();

@@ -33,6 +33,10 @@ use crate::limits::CHANGED_FILE_BYTES_MAX;
 use crate::platform;
 use crate::sha256::Sha256;
 
+/// Remedy for a folder that a command has closed to its own account.
+pub const OPEN_FOLDER: &str =
+    "If the folder there or above it is your own, let yourself in (chmod u+rwx), then repeat the call.";
+
 /// The two trees in which steps are taken.
 #[derive(Clone, Copy)]
 pub struct Executor<'e> {
@@ -121,6 +125,9 @@ impl Executor<'_> {
             };
             outcome.map_err(|errno| match errno {
                 OTHERS_FILE => changed_meanwhile(&self.shown(at)),
+                Errno::ACCESS if !matches!(step, Step::Put { in_place: true, .. }) => {
+                    Error::io(doing, self.shown(at), errno).suggest(OPEN_FOLDER)
+                }
                 errno => Error::io(doing, self.shown(at), errno),
             })?;
         }
@@ -474,7 +481,15 @@ impl Executor<'_> {
     ) -> Result<(), Error> {
         let folders = match opened {
             Some(ChangedFolders(Some(folders))) => folders,
-            _ => self.folders_of(steps)?,
+            _ => {
+                let (folders, unlisted) = self.folders_of(steps)?;
+                if let Some(path) = unlisted {
+                    self.open(&Location::File(WorkspacePath::root()), fs::FOLDER)
+                        .and_then(|root| platform::sync_file_system(root.as_fd()))
+                        .map_err(|errno| Error::io("sync", self.shown(&path), errno))?;
+                }
+                folders
+            }
         };
         sync_many(&folders.iter().collect::<Vec<_>>(), file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
@@ -491,12 +506,13 @@ impl Executor<'_> {
         if steps.iter().all(came_from_state) {
             return Some(ChangedFolders(None));
         }
-        let all = self.folders_of(steps).ok()?;
+        let (all, None) = self.folders_of(steps).ok()? else { return None };
         all.iter().all(|folder| file_system.holds(folder)).then_some(ChangedFolders(Some(all)))
     }
 
-    /// Opens the folders in which some steps changed a name.
-    fn folders_of(&self, steps: &[Step]) -> Result<Vec<OwnedFd>, Error> {
+    /// Opens the folders in which some steps changed a name; also returns the last one that this account may not list,
+    /// which only a sync of its file system reaches.
+    fn folders_of(&self, steps: &[Step]) -> Result<(Vec<OwnedFd>, Option<Location>), Error> {
         let renames = steps.iter().filter(|step| !matches!(step, Step::Put { in_place: true, .. }));
         let mut paths: Vec<Location> =
             renames.flat_map(Step::locations).filter_map(Location::parent).collect();
@@ -517,15 +533,17 @@ impl Executor<'_> {
                 folders.extend(self.open(at, fs::READ).ok());
             }
         }
-        for path in &paths {
-            match self.open(path, fs::FOLDER) {
+        let mut unlisted = None;
+        for path in paths {
+            match self.open(&path, fs::FOLDER) {
                 Ok(folder) => folders.push(folder),
+                Err(Errno::ACCESS) => unlisted = Some(path),
                 // The change may have emptied and removed it.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                Err(errno) => return Err(Error::io("open the folder", self.shown(path), errno)),
+                Err(errno) => return Err(Error::io("open the folder", self.shown(&path), errno)),
             }
         }
-        Ok(folders)
+        Ok((folders, unlisted))
     }
 }
 

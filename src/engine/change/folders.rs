@@ -163,7 +163,11 @@ impl Change<'_> {
     /// takes their names, then those removed in the end.
     pub(in crate::engine) fn leaving_folders(&self) -> (Vec<Folder>, Vec<Folder>) {
         let dressed = |path: &WorkspacePath, real: Option<WorkspacePath>| {
-            let opened = real.and_then(|real| self.engine.workspace.open_folder(&real).ok());
+            // One that cannot be listed has permissions too, which a step in it may have to open up.
+            let open = |real: &WorkspacePath, flags| {
+                fs::open_beneath(self.engine.workspace.root_fd(), real, flags).ok()
+            };
+            let opened = real.and_then(|real| open(&real, fs::FOLDER).or_else(|| open(&real, fs::HANDLE)));
             let stat = opened.as_ref().and_then(|folder| rustix::fs::fstat(folder).ok());
             let identity = opened.zip(stat).and_then(|(folder, stat)| Identity::of(&folder, &stat));
             FolderEntry { path: self.location(path), mode: stat.as_ref().map(fs::mode_of), identity }

@@ -11,7 +11,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::Change;
-use super::executor::changed_meanwhile;
+use super::executor::{OPEN_FOLDER, changed_meanwhile};
 use super::plan::Move;
 use crate::engine::Engine;
 use crate::engine::history::replay::{Kind, Pieces};
@@ -238,10 +238,6 @@ impl ExistingEntry<'_> {
         Ok(OnDisk::of(fs::mode_of(self.stat), bytes.unwrap_or_default()))
     }
 }
-
-/// Remedy for a folder that a command has closed to its own account.
-pub const OPEN_FOLDER: &str =
-    "If the folder there or above it is your own, let yourself in (chmod u+rwx), then repeat the call.";
 
 /// Visits whatever is at `top` and, in a folder, everything below it. Opens each folder from the one before, so that
 /// the time does not grow with the depth.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::files::{MERGE_FLAG, Manner, Planner, version};
 use crate::engine::change::gate::quoted;
-use crate::engine::change::{Change, moves};
+use crate::engine::change::{Change, executor, moves};
 use crate::engine::history::replay::{
     Direction, Gone, Kind, Piece, Replay, ReplayConflict, ReplayResult, depth, same,
 };
@@ -222,7 +222,7 @@ fn replayed(
     if let Some(error) = unseen.take() {
         // One of the changes may have locked this account out of its own folder.
         let is_closed = error.kind() == ErrorKind::PermissionDenied;
-        return Err(if is_closed { error.suggest(moves::OPEN_FOLDER) } else { error });
+        return Err(if is_closed { error.suggest(executor::OPEN_FOLDER) } else { error });
     }
     played.map_err(|conflict| match conflict {
         ReplayConflict::Missing(content) if is_state(&content) => purged(change, &content, entries),
