@@ -1336,6 +1336,37 @@ fn undo_in_a_folder_that_cannot_be_listed_is_whole_or_nothing() {
     }
 }
 
+#[test]
+fn advice_of_undo_leads_somewhere() {
+    // A file that its change closed to its own owner: the advice is followed to the letter.
+    for command in ["echo new > new; chmod 0 new", "chmod 600 old; echo new >> old; chmod 0 old"] {
+        let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "old\n")]);
+        ws.write("old", "old\n");
+        ws.chmod("old", 0);
+        let Some(call) = ws.call_unprivileged(&["bash", command]) else { return };
+        call.run().success();
+        let undo = || ws.call_unprivileged(&["undo"]).unwrap().run();
+        let error = undo().error("permission_denied");
+        let path = error["path"].as_str().unwrap();
+        let action = format!("Let yourself in first (chmod u+rw {path}), or leave it alone.");
+        assert_eq!(error["suggested_action"], action);
+        ws.chmod(path, 0o600);
+        undo().success();
+        assert!(!ws.path("new").exists(), "{command}");
+        ws.chmod("old", 0o600);
+        ws.holds("old", "old\n");
+    }
+    // A file that is gone.
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    fs::remove_file(ws.path("a.txt")).unwrap();
+    for words in [&["undo"][..], &["undo", "--merge"], &["undo", "--seq", "1"]] {
+        let error = ws.lbx(words).error("stale_file");
+        let action = error["suggested_action"].as_str().unwrap();
+        assert!(action.starts_with("What this session wrote there is gone with the file."), "{error}");
+    }
+}
+
 /// Makes a call, or acts for another program after `!`.
 fn act(ws: &Workspace, step: &str) {
     let (what, rest) = step.split_once(' ').unwrap();

@@ -351,7 +351,8 @@ impl Change<'_> {
         allowed.map_err(|errno| {
             let error = Error::io("write", place.shown(), errno);
             match errno {
-                Errno::ACCESS => error.suggest(format!(
+                // Only its owner can change the mode.
+                Errno::ACCESS if place.stat().is_some_and(fs::is_own) => error.suggest(format!(
                     "Make it writable first (chmod u+w {}), or leave it alone.",
                     place.shown()
                 )),

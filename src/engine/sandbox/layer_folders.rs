@@ -94,7 +94,7 @@ pub(super) fn take_spare(state: &State, layers: &OwnedFd, name: &str) -> Option<
 
 /// Returns true for a file that a spare layer keeps for the next one.
 fn is_kept_file(folder: &OwnedFd, name: &OsStr) -> bool {
-    let is_file = |stat: &Stat| fs::is_regular(stat) && stat.st_nlink == 1 && is_mine(stat);
+    let is_file = |stat: &Stat| fs::is_regular(stat) && stat.st_nlink == 1 && fs::is_own(stat);
     [RECORD, SPARE_LOCK, SPARE_MARK].iter().any(|kept| name == *kept)
         && fs::stat_at(folder.as_fd(), name).is_ok_and(|stat| is_file(&stat))
 }
@@ -105,7 +105,7 @@ pub(super) fn is_unused(folder: &OwnedFd) -> bool {
     let length = rustix::fs::flistxattr(folder, &mut attributes[..]);
     let attributes = length.ok().and_then(|length| attributes.get(..length));
     attributes.is_some_and(|set| set.is_empty() || set == OVERLAY_ID)
-        && rustix::fs::fstat(folder).is_ok_and(|stat| is_mine(&stat))
+        && rustix::fs::fstat(folder).is_ok_and(|stat| fs::is_own(&stat))
         && fs::names_in(folder).is_ok_and(|names| names.is_empty())
 }
 
@@ -151,7 +151,7 @@ pub(super) fn prune(folder: &OwnedFd, path: &WorkspacePath, kept: &[&WorkspacePa
 pub(super) fn remove(layers: BorrowedFd<'_>, name: &str) {
     if is_on_overlay(layers)
         && let Ok((outside, _)) = overlay::open_outside()
-        && fs::stat_at(outside.as_fd(), OsStr::new(&name_outside(name))).is_ok_and(|stat| is_mine(&stat))
+        && fs::stat_at(outside.as_fd(), OsStr::new(&name_outside(name))).is_ok_and(|stat| fs::is_own(&stat))
     {
         removal::remove(outside.as_fd(), OsStr::new(&name_outside(name)));
     }
@@ -179,11 +179,6 @@ fn made_outside(name: &str) -> Result<(OwnedFd, PathBuf), Error> {
 /// Returns the name of that folder.
 pub(super) fn name_outside(name: &str) -> String {
     format!("lbx-{name}")
-}
-
-/// Returns true if a file belongs to this account.
-fn is_mine(stat: &Stat) -> bool {
-    stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
 /// Returns the error of a transaction that cannot get a layer.

@@ -358,7 +358,7 @@ fn is_shut(folder: &OwnedFd, name: &OsStr, stat: &Stat) -> bool {
         let opened = fs::open_at(folder.as_fd(), name, fs::FOLDER)?;
         fs::stat_at(opened.as_fd(), OsStr::new("."))
     };
-    stat.st_uid == rustix::process::geteuid().as_raw() && can_look().is_err()
+    fs::is_own(stat) && can_look().is_err()
 }
 
 /// Returns the path of a name in a folder, in the form that the sandbox expects.

@@ -593,7 +593,7 @@ fn must_be_open(shared: &OwnedFd) -> Result<(), Error> {
 /// Adds to the error of a folder or file in `.lbx/` which account it belongs to, and how that one lets this one in.
 fn closed(error: Error, owner: Result<u32, Errno>) -> Error {
     let (Some(Errno::ACCESS), Ok(owner)) = (error.errno(), owner) else { return error };
-    let own = rustix::process::geteuid().as_raw();
+    let own = fs::user_id();
     if owner == own {
         return error.suggest("Let yourself in, in the workspace: chmod u+rwX .lbx .lbx/lock");
     }

@@ -350,6 +350,11 @@ pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
     platform::set_mode(opened.as_fd(), platform::mode(mode))
 }
 
+/// Returns true if a file belongs to this account.
+pub fn is_own(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
 /// Fails if this account may not create files in a folder.
 ///
 /// # Errors

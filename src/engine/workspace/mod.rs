@@ -213,8 +213,14 @@ impl Workspace {
     /// # Errors
     /// As [`Self::open_file`], without near names.
     pub fn open_regular(&self, path: &WorkspacePath, shown: &str) -> Result<(File, Stat), Error> {
-        let fd = fs::open_beneath(self.root_fd(), path, fs::READ)
-            .map_err(|errno| Error::io("open", shown, errno))?;
+        let fd = fs::open_beneath(self.root_fd(), path, fs::READ).map_err(|errno| {
+            let error = Error::io("open", shown, errno);
+            let is_own = || fs::stat_beneath(self.root_fd(), path).is_ok_and(|stat| fs::is_own(&stat));
+            if errno != Errno::ACCESS || !is_own() {
+                return error;
+            }
+            error.suggest(format!("Let yourself in first (chmod u+rw {shown}), or leave it alone."))
+        })?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| Error::io("look at", shown, errno))?;
         must_be_regular(&stat, shown)?;
         Ok((File::from(fd), stat))

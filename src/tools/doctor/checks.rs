@@ -430,7 +430,7 @@ fn where_snapshots_go(engine: &Engine) -> Result<Finding, Error> {
                 format!("this account may not write in {}, so snapshots fail", some_of(&closed)),
                 format!(
                     "Where only this account uses the repository, `sudo chown -R {} {}` gives it back after a call with sudo. Accounts share one by core.sharedRepository (git-config(1)).",
-                    rustix::process::geteuid().as_raw(),
+                    fs::user_id(),
                     escaped::line(&store.folder().display().to_string())
                 ),
             ),

@@ -26,6 +26,10 @@ const OFFERED: &str = "Read the file and edit it. To keep both changes where the
 /// Suggestion if both changes cannot be kept.
 const NOT_MERGED: &str =
     "Read the file and edit it. With `seq`, `undo` takes back another change by its number.";
+/// Suggestion if the file is gone, and with it what is to be undone.
+const GONE: &str = "What this session wrote there is gone with the file. With `seq`, `undo` takes back another change by its number; `log` with this path lists the versions of the file.";
+/// Permission bits that let the owner of a file in.
+const OWNER_READS_AND_WRITES: u32 = 0o600;
 /// Suggestion if the bytes of a version are lost.
 pub const LOST: &str =
     "Undo the other files by `path`. What is lost can only come from a copy outside the workspace.";
@@ -123,7 +127,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             return Ok(());
         };
         let current = self.look_at(real, gone.from.as_ref())?;
-        if !same(version(&current).as_ref(), gone.from.as_ref()) {
+        if !is_as_left(version(&current).as_ref(), gone.from.as_ref()) {
             return Err(self.stale(&current, gone.from.as_ref(), false));
         }
         self.paths.push(real.clone());
@@ -204,7 +208,8 @@ impl<'p, 'c> Planner<'p, 'c> {
             self.unchanged.extend(real.filter(|_| !stays).map(|real| Piece { real, at }));
             return Ok(());
         }
-        let bytes = if same(now.as_ref(), from.as_ref()) {
+        let is_as_left = is_as_left(now.as_ref(), from.as_ref());
+        let bytes = if is_as_left {
             self.bytes_of(&at, &target)?
         } else {
             self.merged(&current, from.as_ref(), &target)?
@@ -217,7 +222,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             // The effect of the change is gone already.
             return Ok(());
         }
-        if !same(now.as_ref(), from.as_ref()) {
+        if !is_as_left {
             self.change.set_merged(at.clone());
         }
         self.paths.push(at.clone());
@@ -322,6 +327,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         let shown = &self.change.shown_original(current.place().path());
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
+        let mut gone = None;
         let what = match (from, current.mode()) {
             (Some(from), Some(mode)) if same_bytes => {
                 format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
@@ -331,7 +337,10 @@ impl<'p, 'c> Planner<'p, 'c> {
                 Ok(Some((session, to))) => {
                     format!("session {session} moved it to {}", self.change.workspace().shown(&to))
                 }
-                _ => "it is gone".to_owned(),
+                _ => {
+                    gone = Some(GONE);
+                    "it is gone".to_owned()
+                }
             },
             _ => "its content is different".to_owned(),
         };
@@ -343,11 +352,20 @@ impl<'p, 'c> Planner<'p, 'c> {
             let suggestion = if may_merge { OFFERED } else { NOT_MERGED };
             Error::new(ErrorKind::StaleFile, message).at(shown).suggest(suggestion)
         };
+        let error = if let Some(gone) = gone { error.suggest(gone) } else { error };
         let error = error
             .detail("expected_sha256", hex(from.map(|version| version.sha256)))
             .detail("actual_sha256", hex(current.exists().then(|| current.sha256())));
         if may_merge && self.manner.single.is_none() { error.on_command_line(MERGE_FLAG) } else { error }
     }
+}
+
+/// Returns true if a file is as a change left it. Its owner may have let themselves in since, as lbx advises.
+fn is_as_left(now: Option<&Version>, left: Option<&Version>) -> bool {
+    let is_let_in = |(now, left): (&Version, &Version)| {
+        now.sha256 == left.sha256 && now.mode == left.mode | OWNER_READS_AND_WRITES
+    };
+    same(now, left) || now.zip(left).is_some_and(is_let_in)
 }
 
 /// Returns the version of a file; `None` if it does not exist.
