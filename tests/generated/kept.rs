@@ -53,6 +53,8 @@ fn example_makefile_bumps_the_version_and_undoes_it() {
     said(&make("todo"));
     ws.write("src/main.rs", "fn main() {} // FIXME\n");
     assert!(!make("todo").status.success());
+    std::fs::remove_dir_all(ws.path("src")).unwrap();
+    assert!(!make("todo").status.success());
 }
 
 #[test]
@@ -64,6 +66,11 @@ fn example_script_renames_in_all_files_as_one_change() {
     ws.holds("src/main.rs", "fn main() { sum(); }\n");
     let edits = ws.snapshots().iter().filter(|subject| subject.starts_with("edit: ")).count();
     assert_eq!(edits, 1, "{:?}", ws.snapshots());
+    // More files than a list of grep or a response of read has by default.
+    (0..300).for_each(|number| ws.write(&format!("many/{number}.c"), format!("int count = {number};\n")));
+    said(&run(&ws, "sh tests/examples/rename.sh count sum many", &[]));
+    ws.holds("many/0.c", "int sum = 0;\n");
+    ws.holds("many/99.c", "int sum = 99;\n");
     let none = run(&ws, "sh tests/examples/rename.sh nowhere sum", &[]);
     assert_eq!(none.status.code(), Some(7));
 }

@@ -223,6 +223,9 @@ A sketch is the new text with marker lines in place of unchanged lines, in any c
 The part between two markers is located by its unchanged lines, and replaces everything from the first to the last
 of them. Start and end each part with an unchanged line. An ambiguous part is an error.
 
+What comes before the first part and after the last one stays, with or without a marker there: a sketch that ends
+early deletes no tail. To delete one, put it between two unchanged lines, or use edit by line.
+
 Without sketch, write and edit reject new text that contains such a marker, unless allow_omission is set.
 ",
     ),
