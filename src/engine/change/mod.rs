@@ -147,7 +147,7 @@ impl Engine {
         };
         self.session_state = Arc::clone(&session);
         let id = unique_name("change");
-        let seq = so_far::next_number(self, state.as_ref(), self.session(), session.last_seq())?;
+        let seq = record::next_number(self, state.as_ref(), self.session(), session.last_seq())?;
         let entry = JournalEntry::new(id, self.session().as_str(), tool, seq, seconds_now());
         let state_path = match &state {
             Some(state) => state.path().clone(),

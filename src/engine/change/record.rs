@@ -28,7 +28,7 @@ use crate::engine::snapshot::{
 };
 use crate::engine::store::audit;
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::session::{self, ReadRecord, SessionState, WITHHELD_MAX};
+use crate::engine::store::session::{self, ReadRecord, SEQ_MAX, SessionId, SessionState, WITHHELD_MAX};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::Survey;
@@ -329,6 +329,28 @@ pub fn pack(engine: &mut Engine) -> usize {
 /// Returns `io_error` if they cannot be opened.
 pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
     Ok(uninterrupted(|| with_place(engine, |place| Store::find(place, engine.policy().branch())))?)
+}
+
+/// Returns the next free change number of a session; `last` is the newest one that the session itself knows.
+///
+/// A session without a history may have lost it with `.lbx`: its snapshots then say which numbers it gave.
+///
+/// # Errors
+/// As [`journal::next_number`].
+pub(super) fn next_number(
+    engine: &Engine,
+    state: Option<&State>,
+    session: &SessionId,
+    last: u64,
+) -> Result<u64, Error> {
+    let next = state.map_or(Ok(last + 1), |state| journal::next_number(state, session.as_str(), last))?;
+    if next > 1 {
+        return Ok(next);
+    }
+    let recorded = find(engine).ok().flatten();
+    let newest = recorded.and_then(|store| store.newest_change_of(session.as_str()).ok());
+    // A branch that came with a clone may name any number, and must leave room for changes.
+    Ok(newest.filter(|newest| *newest < SEQ_MAX / 2).map_or(next, |newest| newest + 1))
 }
 
 /// Returns the repository with damage in one of the newest snapshots, and the damage; `None` if they are whole, or if

@@ -26,7 +26,7 @@ use crate::engine::journal::{self, JournalEntry, Version};
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{EXTERNAL, FileChange, Recorded};
 use crate::engine::store::lock::unique_name;
-use crate::engine::store::session::{self, SEQ_MAX, SessionId};
+use crate::engine::store::session::{self, SessionId};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
@@ -116,7 +116,7 @@ pub fn record_at(
     let (mut paths, mut recorded) = (paths.into_iter(), None);
     while let Some(files) = changed_files(engine, &mut paths) {
         let known = session::load(state, &session)?.0.last_seq();
-        let seq = next_number(engine, Some(state), &session, known)?;
+        let seq = record::next_number(engine, Some(state), &session, known)?;
         let mut entry = JournalEntry::new(unique_name("change"), session.as_str(), TOOL, seq, seconds_now());
         entry.subject = format!("{} (so far)", command.subject);
         (entry.why, entry.command) = (command.body.clone(), Some(name.clone()));
@@ -127,28 +127,6 @@ pub fn record_at(
         recorded = Some(session.clone());
     }
     Ok(recorded)
-}
-
-/// Returns the next free change number of a session; `last` is the newest one that the session itself knows.
-///
-/// A session without a history may have lost it with `.lbx`: its snapshots then say which numbers it gave.
-///
-/// # Errors
-/// As [`journal::next_number`].
-pub(super) fn next_number(
-    engine: &Engine,
-    state: Option<&State>,
-    session: &SessionId,
-    last: u64,
-) -> Result<u64, Error> {
-    let next = state.map_or(Ok(last + 1), |state| journal::next_number(state, session.as_str(), last))?;
-    if next > 1 {
-        return Ok(next);
-    }
-    let recorded = record::find(engine).ok().flatten();
-    let newest = recorded.and_then(|store| store.newest_change_of(session.as_str()).ok());
-    // A branch that came with a clone may name any number, and must leave room for changes.
-    Ok(newest.filter(|newest| *newest < SEQ_MAX / 2).map_or(next, |newest| newest + 1))
 }
 
 /// Scans the whole work tree, as [`record::scan`] does; what running commands have changed so far is recorded as theirs
