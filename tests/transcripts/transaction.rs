@@ -278,6 +278,13 @@ fn append_keeps_the_file_owner() {
     ws.chmod("a.txt", 0o200);
     let Some(call) = ws.call_unprivileged(&["delete", "a.txt"]) else { return };
     call.run().warned("the moved files are not in the snapshot: cannot read a.txt: Permission denied");
+    ws.write("p/f", "f\n");
+    ws.lbx(&["delete", "p/f"]).ok();
+    ws.write("p/other", "o\n");
+    ws.chmod("p", 0o500);
+    let error = ws.call_unprivileged(&["restore", "p/f"]).unwrap().run().error("permission_denied");
+    assert_eq!(error["message"], "cannot move p/f: Permission denied");
+    assert!(error["suggested_action"].as_str().unwrap().contains("let yourself in (chmod u+rwx)"), "{error}");
 }
 
 #[test]

@@ -106,7 +106,11 @@ impl Executor<'_> {
             let (doing, at, outcome) = match step {
                 Step::MakeFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
                 Step::RemoveFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
-                Step::Rename { from, to, over, .. } => ("move", from, self.rename(from, to, over.is_some())),
+                Step::Rename { from, to, over, .. } => {
+                    // No message names a place of the trash.
+                    let named = if matches!(from, Location::State(_)) { to } else { from };
+                    ("move", named, self.rename(from, to, over.is_some()))
+                }
                 Step::Put { at, staged, in_place: true, .. } => {
                     ("write", at, self.put_into(at, staged, seen.looks.get(at)))
                 }
