@@ -403,7 +403,7 @@ fn timeout_is_fixed_by_a_narrower_path() {
 
 /// Runs a shell script at the root, with the binary as `$1` and more arguments after it; returns `None` if the system
 /// does not allow it.
-fn script(ws: &Workspace, words: &[&str], script: &str, arguments: &[&str]) -> Option<Output> {
+pub fn script(ws: &Workspace, words: &[&str], script: &str, arguments: &[&str]) -> Option<Output> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_lbx")]).args(arguments);
     ws.surround(&mut command);

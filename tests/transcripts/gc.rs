@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::{Standing, Workspace, change_state_file, sha256, state};
+use crate::common::{Standing, Workspace, change_state_file, sha256, skipped, state};
 
 /// Sets the time of a state file back by `days`.
 fn age(path: &std::path::Path, days: u32) {
@@ -376,4 +376,32 @@ fn gc_without_state_frees_nothing() {
     let data = ws.lbx(&["gc", "--dry-run"]).ok();
     assert_eq!(data["freed_bytes"], 0);
     assert!(!ws.path(".lbx").exists());
+}
+
+#[test]
+fn gc_makes_room_where_no_file_can_be_made() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    for tool in [
+        &["append", "a.txt", "--content", "two\n"][..],
+        &["delete", "b.txt"],
+        &["write", "c", "--content", "c"],
+    ] {
+        ws.lbx(tool).ok();
+    }
+    age_all(&ws, 40);
+    let full = "mkdir ../disk && mount -t tmpfs -o nr_inodes=400 tmpfs ../disk || exit 99\n\
+        cp -a . ../disk && cd ../disk\n\
+        i=0; while touch fill$i 2> /dev/null; do i=$((i + 1)); done\n\
+        \"$1\" gc | head -c 300 >&2; \"$1\" gc > /dev/null && \"$1\" append a.txt --content three";
+    let Some(output) = crate::errors::script(&ws, &["unshare", "-rm"], full, &[]) else {
+        return skipped("unshare is missing");
+    };
+    if matches!(output.status.code(), Some(1 | 99)) {
+        return skipped("no mount is allowed here");
+    }
+    let first = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && first.contains("\"removed\""), "{first}");
+    // The newest change could not be replaced by a mark of its number, so that it stays until there is room.
+    let next: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(next["ok"], true, "{next}");
 }

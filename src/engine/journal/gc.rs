@@ -303,9 +303,6 @@ impl Collector<'_> {
     fn history_of(&mut self, history: History) -> Result<(), Error> {
         let trash = self.state.path_of(trash::FOLDER);
         let names = history.names()?;
-        if !self.dry_run {
-            journal::keep_numbers(&history.folder, |_| true)?;
-        }
         let mut changes = Vec::new();
         for name in &names {
             if let Some(entry) = history.change(self.state, name)? {
@@ -322,6 +319,14 @@ impl Collector<'_> {
             }
         }
         let young: Vec<bool> = changes.iter().map(|change| change.stays).collect();
+        let is_leaving = |last| !changes.iter().any(|change| change.stays && change.seq == last);
+        match if self.dry_run { Ok(()) } else { journal::keep_numbers(&history.folder, is_leaving) } {
+            // On a full disk, the newest change itself keeps its number; what is removed makes room.
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                changes.iter_mut().max_by_key(|change| change.seq).into_iter().for_each(|it| it.stays = true);
+            }
+            marked => marked?,
+        }
         keep_what_belongs_together(&mut changes);
         let mut leaving = Vec::new();
         for ((name, change), is_young) in names.into_iter().zip(&changes).zip(young) {
