@@ -52,7 +52,7 @@ pub const EXIT_STATUS: &[(&str, &str)] = &[
 pub const FILES: &[(&str, &str)] = &[
     (
         ".lbx/",
-        "What lbx keeps at the workspace root; git ignores it by the .gitignore in it. git clean -xdf spares the state but removes that file, as it does any ignored file: git status shows .lbx/ then, until the next call of lbx writes it again. git clean -xdf -e .lbx keeps it.",
+        "What lbx keeps at the workspace root; git ignores it by the .gitignore in it. git clean -xdf spares the state but removes that file, as it does any ignored file: git status shows .lbx/ then, and git add -A stops at it, until the next call of lbx writes it again. git clean -xdf -e .lbx keeps it.",
     ),
     (
         ".lbx/ID/",
@@ -79,12 +79,23 @@ pub fn sections_of(tool: &str) -> &'static [Section] {
         "batch" => BATCH,
         "undo" => UNDO,
         "squash" => SQUASH,
+        "fork" => FORK,
         "config" => CONFIG,
         "mcp" => MCP,
         "hook" => HOOK,
         _ => &[],
     }
 }
+
+/// Git in a fork.
+const FORK: &[Section] = &[(
+    "GIT IN A FORK",
+    "
+A fork shares the repository of the workspace, and programs in it only read that: git commit and git checkout -b fail with
+\"couldn't set\", since the branches belong to the workspace. Merge the fork, then commit there. What git stash puts away in a
+fork is in the fork alone, and is deleted with it.
+",
+)];
 
 /// Guarding of a client's own tools.
 const HOOK: &[Section] = &[
