@@ -433,7 +433,7 @@ fn home_that_the_account_may_not_enter_has_no_rules_as_for_git() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let home = ws.outside.join("closed");
     fs::create_dir(&home).unwrap();
-    fs::set_permissions(&home, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
     for words in
         [["append", "a.txt", "--content", "b\n"], ["bash", "--direct", "--command", "echo b > b.txt"]]
     {

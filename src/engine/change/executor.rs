@@ -483,18 +483,15 @@ impl Executor<'_> {
         opened: Option<ChangedFolders>,
         file_system: Option<&OwnedFd>,
     ) -> Result<(), Error> {
-        let folders = match opened {
-            Some(ChangedFolders(Some(folders))) => folders,
-            _ => {
-                let (folders, unlisted) = self.folders_of(steps)?;
-                if let Some(path) = unlisted {
-                    self.open(&Location::File(WorkspacePath::root()), fs::FOLDER)
-                        .and_then(|root| platform::sync_file_system(root.as_fd()))
-                        .map_err(|errno| Error::io("sync", self.shown(&path), errno))?;
-                }
-                folders
-            }
+        let (folders, unlisted) = match opened {
+            Some(ChangedFolders(Some(folders))) => (folders, None),
+            _ => self.folders_of(steps)?,
         };
+        if let Some(path) = unlisted {
+            self.open(&Location::File(WorkspacePath::root()), fs::FOLDER)
+                .and_then(|root| platform::sync_file_system(root.as_fd()))
+                .map_err(|errno| Error::io("sync", self.shown(&path), errno))?;
+        }
         sync_many(&folders.iter().collect::<Vec<_>>(), file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
     }

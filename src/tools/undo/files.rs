@@ -333,15 +333,14 @@ impl<'p, 'c> Planner<'p, 'c> {
                 format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
             }
             (None, Some(_)) => "it did not exist, and now it does".to_owned(),
-            (Some(from), None) => match self.moved_by_others(current.place().path(), from) {
-                Ok(Some((session, to))) => {
+            (Some(from), None) => {
+                if let Ok(Some((session, to))) = self.moved_by_others(current.place().path(), from) {
                     format!("session {session} moved it to {}", self.change.workspace().shown(&to))
-                }
-                _ => {
+                } else {
                     gone = Some(GONE);
                     "it is gone".to_owned()
                 }
-            },
+            }
             _ => "its content is different".to_owned(),
         };
         let may_merge = can_merge && from.is_some() && current.exists();
