@@ -661,6 +661,32 @@ fn attributes(set: bool) -> String {
     format!("python3 -c \"import os; {set}print(os.listxattr('.'))\"; ls -a | grep -v '^[.]'")
 }
 
+/// A file in no snapshot: lbx knows the names in the root, and what the session has read.
+#[test]
+fn read_only_files_keep_no_attribute_of_the_layer() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[
+        (".gitignore", "big/\nbag/\n"),
+        ("a.txt", "a\n"),
+        ("ro", "r\n"),
+        ("big/ro", "r\n"),
+    ]);
+    ws.chmod("ro", 0o444);
+    ws.chmod("big/ro", 0o400);
+    let Some(bash) = ws.call_unprivileged(&["bash", "chmod 444 a.txt; mv ro moved; mv big bag"]) else {
+        return;
+    };
+    let answer = bash.run().success();
+    assert_eq!(answer["warnings"], json!(null), "{answer:#}");
+    for (path, mode) in [("a.txt", 0o444), ("moved", 0o444), ("bag/ro", 0o400)] {
+        let length = rustix::fs::listxattr(ws.path(path), &mut [0; 256][..]);
+        assert_eq!((ws.mode(path), length), (mode, Ok(0)), "{path}");
+    }
+}
+
+/// The bits of a group in a mode are the mask of a file's access list.
 #[test]
 fn next_command_gets_the_empty_folders_of_a_layer_and_nothing_in_them() {
     if !has_overlays() {

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -375,14 +375,17 @@ fn is_opaque(folder: &OwnedFd) -> bool {
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn open(upper: &OwnedFd, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
+pub fn open(upper: impl AsFd, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
     match fs::open_beneath(upper.as_fd(), path, fs::READ) {
         Err(Errno::ACCESS) => {
             let folder = fs::open_beneath(upper.as_fd(), &path.parent().unwrap_or_default(), fs::FOLDER)?;
             let name = path.name().unwrap_or_default();
-            let mode = Mode::from_raw_mode(0o600);
-            rustix::fs::chmodat(&folder, name, mode, rustix::fs::AtFlags::empty())?;
-            fs::open_at(folder.as_fd(), name, fs::READ)
+            let stat = fs::stat_at(folder.as_fd(), name)?;
+            let mode = platform::mode(fs::opened_up(fs::mode_of(&stat)));
+            rustix::fs::chmodat(&folder, name, mode, AtFlags::empty())?;
+            let opened = fs::open_at(folder.as_fd(), name, fs::READ)?;
+            rustix::fs::fchmod(&opened, platform::mode(fs::mode_of(&stat)))?;
+            Ok(opened)
         }
         opened => opened,
     }
@@ -449,14 +452,21 @@ fn number_in<T: std::str::FromStr>(file: &OwnedFd, attribute: &str) -> Option<T>
     std::str::from_utf8(value.get(..length)?).ok()?.parse().ok()
 }
 
-/// Removes the attributes of overlayfs from an opened file or folder.
+/// Removes the attributes of overlayfs from an opened file or folder, even if its mode lets nobody write it.
 pub fn strip(file: &OwnedFd) {
     let mut names = vec![0_u8; NAMES_BYTES];
     let length = rustix::fs::flistxattr(file, &mut names[..]).unwrap_or(0);
     names.truncate(length);
     for name in names.split(|&byte| byte == 0).filter(|name| name.starts_with(ATTRIBUTES)) {
+        let remove = || rustix::fs::fremovexattr(file, name);
         // Outside of a layer a leftover attribute has no meaning.
-        let _ = rustix::fs::fremovexattr(file, name);
+        if remove() == Err(Errno::ACCESS)
+            && let Ok(stat) = rustix::fs::fstat(file)
+        {
+            let _ = rustix::fs::fchmod(file, platform::mode(fs::opened_up(fs::mode_of(&stat))));
+            let _ = remove();
+            let _ = rustix::fs::fchmod(file, platform::mode(fs::mode_of(&stat)));
+        }
     }
 }
 
