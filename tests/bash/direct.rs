@@ -320,6 +320,27 @@ fn empty_ignored_directories_give_way_to_undo_and_redo() {
 }
 
 #[test]
+fn empty_ignored_directories_are_undone_with_other_changes() {
+    for backend in backends() {
+        for is_direct in [true, false] {
+            let ws = Workspace::with(&[(".gitignore", "out/\n"), ("out/x", "x\n")]);
+            std::fs::create_dir_all(ws.path("out/old/inner")).unwrap();
+            let before = ws.tree();
+            let command = "mkdir -p out/new/inner; rmdir -p out/old/inner; echo > a.txt";
+            let request = json!({ "command": command, "direct": is_direct });
+            let answer = with(&ws, backend, &request).success();
+            let folders = json!({ "path": "out/", "action": "modify", "files": 2 });
+            assert_eq!(answer["data"]["changed"][1], folders, "{backend}: {answer:#}");
+            let after = ws.tree();
+            ws.lbx(&["undo"]).success();
+            assert_eq!(ws.tree(), before, "{backend}, direct: {is_direct}");
+            ws.lbx(&["redo"]).success();
+            assert_eq!(ws.tree(), after, "{backend}, direct: {is_direct}");
+        }
+    }
+}
+
+#[test]
 fn undo_removes_special_files_in_new_ignored_directories() {
     for backend in backends() {
         let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "d2/\n"), ("d2/y", "y\n")]);

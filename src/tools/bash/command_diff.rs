@@ -135,7 +135,7 @@ fn list_so_far(list: &mut Vec<FileChange>, theirs: &ConcurrentChanges) {
 struct FolderSeen {
     /// Its permission bits.
     mode: u32,
-    /// True if git ignores it: alone it counts as no change.
+    /// True if it lies in a folder that git ignores: alone it counts as no change.
     is_ignored: bool,
     /// True if an undo restores anything in it.
     has_recorded: bool,
@@ -269,7 +269,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Adds a folder that exists on one side alone.
     fn take_folder(&mut self, side: usize, path: &WorkspacePath, folder: &Thing) {
         if !self.theirs.folders.contains(path) {
-            let (mode, is_ignored) = (folder.recorded_mode(), self.is_ignored(path));
+            let ignored = self.untracked(|untracked| untracked.ignored_folder(path));
+            let (mode, is_ignored) = (folder.recorded_mode(), ignored.is_some_and(|it| it.0 != path));
             let seen = FolderSeen { mode, is_ignored, ..FolderSeen::default() };
             self.folders.get_mut(side).map(|folders| folders.insert(path.clone(), seen));
         }
@@ -476,7 +477,11 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Returns all changes, and the list for the response.
     fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<FileChange>) {
-        let [removed, made] = [&self.folders[BEFORE], &self.folders[AFTER]].map(kept);
+        // Nobody wants to undo a change of empty folders alone inside an ignored folder.
+        let is_quiet = self.done.is_empty() && self.list.is_empty();
+        let is_quiet = is_quiet && self.folders.iter().all(|folders| kept(folders, true).is_empty());
+        let [removed, made] =
+            [&self.folders[BEFORE], &self.folders[AFTER]].map(|folders| kept(folders, is_quiet));
         let [before, after] = self.sides.surveys;
         for (folders, survey, action) in [(&made, after, Action::Create), (&removed, before, Action::Delete)]
         {
@@ -554,14 +559,14 @@ pub fn is_file(thing: &Thing) -> bool {
     thing.kind().is_file() || thing.kind().is_symlink()
 }
 
-/// Returns the folders to record: leaves out those in which only ignored files appeared or disappeared, and all folders
-/// in them.
-fn kept(folders: &FoldersSeen) -> BTreeMap<WorkspacePath, u32> {
+/// Returns the folders to record: leaves out those in which only files that are not recorded appeared or disappeared, and
+/// all folders in them; if `is_quiet`, also those that git ignores.
+fn kept(folders: &FoldersSeen, is_quiet: bool) -> BTreeMap<WorkspacePath, u32> {
     let mut kept: BTreeMap<WorkspacePath, u32> = BTreeMap::new();
     for (path, seen) in folders {
         let parent = path.parent().unwrap_or_default();
         let is_apart = !folders.contains_key(&parent) || kept.contains_key(&parent);
-        let counts = !seen.is_ignored || kept.contains_key(&parent);
+        let counts = !(seen.is_ignored && is_quiet) || kept.contains_key(&parent);
         if is_apart && (seen.has_recorded || (counts && !seen.has_others)) {
             kept.insert(path.clone(), seen.mode);
         }
