@@ -686,6 +686,18 @@ fn read_only_files_keep_no_attribute_of_the_layer() {
     }
 }
 
+#[test]
+fn hard_links_of_a_command_are_copies_and_a_warning() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "out/\n"), ("out/x", "x\n")]);
+    let answer = ws.lbx(&["bash", "ln a.txt b.txt; ln out/x out/y"]).success();
+    let told = "these hard links are copies now, each with bytes of its own: a.txt, b.txt. Run the command with `direct` to link them";
+    assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+    ws.holds("b.txt", "a\n");
+}
+
 /// The bits of a group in a mode are the mask of a file's access list.
 #[test]
 fn next_command_gets_the_empty_folders_of_a_layer_and_nothing_in_them() {

@@ -66,6 +66,8 @@ pub struct Applying<'a, 'c, 'e> {
     rest: Planned,
     /// Files and folders whose new owner or attributes are not applied.
     other_attributes: Vec<WorkspacePath>,
+    /// New names of files that have another name.
+    parted: Vec<WorkspacePath>,
     /// Bytes that may still be copied.
     bytes_left: u64,
     /// Paths that git ignores.
@@ -99,6 +101,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             vacated: Vec::new(),
             rest: Planned::default(),
             other_attributes: Vec::new(),
+            parted: Vec::new(),
             bytes_left: COPIED_TOTAL_MAX,
             ignored,
             merges,
@@ -188,6 +191,12 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         warn_of(self.change.engine(), &self.other_attributes, |names| {
             text!(
                 "owner and extended attributes of existing files and folders stay as they were: {}. Run the command with `direct` to change them",
+                names
+            )
+        });
+        warn_of(self.change.engine(), &self.parted, |names| {
+            text!(
+                "these hard links are copies now, each with bytes of its own: {}. Run the command with `direct` to link them",
                 names
             )
         });
@@ -362,6 +371,9 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             }
         };
         let Some(mut bytes) = file.bytes else { return self.bring(path, false) };
+        if fs::is_regular(upper) && upper.st_nlink > 1 && !self.ignored.contains(path) {
+            self.parted.push(path.clone());
+        }
         let mut mode = fs::recorded_mode(upper);
         if let Some(merge) = self.merges.get(path) {
             // Of a file that may not be read, no bytes are seen that the merge could be compared with.
