@@ -700,6 +700,29 @@ fn hard_links_of_a_command_are_copies_and_a_warning() {
 
 /// The bits of a group in a mode are the mask of a file's access list.
 #[test]
+fn mask_of_an_access_list_is_no_mode() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    let modes = [ws.mode("a.txt"), ws.mode("d")];
+    let list = "struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *it) for it in [(1, 7, none), (2, 7, os.getuid()), (4, 5, none), (16, 7, none), (32, 5, none)])";
+    let set = format!(
+        "import os, struct; none = 2**32 - 1; [os.setxattr(path, 'system.posix_acl_access', {list}) for path in ('a.txt', 'd')]"
+    );
+    let answer = ws.lbx(&["bash", &format!("python3 -c \"{set}\" || echo none")]).success();
+    if answer["data"]["stdout"] != "" {
+        return skipped("the file system has no access lists");
+    }
+    assert_eq!(
+        (&answer["data"]["changed"], [ws.mode("a.txt"), ws.mode("d")]),
+        (&json!([]), modes),
+        "{answer:#}"
+    );
+    assert!(answer["warnings"][0].as_str().unwrap().contains("stay as they were: a.txt, d."), "{answer:#}");
+}
+
+#[test]
 fn next_command_gets_the_empty_folders_of_a_layer_and_nothing_in_them() {
     if !has_overlays() {
         return;

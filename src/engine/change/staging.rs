@@ -22,8 +22,6 @@ use crate::error::Error;
 
 /// Default access control list of a folder, which the kernel gives to new files in it.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
-/// Extended attribute with the access control list of a file.
-const ACL: &str = "system.posix_acl_access";
 
 /// File whose identity the new file takes over.
 #[derive(Clone)]
@@ -152,7 +150,7 @@ impl<'e> Stage<'e> {
         let pending = PendingFile::create(folder, name, mode, |file| {
             if !is_apart && original.is_some() {
                 // What the folder gives to new files would let others in. Most folders give nothing.
-                let _ = rustix::fs::fremovexattr(file, ACL);
+                let _ = rustix::fs::fremovexattr(file, metadata::ACCESS_LIST);
             }
             fs::write_all(file, new.bytes)?;
             given = metadata::give(file, model, new.identity, new.mode, warnings)?;

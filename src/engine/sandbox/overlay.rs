@@ -13,7 +13,7 @@
 //! If the file system of the workspace cannot hold a layer, the layer is in memory: overlayfs rejects another overlayfs
 //! as its upper folder, and the files of most containers are on one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -158,8 +158,17 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let upper = fs::stat_at(folder.upper.as_fd(), name)?;
     let lower = folder.lower.as_ref().map(|lower| lower.entry(name)).transpose()?.flatten();
     let lower = lower.map(|found| found.stat);
-    let upper = Some(upper).filter(|stat| !is_whiteout(stat));
+    let mut upper = Some(upper).filter(|stat| !is_whiteout(stat));
     let Some(mut stat) = upper.filter(fs::is_folder) else {
+        if let (Some(lower), Some(upper)) = (&lower, &mut upper)
+            && fs::is_regular(lower)
+            && fs::is_regular(upper)
+            && fs::mode_of(lower) != fs::mode_of(upper)
+        {
+            let open = |folder: Option<&OwnedFd>| fs::open_at(folder?.as_fd(), name, fs::READ).ok();
+            let [old, new] = [folder.lower.as_ref().and_then(Stack::top), Some(&*folder.upper)].map(open);
+            keep_group(lower, upper, [old, new].map(|file| file.map(metadata::own).unwrap_or_default()));
+        }
         let is_change = lower.is_some() || upper.is_some();
         let difference = Difference { path, lower, upper, has_other_attributes: false };
         return Ok((is_change.then_some(difference), None));
@@ -178,8 +187,10 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         _ => None,
     };
     let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(lower, folder)| {
-        (lower.st_uid, lower.st_gid) != (stat.st_uid, stat.st_gid)
-            || folder.top().is_some_and(|folder| metadata::own(folder) != metadata::own(&opened))
+        let attributes = [folder.top().map(metadata::own).unwrap_or_default(), metadata::own(&opened)];
+        let is_other = attributes.first() != attributes.last();
+        keep_group(lower, &mut stat, attributes);
+        is_other || (lower.st_uid, lower.st_gid) != (stat.st_uid, stat.st_gid)
     });
     let is_changed = lower_folder.is_none()
         || has_other_attributes
@@ -191,6 +202,14 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
     let difference = Difference { path, lower, upper: Some(stat), has_other_attributes };
     Ok((is_changed.then_some(difference), Some(inner)))
+}
+
+/// Keeps the mode of a file or folder whose first access list a command made: the bits of its group are the mask of that
+/// list, which is not applied. `attributes` are those before and after.
+fn keep_group(lower: &Stat, upper: &mut Stat, attributes: [BTreeMap<Vec<u8>, Vec<u8>>; 2]) {
+    if attributes.map(|it| it.contains_key(metadata::ACCESS_LIST.as_bytes())) == [false, true] {
+        upper.st_mode = lower.st_mode;
+    }
 }
 
 /// Entry of a [`Stack`].

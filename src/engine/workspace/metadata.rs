@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::fs;
 use crate::platform;
 
+/// Extended attribute with the access control list of a file or folder.
+pub const ACCESS_LIST: &str = "system.posix_acl_access";
 /// Largest extended attribute, in bytes (Linux, `XATTR_SIZE_MAX`).
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
