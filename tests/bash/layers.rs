@@ -663,6 +663,49 @@ fn attributes(set: bool) -> String {
 
 /// A file in no snapshot: lbx knows the names in the root, and what the session has read.
 #[test]
+fn mode_of_the_root_is_listed_and_undone() {
+    if !has_overlays() {
+        return;
+    }
+    for user in ["root", "other"] {
+        for flags in [&[][..], &["--transaction"], &["--direct"]] {
+            let ws = Workspace::with(&[("a.txt", "a\n")]);
+            let before = (ws.mode(""), ws.tree());
+            let call = |arguments: &[&str]| match user {
+                "root" => Some(ws.call(arguments)),
+                _ => ws.call_unprivileged(arguments),
+            };
+            for (command, mode, count) in
+                [("chmod 700 .", 0o700, 1), ("echo > new.txt; chmod 500 .", 0o500, 2)]
+            {
+                let Some(bash) = call(&[&["bash", command], flags].concat()) else { return };
+                let answer = bash.run().success();
+                let listed = answer["data"]["changed"].as_array().unwrap();
+                assert_eq!((listed.len(), &listed[0]["path"]), (count, &json!(".")), "{answer:#}");
+                assert_eq!((ws.mode(""), &answer["warnings"]), (mode, &json!(null)), "{answer:#}");
+                call(&["undo"]).unwrap().run().success();
+                assert_eq!((ws.mode(""), ws.tree()), before, "{user} {flags:?}");
+            }
+            // The next command begins with the mode of the workspace.
+            assert_eq!(call(&["bash", "true"]).unwrap().run().success()["data"]["changed"], json!([]));
+        }
+    }
+}
+
+#[test]
+fn root_keeps_the_mode_that_others_gave_it() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &[], "echo b > b.txt");
+    ws.chmod("", 0o711);
+    let answer = meeting.end(call);
+    assert_eq!((ws.mode(""), &answer["warnings"]), (0o711, &json!(null)), "{answer:#}");
+}
+
+#[test]
 fn read_only_files_keep_no_attribute_of_the_layer() {
     if !has_overlays() {
         return;
@@ -684,6 +727,34 @@ fn read_only_files_keep_no_attribute_of_the_layer() {
         let length = rustix::fs::listxattr(ws.path(path), &mut [0; 256][..]);
         assert_eq!((ws.mode(path), length), (mode, Ok(0)), "{path}");
     }
+}
+
+#[test]
+fn folders_have_the_times_that_a_command_gave_them() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[
+        (".gitignore", "out/\n"),
+        ("d/a.txt", "a\n"),
+        ("out/old/x", "x\n"),
+        ("e/a.txt", "a\n"),
+    ]);
+    let time = |path: &str| std::fs::metadata(ws.path(path)).unwrap().mtime();
+    let meeting = Meeting::new(&ws);
+    let set = "touch -d @1000000000 d new new/inner out/old out/made e; rm new/gone";
+    let make = "mkdir -p new/inner out/made; echo b > new/gone; echo b > new/b.txt; echo b > d/b.txt; echo > e/b.txt";
+    let call = meeting.start(&ws, &[], &format!("{make}; {set}; touch -d @1000000000 new"));
+    ws.write("e/theirs.txt", "t\n");
+    let answer = meeting.end(call);
+    for path in ["d", "new", "new/inner", "out/old", "out/made"] {
+        assert_eq!(time(path), 1_000_000_000, "{path}: {answer:#}");
+    }
+    // Others have changed it since.
+    assert!(time("e") > 1_000_000_000, "{answer:#}");
+    // As in a rule of make: a folder that is only touched is no change.
+    let answer = ws.lbx(&["bash", "touch -d @1100000000 d"]).ok();
+    assert_eq!((time("d"), &answer["changed"]), (1_100_000_000, &json!([])), "{answer:#}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ use super::layer_folders::{
     make_folders, name_outside, not_on_overlay, not_possible, open_upper, prune, remove, take_spare,
     take_spare_lock,
 };
-use super::overlay;
+use super::overlay::{self, Difference};
 use super::plan::Layer;
 use crate::control::seconds_now;
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
@@ -86,6 +86,8 @@ pub struct LayerRecord {
     /// Start of the command by the clock of the workspace's file system, or the last time that the caller was shown the
     /// conflicts. Later changes are made by others.
     pub began: Moment,
+    /// Permission bits of the workspace's root in the layer at that time.
+    pub root_mode: Option<u32>,
     /// Newest snapshot at that time, if known.
     pub tip: Option<String>,
     /// The change that applies the layer.
@@ -174,6 +176,7 @@ impl LayerFolder {
         }
         // A command sees owner, mode and times of the root there.
         make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
+        layer.record.root_mode = rustix::fs::fstat(&layer.upper).ok().as_ref().map(fs::mode_of);
         layer.record.began = layer.moment()?;
         layer.write_first_record().or_else(|_| layer.write_record())?;
         let (marks, mark) = (layer.state.folder(OPEN_FOLDER)?, layer.mark());
@@ -221,6 +224,25 @@ impl LayerFolder {
     ) -> Self {
         let (is_kept, is_spare, marks, lock) = (false, false, None, Some(lock));
         Self { state, layers, name, folder, upper, outside, record, is_kept, is_spare, marks, lock }
+    }
+
+    /// Returns the difference of the root itself, if the command changed its mode.
+    pub fn root_difference(&self, workspace: &Workspace) -> Option<Difference> {
+        let mut upper = overlay::enter_root(&self.upper).ok()?;
+        let lower = rustix::fs::fstat(workspace.root_fd()).ok()?;
+        let is_changed = self.record.root_mode.is_some_and(|mode| mode != fs::mode_of(&upper));
+        // The layer's root belongs to this account, whoever owns that of the workspace.
+        let has_other_attributes = ![lower.st_uid, 0].contains(&fs::user_id());
+        if has_other_attributes {
+            upper.st_mode = lower.st_mode;
+        }
+        let path = WorkspacePath::root();
+        is_changed.then_some(Difference {
+            path,
+            lower: Some(lower),
+            upper: Some(upper),
+            has_other_attributes,
+        })
     }
 
     /// Records which change applies the layer: once that change is in the history, the layer is done.
@@ -379,7 +401,9 @@ impl LayerFolder {
             }
         }
         let _ = fs::unlink_at(&self.folder, TAKEN, AtFlags::empty());
-        let _ = rustix::fs::fremovexattr(&self.upper, HAS_COPIES);
+        for attribute in [HAS_COPIES, overlay::MODE] {
+            let _ = rustix::fs::fremovexattr(&self.upper, attribute);
+        }
         self.is_spare = is_unused(&self.upper) && is_unused(&work);
     }
 

@@ -122,7 +122,7 @@ pub(super) fn open_upper(
     } else {
         (fs::open_at(folder, OsStr::new("."), fs::FOLDER).ok()?, None)
     };
-    Some((fs::open_at(holder.as_fd(), OsStr::new(UPPER), fs::FOLDER).ok()?, outside))
+    Some((enter(holder.as_fd(), OsStr::new(UPPER))?, outside))
 }
 
 /// Returns the name of a layer's lock.

@@ -45,7 +45,7 @@ const ORIGIN_HEADER_BYTES: usize = 21;
 /// the layer do not see it.
 const INODE: &str = "user.overlay.lbx.inode";
 /// Attribute of a folder in a layer that lbx opened up to read it: the permission bits that the command gave it.
-const MODE: &str = "user.overlay.lbx.mode";
+pub(super) const MODE: &str = "user.overlay.lbx.mode";
 /// Longest number in an attribute, in digits.
 const DIGITS_MAX: usize = 20;
 /// Largest list of a file's attribute names, in bytes (Linux, `XATTR_LIST_MAX`).
@@ -71,6 +71,14 @@ impl Difference {
     }
 }
 
+/// Changes of a layer.
+pub struct Differences {
+    /// The changes, ordered by path.
+    pub paths: Vec<Difference>,
+    /// Folders with other times than before, or that are new.
+    pub times: Vec<(WorkspacePath, Stat)>,
+}
+
 /// A folder that is still to be read.
 struct Waiting {
     /// Folder in the layer.
@@ -81,6 +89,8 @@ struct Waiting {
     path: WorkspacePath,
     /// True if entries below the layer that are not in it were removed.
     is_opaque: bool,
+    /// Its metadata, if its times have changed.
+    times: Option<Stat>,
 }
 
 /// Returns the changes of a layer over the workspace, as [`read_over`] does.
@@ -92,13 +102,13 @@ pub fn read(
     upper: &OwnedFd,
     control: &Control,
     is_skipped: &dyn Fn(&WorkspacePath) -> bool,
-) -> Result<Vec<Difference>, Error> {
+) -> Result<Differences, Error> {
     let root = Stack::of(&[workspace.root_fd()]);
     let root = root.map_err(|errno| Error::io("read", "the workspace", errno))?;
     read_over(workspace, (upper, root), control, is_skipped)
 }
 
-/// Returns the changes of a layer over others, ordered by path, without the paths for which `is_skipped` is true, and all
+/// Returns the changes of a layer over others, without the paths for which `is_skipped` is true, and all
 /// below them.
 ///
 /// Paths below a removed folder are not listed.
@@ -110,7 +120,7 @@ pub fn read_over(
     (upper, lower): (&OwnedFd, Stack),
     control: &Control,
     is_skipped: &dyn Fn(&WorkspacePath) -> bool,
-) -> Result<Vec<Difference>, Error> {
+) -> Result<Differences, Error> {
     let io = |errno: Errno| Error::io("read", "the layer of the command", errno);
     let top = fs::open_at(upper.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?;
     let mut waiting = vec![Waiting {
@@ -118,10 +128,12 @@ pub fn read_over(
         lower: Some(lower),
         path: WorkspacePath::root(),
         is_opaque: false,
+        times: None,
     }];
-    let mut found = Vec::new();
+    let (mut found, mut times) = (Vec::new(), Vec::new());
     while let Some(folder) = waiting.pop() {
         control.check()?;
+        times.extend(folder.times.map(|stat| (folder.path.clone(), stat)));
         let names = fs::names_in(&folder.upper).map_err(io)?;
         if folder.is_opaque {
             found.extend(hidden(&folder, &names).map_err(io)?);
@@ -136,7 +148,7 @@ pub fn read_over(
         }
     }
     found.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(found)
+    Ok(Differences { paths: found, times })
 }
 
 /// Returns the entries that an opaque folder hides and that are not in it.
@@ -174,8 +186,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         return Ok((is_change.then_some(difference), None));
     };
     let opened = enter(folder.upper.as_fd(), name).ok_or(Errno::ACCESS)?;
-    stat.st_mode = closed_mode(&opened)
-        .map_or(stat.st_mode, |mode| FileType::Directory.as_raw_mode() | platform::mode(mode).as_raw_mode());
+    set_closed_mode(&mut stat, &opened);
     let lower_folder = match (&folder.lower, &lower) {
         (Some(parent), Some(lower)) if fs::is_folder(lower) => {
             match parent.enter(name) {
@@ -199,7 +210,10 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         || fs::is_closed(fs::mode_of(&stat));
     // A folder that was removed and made again is marked, but not the folders in it: what is below them is hidden too.
     let is_opaque = folder.is_opaque || is_opaque(&opened);
-    let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque };
+    let written = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec);
+    let has_times = lower_folder.is_none() || lower.as_ref().map(written) != Some(written(&stat));
+    let times = has_times.then_some(stat);
+    let inner = Waiting { upper: Rc::new(opened), lower: lower_folder, path: path.clone(), is_opaque, times };
     let difference = Difference { path, lower, upper: Some(stat), has_other_attributes };
     Ok((is_changed.then_some(difference), Some(inner)))
 }
@@ -456,6 +470,29 @@ pub fn note_inode((folder, name): (BorrowedFd<'_>, &OsStr), original: &Stat) {
 /// Returns the inode of the original of a copy in a lower layer.
 pub fn noted_inode(lower: &OwnedFd, path: &WorkspacePath) -> Option<u64> {
     number_in(&fs::open_beneath(lower.as_fd(), path, fs::READ).ok()?, INODE)
+}
+
+/// Lets this account into the opened root of a layer, and notes the permission bits that the command gave it. Returns its
+/// metadata, with these bits.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn enter_root(root: &OwnedFd) -> Result<Stat, Errno> {
+    let mut stat = rustix::fs::fstat(root)?;
+    let mode = fs::mode_of(&stat);
+    if fs::is_closed(mode) {
+        fs::set_mode(root, fs::opened_up(mode))?;
+        rustix::fs::fsetxattr(root, MODE, mode.to_string().as_bytes(), XattrFlags::empty())?;
+    }
+    set_closed_mode(&mut stat, root);
+    Ok(stat)
+}
+
+/// Sets the permission bits of a folder in a layer to those that the command gave it.
+fn set_closed_mode(stat: &mut Stat, folder: &OwnedFd) {
+    if let Some(mode) = closed_mode(folder) {
+        stat.st_mode = FileType::Directory.as_raw_mode() | platform::mode(mode).as_raw_mode();
+    }
 }
 
 /// Returns the permission bits of a folder in a layer that lbx has opened up since.

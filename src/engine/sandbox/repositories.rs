@@ -92,7 +92,7 @@ pub fn find(
         return Ok((found, None));
     }
     let closed = found.protected.iter().chain(&found.states).chain(&found.closed);
-    let survey = survey.finish(closed.map(|path| path.as_os_str().as_bytes()));
+    let survey = survey.finish(workspace.root_fd(), closed.map(|path| path.as_os_str().as_bytes()));
     Ok((found, Some(survey)))
 }
 
@@ -160,7 +160,7 @@ pub fn find_again<'c>(
         search.earlier = Some(earlier.survey);
     }
     let Part { mut paths, survey } = search.run()?;
-    let mut survey = (!search.is_full()).then(|| survey.finish(std::iter::empty()));
+    let mut survey = (!search.is_full()).then(|| survey.finish(workspace.root_fd(), std::iter::empty()));
     if let Some(earlier) = earlier {
         survey = survey.map(|again| earlier.survey.renewed(again));
         paths.marks.extend(earlier.marks.iter().filter(|mark| Earlier::is_mark(workspace, mark)).cloned());

@@ -127,6 +127,8 @@ pub struct Touched {
 /// Everything in a workspace that a command may change.
 #[derive(Debug)]
 pub struct Survey {
+    /// The root itself, if it can be looked at.
+    root: Option<Thing>,
     /// Folders that were read, ordered by the bytes of their paths.
     folders: Vec<Arc<SurveyedFolder>>,
     /// Folders that could not be read.
@@ -174,6 +176,12 @@ impl Survey {
     /// to tell.
     pub fn touched(&self, later: &Self, unsure: Option<Moment>) -> Vec<Touched> {
         let mut touched = Vec::new();
+        if let Some((before, after)) = self.root.zip(later.root)
+            && (before.mode, before.owner) != (after.mode, after.owner)
+        {
+            let path = WorkspacePath::root();
+            touched.push(Touched { path, before: Some(before), after: Some(after) });
+        }
         let by_path = |one: &Arc<SurveyedFolder>, other: &Arc<SurveyedFolder>| one.path.cmp(&other.path);
         let none = Arc::new(SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() });
         for (old, new) in paired(&self.folders, &later.folders, by_path) {
@@ -258,7 +266,8 @@ impl Survey {
 
     /// Returns the metadata at a path.
     pub fn at(&self, path: &WorkspacePath) -> Option<&Thing> {
-        self.folder(path.parent()?.as_bytes())?.at(path.name()?.as_bytes())
+        let Some(parent) = path.parent() else { return self.root.as_ref() };
+        self.folder(parent.as_bytes())?.at(path.name()?.as_bytes())
     }
 
     /// Returns every path in a folder, and below it, with what is there.
@@ -394,12 +403,13 @@ impl SurveyBuilder {
         self.linked.append(&mut other.linked);
     }
 
-    /// Returns the survey; a command may not change what is at the paths `closed`.
-    pub fn finish<'p>(mut self, closed: impl Iterator<Item = &'p [u8]>) -> Survey {
+    /// Returns the survey of the folder `root`; a command may not change what is at the paths `closed`.
+    pub fn finish<'p>(mut self, root: BorrowedFd<'_>, closed: impl Iterator<Item = &'p [u8]>) -> Survey {
         self.folders.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         // A folder may have been read twice: as one in which something happened, and as a new one.
         self.folders.dedup_by(|one, other| one.path == other.path);
-        let mut survey = Survey { folders: self.folders, unseen: self.unseen, linked: self.linked };
+        let root = rustix::fs::fstat(root).ok().map(|stat| Thing::of(&stat, false));
+        let mut survey = Survey { root, folders: self.folders, unseen: self.unseen, linked: self.linked };
         closed.for_each(|path| survey.close(&Path::of(path)));
         survey
     }
@@ -538,7 +548,7 @@ mod tests {
                 }
             }
         }
-        builder.finish(std::iter::empty())
+        builder.finish(workspace.root_fd(), std::iter::empty())
     }
 
     #[test]
@@ -585,7 +595,7 @@ mod tests {
         let look = |closed: &[&str]| {
             let whole = survey(&workspace, &HashSet::new());
             let builder = SurveyBuilder { folders: whole.folders, ..SurveyBuilder::default() };
-            builder.finish(closed.iter().map(|path| path.as_bytes()))
+            builder.finish(workspace.root_fd(), closed.iter().map(|path| path.as_bytes()))
         };
         let paths = |survey: &Survey| -> Vec<String> {
             survey.folders.iter().map(|it| String::from_utf8_lossy(&it.path).into_owned()).collect()

@@ -42,7 +42,7 @@ pub type Merges = BTreeMap<WorkspacePath, Merge>;
 /// Part of a plan that is not in the change itself.
 #[derive(Default)]
 pub struct Planned {
-    /// Files that get their times from the layer.
+    /// Files and folders that get their times from the layer.
     pub times: Vec<(WorkspacePath, Stat)>,
     /// Trash entries of old files that are not kept.
     pub dropped: Vec<String>,

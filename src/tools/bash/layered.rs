@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::engine::change::{Change, record};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::layer::{ApplyingChange, LayerConflict, LayerFolder, LayerRecord};
-use crate::engine::sandbox::overlay::{self, Difference as Differing};
+use crate::engine::sandbox::overlay::{self, Difference as Differing, Differences};
 use crate::engine::sandbox::running;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
@@ -101,7 +101,7 @@ impl LayeredCommand {
     /// # Errors
     /// Fails with `protected_path` if a transaction would.
     pub fn try_out(&self, engine: &mut Engine) -> Result<CommandDiff, Error> {
-        let found = self.read(engine)?;
+        let found = self.read(engine, &|_| false)?.paths;
         let change = engine.begin(Bash::NAME, &[], true)?;
         let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
         checked.map_err(|error| self.refused(error))?;
@@ -113,7 +113,7 @@ impl LayeredCommand {
     /// # Errors
     /// Returns the OS error.
     pub fn look(&self, engine: &Engine) -> Result<CommandDiff, Error> {
-        let found = self.read(engine)?;
+        let found = self.read(engine, &|_| false)?.paths;
         let classified = Classified::of(engine, &self.0.upper, &found, true);
         let listed = changes(&engine.workspace, &self.0.upper, &found, &classified);
         listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
@@ -125,7 +125,7 @@ impl LayeredCommand {
     /// Returns the OS error.
     pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
         let workspace = &engine.workspace;
-        let found = self.read(engine)?;
+        let found = self.read(engine, &|_| false)?.paths;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(LAYER_DIFF_BYTES_MAX);
         let mut text = String::new();
         for differing in &found {
@@ -141,9 +141,16 @@ impl LayeredCommand {
         Ok(text)
     }
 
-    /// Returns the differences of the layer.
-    fn read(&self, engine: &Engine) -> Result<Vec<Differing>, Error> {
-        overlay::read(&engine.workspace, &self.0.upper, &engine.control, &|_| false)
+    /// Returns the differences of the layer, without the paths for which `is_skipped` is true, and all below them.
+    fn read(
+        &self,
+        engine: &Engine,
+        is_skipped: &dyn Fn(&WorkspacePath) -> bool,
+    ) -> Result<Differences, Error> {
+        let root = self.0.root_difference(&engine.workspace);
+        let mut found = overlay::read(&engine.workspace, &self.0.upper, &engine.control, is_skipped)?;
+        found.paths.splice(0..0, root);
+        Ok(found)
     }
 
     /// Drops the list of known repositories if a command could reach one: it is new since the last search.
@@ -161,7 +168,9 @@ impl LayeredCommand {
     /// Fails with `stale_file` if all must be applied and others changed one of the files, and as any change does. The
     /// layer is kept then, unless all must be applied.
     pub fn apply(&mut self, engine: &mut Engine, manner: Manner) -> Result<CommandDiff, Error> {
-        if fs::names_in(&self.0.upper).is_ok_and(|names| names.is_empty()) {
+        if fs::names_in(&self.0.upper).is_ok_and(|names| names.is_empty())
+            && self.0.root_difference(&engine.workspace).is_none()
+        {
             self.0.is_kept = false;
             return Ok(CommandDiff::none());
         }
@@ -211,8 +220,7 @@ impl LayeredCommand {
         let rest = message.strip_prefix(shown).and_then(|rest| rest.strip_prefix(' '));
         let reason = rest.unwrap_or(message).to_owned();
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let upper = &self.0.upper;
-        let Ok(found) = overlay::read(&engine.workspace, upper, &engine.control, &is_skipped) else {
+        let Ok(Differences { paths: found, .. }) = self.read(engine, &is_skipped) else {
             // The folder below cannot be read.
             let place = engine.workspace.resolve_entry(Path::new(shown));
             return place.is_ok_and(|place| excluded.insert(place.path().clone(), reason).is_none());
@@ -241,13 +249,14 @@ impl LayeredCommand {
         excluded: &mut Excluded,
         modes: &mut BTreeMap<WorkspacePath, u32>,
     ) -> Result<CommandDiff, Error> {
-        let control = engine.control.clone();
         let mut change = engine.begin(Bash::NAME, &[], false)?;
         let is_skipped = |path: &WorkspacePath| excluded.contains_key(path);
-        let mut found = overlay::read(change.workspace(), &self.0.upper, &control, &is_skipped)?;
+        let Differences { paths: mut found, times: mut folders } =
+            self.read(change.engine_ref(), &is_skipped)?;
         let classified = Classified::of(change.engine_ref(), &self.0.upper, &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
+        folders.retain(|(path, _)| !is_excluded(path, excluded) && !self.have_others_changed(&change, path));
         if manner != Manner::Over {
             self.keep_modes(change.engine(), &mut found, modes);
         }
@@ -263,7 +272,8 @@ impl LayeredCommand {
             applying.keep_all_ignored();
         }
         applying.plan(&found, excluded)?;
-        let planned = applying.finish()?;
+        let mut planned = applying.finish()?;
+        planned.times.append(&mut folders);
         self.must_be_as_they_were(&change, &found, manner, &merges)?;
         let session = change.engine_ref().session().as_str().to_owned();
         self.0.note_change(ApplyingChange {
@@ -273,8 +283,8 @@ impl LayeredCommand {
         })?;
         let LayerRecord { command, why, .. } = &self.0.record;
         change.commit(subject(command), body(command, why.as_deref()))?;
-        self.finish(engine, &planned);
         quiet.iter().for_each(|differing| make_quietly(&engine.workspace, differing));
+        self.finish(engine, &planned);
         for change in &mut listed {
             change.is_lost = planned.lost.iter().any(|lost| change.path.is_within(lost));
             if let Some(merge) = merges.get(&change.path) {
@@ -393,7 +403,13 @@ impl LayeredCommand {
         Error::new(ErrorKind::StaleFile, message).at(shown).suggest(advice)
     }
 
-    /// Sets the times of the files, and removes old files that are not kept.
+    /// Returns true if others changed a folder while the command ran.
+    fn have_others_changed(&self, change: &Change<'_>, folder: &WorkspacePath) -> bool {
+        let now = fs::stat_beneath(change.workspace().root_fd(), folder);
+        now.is_ok_and(|now| changed_at(&now) > self.0.record.began)
+    }
+
+    /// Sets the times of the files and folders, and removes old files that are not kept.
     fn finish(&self, engine: &Engine, planned: &Planned) {
         planned.times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
         for id in &planned.dropped {
@@ -487,7 +503,7 @@ fn forbidden(engine: &Engine, path: &WorkspacePath) -> Option<(WorkspacePath, St
         .map(|why| (path.clone(), format!("is protected: {why}")))
 }
 
-/// Sets the times of a file as the command left them.
+/// Sets the times of a file or folder as the command left them.
 fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
     if let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) {
         // An undo does not restore times; if this fails, the file keeps its new time.

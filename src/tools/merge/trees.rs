@@ -73,7 +73,7 @@ impl<'f> ForkTrees<'f> {
         let layers = if fork.record.at.is_some() { vec![upper, root] } else { vec![upper, lower, root] };
         let theirs = Stack::of(&layers).map_err(io)?;
         let changes = |layer, below: &Stack| {
-            overlay::read_over(workspace, (layer, below.clone()), &engine.control, &is_own)
+            overlay::read_over(workspace, (layer, below.clone()), &engine.control, &is_own).map(|it| it.paths)
         };
         let by_fork = changes(&fork.upper, &base)?;
         let before = changes(&fork.base, &began)?;

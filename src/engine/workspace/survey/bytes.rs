@@ -36,6 +36,7 @@ impl Survey {
         }
         put(&mut out, self.unseen.len() as u64);
         self.unseen.iter().for_each(|path| put_text(&mut out, path.as_bytes()));
+        self.root.iter().flat_map(fields_of).for_each(|number| put(&mut out, number));
         let digest = Sha256::of(&out);
         out.extend(digest.as_bytes());
         out
@@ -64,7 +65,9 @@ impl Survey {
         for _ in 0..take(&mut rest)? {
             unseen.insert(WorkspacePath::new(OsStr::from_bytes(take_text(&mut rest)?).as_ref())?);
         }
-        rest.is_empty().then_some(Self { folders, unseen, linked: Vec::new() })
+        // Older surveys have no root.
+        let root = if rest.is_empty() { None } else { Some(thing_of(&mut rest)?) };
+        rest.is_empty().then_some(Self { root, folders, unseen, linked: Vec::new() })
     }
 }
 
