@@ -663,6 +663,30 @@ fn attributes(set: bool) -> String {
 
 /// A file in no snapshot: lbx knows the names in the root, and what the session has read.
 #[test]
+fn ignored_file_that_others_removed_does_not_come_back() {
+    if !has_overlays() {
+        return;
+    }
+    for (path, is_read) in [(".env", false), ("log/a.log", true)] {
+        for flags in [&[][..], &["--transaction"]] {
+            let ws = Workspace::with(&[(".gitignore", ".env\nlog/\n")]);
+            ws.write(path, "one\n");
+            if is_read {
+                ws.lbx(&["read", path]).success();
+            }
+            let meeting = Meeting::new(&ws);
+            let call = meeting.start(&ws, flags, &format!("sed -i s/one/two/ {path}; echo > new.txt"));
+            std::fs::rename(ws.path(path), ws.path(&format!("{path}.old"))).unwrap();
+            let answer = meeting.end(call);
+            assert!(!ws.path(path).exists(), "{answer:#}");
+            ws.holds(&format!("{path}.old"), "one\n");
+            let (conflict, error) = (&answer["data"]["conflicts"][0]["path"], &answer["error"]["path"]);
+            assert!([conflict, error].contains(&&json!(path)), "{answer:#}");
+        }
+    }
+}
+
+#[test]
 fn mode_of_the_root_is_listed_and_undone() {
     if !has_overlays() {
         return;

@@ -14,6 +14,7 @@
 //! journal/open/NAME.layer          marks a running command, so that every later call looks
 //! ```
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -142,6 +143,9 @@ pub struct LayerFolder {
     outside: Option<PathBuf>,
     /// The command.
     pub record: LayerRecord,
+    /// Files that were there before the command, as far as this call knows: those in the root, and those that its session
+    /// has read.
+    pub known: BTreeSet<WorkspacePath>,
     /// True if it outlives the call.
     pub is_kept: bool,
     /// True if the next layer can have its folders.
@@ -177,6 +181,9 @@ impl LayerFolder {
         // A command sees owner, mode and times of the root there.
         make_alike(&layer.upper, workspace.root_fd()).map_err(io)?;
         layer.record.root_mode = rustix::fs::fstat(&layer.upper).ok().as_ref().map(fs::mode_of);
+        let root = fs::open_at(workspace.root_fd(), OsStr::new("."), fs::FOLDER);
+        let names = root.and_then(|root| fs::names_in(&root)).unwrap_or_default();
+        layer.known.extend(names.iter().map(|name| WorkspacePath::root().join(name)));
         layer.record.began = layer.moment()?;
         layer.write_first_record().or_else(|_| layer.write_record())?;
         let (marks, mark) = (layer.state.folder(OPEN_FOLDER)?, layer.mark());
@@ -223,7 +230,8 @@ impl LayerFolder {
         record: LayerRecord,
     ) -> Self {
         let (is_kept, is_spare, marks, lock) = (false, false, None, Some(lock));
-        Self { state, layers, name, folder, upper, outside, record, is_kept, is_spare, marks, lock }
+        let known = BTreeSet::new();
+        Self { state, layers, name, folder, upper, outside, record, known, is_kept, is_spare, marks, lock }
     }
 
     /// Returns the difference of the root itself, if the command changed its mode.

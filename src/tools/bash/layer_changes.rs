@@ -317,7 +317,7 @@ impl<'a> LayerConflicts<'a> {
             })
         };
         // A file that the command saved by a rename is no copy.
-        let was_there = || self.earlier.version(path, &[]).is_some();
+        let was_there = || self.layer.known.contains(path) || self.earlier.version(path, &[]).is_some();
         has_changed() && (has_lost_its_original() || was_there())
     }
 

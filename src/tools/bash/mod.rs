@@ -166,6 +166,7 @@ impl Bash {
         mut recording: Recording,
     ) -> Result<Response, NotRun> {
         let marks = recording::Marks::of_session(engine)?;
+        recording.note_read(&marks);
         let place = recording.for_plan(engine)?;
         let Planned { plan, placeholder, marks: marks_of_git, temporary: _in_use } =
             confinement::plan(engine, request, (program, early.as_ref()), place)?;

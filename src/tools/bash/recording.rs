@@ -113,6 +113,13 @@ impl Recording {
         }
     }
 
+    /// Notes the files that the session has read: of those that git ignores, no snapshot knows that they were there.
+    pub fn note_read(&mut self, Marks(read): &Marks) {
+        if let Self::Layer(layered, _) = self {
+            layered.0.known.extend(read.iter().map(|(path, ..)| path.clone()));
+        }
+    }
+
     /// Records what a command changed; `has_succeeded` is `None` if the command did not run to its end. Returns the
     /// layer as well, to be dropped when no process of the command is left.
     ///
