@@ -402,16 +402,16 @@ pub fn clipped_bytes(line: &[u8], room: AnswerRoom) -> usize {
 }
 
 /// Returns a text without an incomplete character at its end.
-fn whole_characters(text: &[u8]) -> &[u8] {
+pub fn whole_characters(text: &[u8]) -> &[u8] {
     /// Bytes of a character after its first.
     const TRAIL_MAX: usize = 3;
     for back in 1..=TRAIL_MAX.min(text.len()) {
         let start = text.len() - back;
         let bytes = match text.get(start) {
             Some(0x80..0xc0) => continue,
-            Some(0xc0..0xe0) => 2,
+            Some(0xc2..0xe0) => 2,
             Some(0xe0..0xf0) => 3,
-            Some(0xf0..) => 4,
+            Some(0xf0..0xf5) => 4,
             _ => 1,
         };
         return if bytes > back { slice_or_empty(text, ..start) } else { text };

@@ -9,6 +9,7 @@ use crate::control::Control;
 use crate::limits::{OUTPUT_BYTES_MAX, PROGRESS_LINE_BYTES_MAX};
 use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::slice_or_empty;
+use crate::text::slice::whole_characters;
 
 /// Part of a response that is reserved for the list of changed files: one sixteenth.
 const CHANGES_PART: usize = 16;
@@ -211,15 +212,14 @@ impl StreamTail {
 
     /// Returns the text for a room, and true if it is UTF-8.
     fn shown(&self, room: AnswerRoom) -> (String, bool) {
+        // Where bytes between them were dropped, each holds more than half of the room.
+        let all = [self.head.as_slice(), self.tail.as_slice()].concat();
         if room.holds(self.size()) {
-            return text_of([self.head.as_slice(), self.tail.as_slice()].concat());
+            return text_of(all);
         }
         let half = room.half();
-        let is_held = self.total == (self.head.len() + self.tail.len()) as u64;
-        let all = if is_held { [self.head.as_slice(), self.tail.as_slice()].concat() } else { Vec::new() };
-        let (first, last) = if is_held { (&all, &all) } else { (&self.head, &self.tail) };
-        let head = slice_or_empty(first, ..half.start_of(first));
-        let rest = if is_held { slice_or_empty(last, head.len()..) } else { last };
+        let head = slice_or_empty(&all, ..half.start_of(&all));
+        let rest = slice_or_empty(&all, head.len()..);
         let tail = slice_or_empty(rest, rest.len() - half.end_of(rest)..);
         let (head, tail) = (whole_lines_before(head), whole_lines_after(tail));
         let left_out = self.total - (head.len() + tail.len()) as u64;
@@ -239,8 +239,7 @@ fn text_of(bytes: Vec<u8>) -> (String, bool) {
 
 /// Returns the lines that end in `bytes`; all bytes if no line does. Cuts no character.
 fn whole_lines_before(bytes: &[u8]) -> &[u8] {
-    let end = memchr::memrchr(b'\n', bytes).map_or_else(|| whole_characters(bytes), |at| at + 1);
-    bytes.get(..end).unwrap_or(bytes)
+    memchr::memrchr(b'\n', bytes).map_or_else(|| whole_characters(bytes), |at| slice_or_empty(bytes, ..=at))
 }
 
 /// Returns the lines that begin in `bytes`; all bytes if no line does. Cuts no character.
@@ -251,14 +250,6 @@ fn whole_lines_after(bytes: &[u8]) -> &[u8] {
         _ => bytes.iter().take(3).take_while(|byte| is_inner(byte)).count(),
     };
     bytes.get(start..).unwrap_or(bytes)
-}
-
-/// Returns the number of bytes in whole characters, if the bytes are cut text.
-fn whole_characters(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        _ => bytes.len(),
-    }
 }
 
 /// A file that takes output up to a size.

@@ -27,6 +27,7 @@ use crate::error::{Error, ErrorKind, text};
 use crate::limits::JOB_COMMAND_BYTES_MAX;
 use crate::search::page::json_bytes;
 use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::text::slice::whole_characters;
 use crate::tools::common::reject_if;
 
 /// Time between two checks of a job that is waited for.
@@ -267,17 +268,11 @@ fn piece(
     let line_end = memchr::memrchr(b'\n', &bytes).map(|at| at + 1);
     match line_end {
         Some(end) if has_more => bytes.truncate(end),
-        _ if has_more || is_running => bytes.truncate(whole_characters(&bytes)),
+        _ if has_more || is_running => {
+            let whole = whole_characters(&bytes).len();
+            bytes.truncate(if whole > 0 { whole } else { bytes.len() });
+        }
         _ => {}
     }
     Ok(bytes)
-}
-
-/// Returns the number of bytes before a cut character; all of them if nothing else would be left, or if the cut bytes
-/// are not UTF-8.
-fn whole_characters(bytes: &[u8]) -> usize {
-    let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
-    let is_cut = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
-    let end = bytes.len() - last.len();
-    if is_cut && end > 0 { end } else { bytes.len() }
 }
