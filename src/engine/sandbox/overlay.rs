@@ -429,18 +429,14 @@ pub fn open(upper: impl AsFd, path: &WorkspacePath) -> Result<OwnedFd, Errno> {
 pub struct FileOrigin(Vec<u8>);
 
 impl FileOrigin {
-    /// Returns the origin that overlayfs noted for a file of a layer; `None` if the file is no copy.
+    /// Returns the origin that overlayfs noted for a file of a layer, which in a user namespace is that of no file; `None` if
+    /// the file is no copy.
     pub fn of(upper: &OwnedFd, path: &WorkspacePath) -> Option<Self> {
         let file = open(upper, path).ok()?;
         let mut value = vec![0_u8; ORIGIN_BYTES];
         let length = rustix::fs::fgetxattr(&file, ORIGIN, &mut value[..]).ok()?;
         value.truncate(length);
         Some(Self(value.split_off(ORIGIN_HEADER_BYTES.min(length))))
-    }
-
-    /// Returns true if overlayfs noted a copy but not of which file, as in a user namespace.
-    pub const fn is_unknown(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Returns true if it is the file of an inode: the number comes first in the handle, in 32 bits (ext4) or 64 bits (xfs,

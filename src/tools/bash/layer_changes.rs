@@ -216,8 +216,6 @@ pub struct LayerConflicts<'a> {
     workspace: &'a Workspace,
     /// The layer.
     layer: &'a LayerFolder,
-    /// Inodes of the files below the layer that the command changed, renamed or removed.
-    inodes: Vec<u64>,
     /// Differences of the layer.
     found: &'a [Differing],
     /// True if it renamed or removed a regular file, once that is known.
@@ -240,9 +238,8 @@ pub struct Merge {
 impl<'a> LayerConflicts<'a> {
     /// Compares a layer with the workspace as it is now.
     pub fn new(engine: &'a Engine, layer: &'a LayerFolder, found: &'a [Differing]) -> Self {
-        let inodes = found.iter().filter_map(|differing| Some(differing.lower.as_ref()?.st_ino)).collect();
         let earlier = EarlierFiles::new(engine, layer.record.tip.as_deref(), layer.record.began.0);
-        Self { workspace: &engine.workspace, layer, inodes, found, has_removed: OnceCell::new(), earlier }
+        Self { workspace: &engine.workspace, layer, found, has_removed: OnceCell::new(), earlier }
     }
 
     /// Returns true if the command renamed or removed a regular file, even if its name has another one now, as after
@@ -296,10 +293,9 @@ impl<'a> LayerConflicts<'a> {
 
     /// Returns true if others removed or renamed what the command changed: a file, a folder, or a folder above it.
     ///
-    /// overlayfs notes the original in each copy. If a copy of a file has a name with no file below it, the command
-    /// renamed it, and the original is below another changed name. If it is not, others removed it. In a user namespace
-    /// overlayfs notes only that it is a copy: then any name that the command removed may be that of the original. A
-    /// command renames no folder from below: it copies the files instead.
+    /// overlayfs notes that a file is a copy, but in a user namespace not of which. If a copy has a name with no file below
+    /// it, the command renamed it, and any name that it removed may be that of the original; else others removed the
+    /// original. A command renames no folder from below: it copies the files instead.
     fn was_removed(&self, differing: &Differing) -> bool {
         let Differing { path, lower: None, upper: Some(upper), .. } = differing else { return false };
         let has_changed = || {
@@ -309,12 +305,10 @@ impl<'a> LayerConflicts<'a> {
             stat.is_some_and(|stat| changed_at(&stat) > self.layer.record.began)
         };
         let has_lost_its_original = || {
-            let origin = FileOrigin::of(&self.layer.upper, path);
-            origin.filter(|_| fs::is_regular(upper) || fs::is_folder(upper)).is_some_and(|origin| {
-                let is_renamed = self.inodes.iter().any(|inode| origin.is(*inode));
-                let may_be_renamed = fs::is_regular(upper) && origin.is_unknown() && self.has_removed();
-                !is_renamed && !may_be_renamed
-            })
+            let may_be_renamed = fs::is_regular(upper) && self.has_removed();
+            (fs::is_regular(upper) || fs::is_folder(upper))
+                && FileOrigin::of(&self.layer.upper, path).is_some()
+                && !may_be_renamed
         };
         // A file that the command saved by a rename is no copy.
         let was_there = || self.layer.known.contains(path) || self.earlier.version(path, &[]).is_some();
