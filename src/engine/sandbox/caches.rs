@@ -21,6 +21,7 @@ use rustix::fs::{AtFlags, FlockOperation, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::layer_folders::{OWN_MODE, UPPER, WORK};
 use super::outside::{Network, Outside, is_toolchain};
 use crate::control::seconds_now;
 use crate::engine::store::lock::unique_name;
@@ -34,10 +35,6 @@ use crate::platform;
 
 /// Policy value for no views.
 pub const NONE: &str = "none";
-/// Folder in a view's own folder that takes the writes of commands.
-pub const UPPER: &str = "upper";
-/// Folder that overlayfs needs next to it.
-pub const WORK: &str = "work";
 /// Folder with programs next to some caches.
 pub const PROGRAMS: &str = "bin";
 /// Folder that replaces a cache without a layer.
@@ -195,8 +192,6 @@ const SLOTS_MAX: usize = 64;
 const GONE: &str = ".gone";
 /// Seconds after the last use before the folder is removed: a day.
 const KEPT_SECONDS: u64 = 86_400;
-/// Mode of the folder that keeps other accounts out.
-const OWN_MODE: u32 = 0o700;
 /// Mode of `/tmp`.
 const SHARED_MODE: u32 = 0o1777;
 
@@ -276,12 +271,9 @@ fn own_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, bool), E
 
 /// Opens the first folder for views of caches that no other command uses: two must not write over one cache at once.
 fn free_slot(folder: &OwnedFd) -> Option<(OwnedFd, usize)> {
-    make_folder(folder.as_fd(), OsStr::new(VIEWS), OWN_MODE).ok()?;
-    let all = fs::open_at(folder.as_fd(), OsStr::new(VIEWS), fs::FOLDER).ok()?;
+    let (all, _) = own_folder(folder.as_fd(), OsStr::new(VIEWS)).ok()?;
     (0..SLOTS_MAX).find_map(|number| {
-        let name = number.to_string();
-        make_folder(all.as_fd(), OsStr::new(&name), OWN_MODE).ok()?;
-        let slot = fs::open_at(all.as_fd(), OsStr::new(&name), fs::FOLDER).ok()?;
+        let (slot, _) = own_folder(all.as_fd(), OsStr::new(&number.to_string())).ok()?;
         rustix::fs::flock(&slot, FlockOperation::NonBlockingLockExclusive).ok()?;
         Some((slot, number))
     })

@@ -24,11 +24,10 @@ use rustix::io::Errno;
 
 use super::layer_mount::{inner_mount, mount_points};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::DOT_GIT;
 use crate::engine::workspace::survey::Survey;
 use crate::engine::workspace::{Workspace, fs};
 
-/// Name of a repository's folder.
-const GIT: &[u8] = b".git";
 /// Bytes of events per read.
 const EVENTS_BYTES: usize = 64 * 1024;
 
@@ -94,7 +93,7 @@ impl FolderWatch {
                 Ok(event) => {
                     let name = event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default();
                     let folder = folders.get(&event.wd());
-                    if name == GIT && folder.is_some_and(WorkspacePath::is_root) {
+                    if name == DOT_GIT.as_bytes() && folder.is_some_and(WorkspacePath::is_root) {
                         // lbx makes an empty one for the time of a command, which cannot write there.
                         events.folders.insert(event.wd());
                         continue;

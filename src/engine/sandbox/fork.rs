@@ -18,7 +18,6 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -29,24 +28,22 @@ use serde::{Deserialize, Serialize};
 
 use super::fork_copy;
 use super::layer::pass_a_moment;
-use super::layer_folders::new_folder;
+use super::layer_folders::{OWN_MODE, UPPER, WORK, new_folder};
 use super::overlay::{LAYERS, OPAQUE, note_inode, whiteout};
 use crate::control::seconds_now;
 use crate::engine::store::lock::{Lock, unique_name};
 use crate::engine::store::sandboxes::{FORKS, ForkPlace, MARK_DIGITS, is_label};
 use crate::engine::store::state::{
-    IGNORE_FILE, IGNORE_NAME, STATE_FOLDER, State, make_folder, replace_by_way_of,
+    IGNORE_FILE, IGNORE_NAME, STATE_FOLDER, State, make_folder, replace_record,
 };
 use crate::engine::store::{id, sandboxes, version_of, written_by_newer};
-use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
-use crate::engine::workspace::git_files;
 use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::is_protected;
-use crate::engine::workspace::removal;
+use crate::engine::workspace::protect::{DOT_GIT, is_protected};
 use crate::engine::workspace::survey::Moment;
 use crate::engine::workspace::sync::{is_on_overlay, sync_many};
+use crate::engine::workspace::{Workspace, git_files, removal};
 use crate::error::{Error, ErrorKind};
 use crate::limits::{
     FORK_RECORD_BYTES_MAX, FORKS_MAX, GIT_HEAD_BYTES_MAX, GIT_INDEX_BYTES_MAX, MOUNTS_BYTES_MAX,
@@ -61,10 +58,6 @@ const LOCK: &str = "lock";
 const RECORD: &str = "fork.lbx";
 /// Version of its format.
 const VERSION: u32 = 1;
-/// Folder with the changes of a fork.
-const UPPER: &str = "upper";
-/// Folder that overlayfs uses for itself.
-const WORK: &str = "work";
 /// Folder with the versions that were merged.
 const BASE: &str = "base";
 /// Folder with the versions that the fork began with.
@@ -73,10 +66,6 @@ const LOWER: &str = "lower";
 const NEW: &str = "new";
 /// Prefix of a fork that is being created or dropped.
 pub(super) const PASSING: &str = ".passing";
-/// Folder of git's own state.
-pub(super) const GIT: &str = ".git";
-/// Mode of a folder that only this account uses.
-const OWN_MODE: u32 = 0o700;
 /// Mode of a folder that is gone from the workspace.
 const GONE_MODE: u32 = 0o755;
 
@@ -211,7 +200,7 @@ impl<'s> Forks<'s> {
         }
         let (began, _) = pass_a_moment(&folder).map_err(io)?;
         let record = ForkRecord { began, ..record };
-        let written = write_record(&folder, &record)?;
+        let written = replace_record(folder.as_fd(), RECORD, &record)?;
         if let Some(at) = &record.at {
             copy_to(workspace, Path::new(at), &record.lower)?;
         }
@@ -425,23 +414,22 @@ impl ForkFolder {
             return Ok(());
         }
         self.has_kept.set(true);
+        let aside = unique_name("kept");
+        let at = (self.new.as_fd(), OsStr::new(&aside));
         match earlier {
-            Earlier::Nothing => whiteout(folder.as_fd(), name).map_err(io),
-            Earlier::Folder => folder_like(folder.as_fd(), name, (root, path), true).map(drop).map_err(io),
+            Earlier::Nothing => return whiteout(folder.as_fd(), name).map_err(io),
+            Earlier::Folder => {
+                return folder_like(folder.as_fd(), name, (root, path), true).map(drop).map_err(io);
+            }
             Earlier::Entry(copy) => {
-                let aside = unique_name("kept");
-                copy(self.new.as_fd(), OsStr::new(&aside))?;
+                copy(at.0, at.1)?;
                 if let Ok(original) = fs::stat_beneath(root, path) {
-                    note_inode((self.new.as_fd(), OsStr::new(&aside)), &original);
+                    note_inode(at, &original);
                 }
-                rename_new(&self.new, OsStr::new(&aside), &folder, name).map_err(io)
             }
-            Earlier::Bytes(mode, bytes) => {
-                let aside = unique_name("kept");
-                write_version((self.new.as_fd(), OsStr::new(&aside)), *mode, bytes).map_err(io)?;
-                rename_new(&self.new, OsStr::new(&aside), &folder, name).map_err(io)
-            }
+            Earlier::Bytes(mode, bytes) => write_version(at, *mode, bytes).map_err(io)?,
         }
+        rename_new(&self.new, at.1, &folder, name).map_err(io)
     }
 
     /// Brings `upper` up to date if the fork is a copy.
@@ -594,9 +582,11 @@ fn own_state(workspace: &Workspace, top: &OwnedFd) -> Result<OwnedFd, Errno> {
 /// Keeps HEAD, the index and some references of the workspace's repository as they are.
 fn freeze_git(workspace: &Workspace, (lower, references): (&OwnedFd, &[String])) -> Result<(), Errno> {
     let root = workspace.root_fd();
-    let Ok(theirs) = fs::open_at(root, OsStr::new(GIT), fs::FOLDER) else { return Ok(()) };
-    let at = WorkspacePath::root().join(GIT.as_ref());
-    let Some(own) = folder_like(lower.as_fd(), OsStr::new(GIT), (root, &at), true)? else { return Ok(()) };
+    let Ok(theirs) = fs::open_at(root, OsStr::new(DOT_GIT), fs::FOLDER) else { return Ok(()) };
+    let at = WorkspacePath::root().join(DOT_GIT.as_ref());
+    let Some(own) = folder_like(lower.as_fd(), OsStr::new(DOT_GIT), (root, &at), true)? else {
+        return Ok(());
+    };
     let read = |path: &str, most| git_files::read_regular(theirs.as_fd(), Path::new(path), most);
     let write =
         |folder: &OwnedFd, name: &OsStr, bytes: &[u8]| write_version((folder.as_fd(), name), 0o644, bytes);
@@ -658,7 +648,7 @@ fn must_be_possible(workspace: &Workspace, state: BorrowedFd<'_>, is_copy: bool)
     if !is_copy && let Some(inner) = inner_mount(workspace.root()) {
         return refused(format!("{} is a mount point, which a fork does not cover; {copy}", inner.display()));
     }
-    let (root, git) = (workspace.root(), Path::new(GIT));
+    let (root, git) = (workspace.root(), Path::new(DOT_GIT));
     match fs::stat_at(workspace.root_fd(), git.as_os_str()) {
         Ok(stat) if fs::is_folder(&stat) => Ok(()),
         Ok(_) => {
@@ -799,13 +789,6 @@ fn read_record(folder: BorrowedFd<'_>, name: &str) -> Result<ForkRecord, Error> 
     }
     let record = serde_json::from_slice(&bytes).ok();
     record.filter(|record: &ForkRecord| is_label(&record.lower)).ok_or_else(|| not_found(name))
-}
-
-/// Writes the record to the folder of a fork.
-fn write_record(folder: &OwnedFd, record: &ForkRecord) -> Result<File, Error> {
-    let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
-    let folder = folder.as_fd();
-    replace_by_way_of(folder, &unique_name(RECORD), folder, OsStr::new(RECORD), &bytes, 0o600)
 }
 
 /// Returns the id of a process whose mounts include that of a fork, except some.

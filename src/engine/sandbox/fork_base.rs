@@ -13,9 +13,8 @@ use super::fork::{ForkFolder, write_version};
 use super::overlay::{OPAQUE, whiteout};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{make_folder, replace_by_way_of};
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::removal;
+use crate::engine::workspace::{fs, removal};
 use crate::error::Error;
 use crate::limits::FORK_MERGES_BYTES_MAX;
 use crate::platform;
@@ -118,9 +117,8 @@ impl ForkFolder {
     /// Forgets the merged versions of paths.
     pub fn forget_merged<'p>(&self, paths: impl Iterator<Item = &'p WorkspacePath>) {
         for path in paths {
-            let above = std::iter::successors(path.parent(), WorkspacePath::parent);
             let mut flags = AtFlags::empty();
-            for path in std::iter::once(path.clone()).chain(above).filter(|path| !path.is_root()) {
+            for path in path.and_above().filter(|path| !path.is_root()) {
                 let parent = path.parent().unwrap_or_default();
                 let Ok(folder) = fs::open_beneath(self.base.as_fd(), &parent, fs::FOLDER) else { break };
                 // A folder that holds other versions stays.

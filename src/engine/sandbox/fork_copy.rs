@@ -14,13 +14,11 @@ use rustix::io::Errno;
 use super::overlay::whiteout;
 use crate::engine::store::state::{STATE_FOLDER, make_folder};
 use crate::engine::workspace::metadata::{make_alike, times_of};
-use crate::engine::workspace::removal;
-use crate::engine::workspace::{fs, metadata};
+use crate::engine::workspace::protect::DOT_GIT;
+use crate::engine::workspace::{fs, metadata, removal};
 use crate::error::Error;
 use crate::platform;
 
-/// Folder of git's own state.
-const GIT: &str = ".git";
 /// Parts of git's own state that a copy shares, does not need, or that name other places.
 const NOT_COPIED: [&str; 6] = ["objects", "worktrees", "modules", "logs", "lfs", "fsmonitor--daemon"];
 /// Mode of a new folder until it gets that of the original.
@@ -42,10 +40,10 @@ enum Task {
 /// Returns the OS error, with the path.
 pub fn copy_workspace((root, path): (BorrowedFd<'_>, &Path), to: &OwnedFd) -> Result<(), Error> {
     let io = |source: std::io::Error| Error::io("copy", path.display().to_string(), source);
-    copy_folder(root, to, &|name| name == STATE_FOLDER || name == GIT).map_err(io)?;
+    copy_folder(root, to, &|name| name == STATE_FOLDER || name == DOT_GIT).map_err(io)?;
     let own = |errno: Errno| io(errno.into());
-    match fs::open_at(root, OsStr::new(GIT), fs::FOLDER) {
-        Ok(git) => copy_git((git.as_fd(), &path.join(GIT)), to).map_err(io),
+    match fs::open_at(root, OsStr::new(DOT_GIT), fs::FOLDER) {
+        Ok(git) => copy_git((git.as_fd(), &path.join(DOT_GIT)), to).map_err(io),
         Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(own(errno)),
     }
@@ -53,8 +51,8 @@ pub fn copy_workspace((root, path): (BorrowedFd<'_>, &Path), to: &OwnedFd) -> Re
 
 /// Copies git's own state, except for objects, which the copy shares (gitrepository-layout(5), `objects/info/alternates`).
 fn copy_git((git, path): (BorrowedFd<'_>, &Path), to: &OwnedFd) -> std::io::Result<()> {
-    make_folder(to.as_fd(), OsStr::new(GIT), NEW_MODE)?;
-    let own = fs::open_at(to.as_fd(), OsStr::new(GIT), fs::FOLDER)?;
+    make_folder(to.as_fd(), OsStr::new(DOT_GIT), NEW_MODE)?;
+    let own = fs::open_at(to.as_fd(), OsStr::new(DOT_GIT), fs::FOLDER)?;
     copy_folder(git, &own, &|name| {
         NOT_COPIED.iter().any(|other| name == *other) || name.as_bytes().ends_with(LOCKS)
     })?;
@@ -167,7 +165,7 @@ pub fn refresh(root: BorrowedFd<'_>, copy: &OwnedFd, upper: &OwnedFd) -> std::io
 
 /// Returns true for the name of git's or lbx's own state.
 fn is_own_state(name: &OsStr) -> bool {
-    name == GIT || name == STATE_FOLDER
+    name == DOT_GIT || name == STATE_FOLDER
 }
 
 /// Returns true if two files have the same type, mode, size and time: a copy has those of its original.

@@ -5,13 +5,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fork::{ForkFolder, ForkRecord, Forks, GIT, PASSING, is_name, remove_copy};
+use super::fork::{ForkFolder, ForkRecord, Forks, PASSING, is_name, remove_copy};
 use crate::engine::store::id;
 use crate::engine::store::sandboxes::{self, FORKS, is_label};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::removal;
-use crate::engine::workspace::{Workspace, fs, git_files};
+use crate::engine::workspace::protect::DOT_GIT;
+use crate::engine::workspace::{Workspace, fs, git_files, removal};
 use crate::error::Error;
 use crate::limits::{GIT_HEAD_BYTES_MAX, GIT_REFERENCES_MAX};
 
@@ -120,8 +120,8 @@ impl ForkFolder {
             Some(Err(_)) => return Vec::new(),
             None => self.upper.as_fd(),
         };
-        let Ok(git) = fs::open_at(top, OsStr::new(GIT), fs::FOLDER) else { return Vec::new() };
-        let theirs = fs::open_at(workspace.root_fd(), OsStr::new(GIT), fs::FOLDER).ok();
+        let Ok(git) = fs::open_at(top, OsStr::new(DOT_GIT), fs::FOLDER) else { return Vec::new() };
+        let theirs = fs::open_at(workspace.root_fd(), OsStr::new(DOT_GIT), fs::FOLDER).ok();
         let is_new = |name: &WorkspacePath| {
             let read = |git: &OwnedFd| {
                 let bytes =

@@ -36,17 +36,15 @@ use super::overlay::{self, Difference};
 use super::plan::Layer;
 use crate::control::seconds_now;
 use crate::engine::journal::{self, LAYER_MARK, OPEN_FOLDER};
-use crate::engine::store::lock::Lock;
-use crate::engine::store::lock::{is_unique_with, unique_name};
-use crate::engine::store::state::{State, replace_by_way_of};
+use crate::engine::store::lock::{Lock, is_unique_with, unique_name};
+use crate::engine::store::state::{State, replace_record};
 use crate::engine::store::{trash, version_of, written_by_newer};
-use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::metadata::make_alike;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::removal;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
+use crate::engine::workspace::{Workspace, removal};
 use crate::error::{Error, ErrorKind};
 
 /// Folder of the layers, below the state folder.
@@ -308,10 +306,7 @@ impl LayerFolder {
 
     /// Writes the facts about its command.
     fn write_record(&self) -> Result<(), Error> {
-        let bytes = serde_json::to_vec(&self.record).map_err(|error| Error::internal(error.to_string()))?;
-        // Not by way of the staging folder: without the lock of the workspace, another change may clear that.
-        let (folder, name) = (self.folder.as_fd(), OsStr::new(RECORD));
-        replace_by_way_of(folder, &unique_name(RECORD), folder, name, &bytes, 0o600).map(drop)
+        replace_record(self.folder.as_fd(), RECORD, &self.record).map(drop)
     }
 
     /// Returns the name of its mark among the open journal entries.

@@ -34,7 +34,7 @@ const OVERLAY_ID: &[u8] = b"user.overlay.uuid\0";
 /// Suffix of a layer's lock.
 pub(super) const LOCK: &str = ".lock";
 /// Mode of a folder that only this account uses.
-const OWN_MODE: u32 = 0o700;
+pub(super) const OWN_MODE: u32 = 0o700;
 
 /// The folders of a layer.
 pub(super) struct Folders {

@@ -17,7 +17,8 @@ use rustix::mount::{
 };
 
 use super::backend::{SetupResult, with_context};
-use super::caches::{PROGRAMS, UPPER, View, WORK};
+use super::caches::{PROGRAMS, View};
+use super::layer_folders::{UPPER, WORK};
 use super::layer_mount::{self, MountPoints, mount_points};
 use super::outside::Network;
 use super::plan::{Hidden, Layer, Reach};

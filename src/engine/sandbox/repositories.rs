@@ -15,10 +15,8 @@ use rustix::io::Errno;
 use super::folder_watch::FolderWatch;
 use crate::control::Control;
 use crate::engine::store::state::STATE_FOLDER;
-use crate::engine::workspace::listing::Listing;
-use crate::engine::workspace::listing::WorkQueue;
-use crate::engine::workspace::path::Follower;
-use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::listing::{Listing, WorkQueue};
+use crate::engine::workspace::path::{Follower, WorkspacePath};
 use crate::engine::workspace::protect::{HEAD, is_repository};
 use crate::engine::workspace::survey::{Survey, SurveyBuilder, THINGS_MAX, names_of};
 use crate::engine::workspace::{Workspace, fs, protect};
@@ -376,14 +374,12 @@ impl Part {
     /// Adds the findings of another thread.
     fn absorb(&mut self, other: Self) {
         self.survey.absorb(other.survey);
-        let ProtectedPaths { protected, by_policy, states, closed, channels, holders, marks } = other.paths;
-        self.paths.protected.extend(protected);
-        self.paths.by_policy.extend(by_policy);
-        self.paths.states.extend(states);
-        self.paths.closed.extend(closed);
-        self.paths.channels.extend(channels);
-        self.paths.holders.extend(holders);
-        self.paths.marks.extend(marks);
+        let mut theirs = other.paths;
+        for (own, theirs) in self.paths.lists().into_iter().zip(theirs.lists()) {
+            own.append(theirs);
+        }
+        self.paths.holders.append(&mut theirs.holders);
+        self.paths.marks.append(&mut theirs.marks);
     }
 
     /// Reads a folder; returns the folders below it that must be read as well.
@@ -453,14 +449,16 @@ impl Part {
 }
 
 impl ProtectedPaths {
+    /// Returns the lists of paths for the sandbox.
+    const fn lists(&mut self) -> [&mut Vec<PathBuf>; 5] {
+        let Self { protected, by_policy, states, closed, channels, .. } = self;
+        [protected, by_policy, states, closed, channels]
+    }
+
     /// Sorts all lists, so that the order of the threads does not matter.
     fn in_order(mut self) -> Self {
-        self.protected.sort();
+        self.lists().into_iter().for_each(|list| list.sort());
         self.protected.dedup();
-        self.by_policy.sort();
-        self.states.sort();
-        self.closed.sort();
-        self.channels.sort();
         self.holders.sort();
         self.marks.sort();
         self

@@ -24,8 +24,7 @@ use crate::control::{Control, cancelled};
 use crate::engine::workspace::{fs, programs};
 use crate::error::{Error, ErrorKind};
 use crate::limits::SANDBOX_END_TIME_MAX;
-use crate::platform::other_cpu;
-use crate::platform::process;
+use crate::platform::{other_cpu, process};
 
 /// Longest time between two checks if the call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);

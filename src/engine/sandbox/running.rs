@@ -69,10 +69,8 @@ pub struct Running {
     name: String,
     /// True if other commands ran when it began.
     pub is_late: bool,
-    /// Folder of its note, once it has one.
-    notes: Option<Arc<OwnedFd>>,
-    /// Folder of its mark, once it has one.
-    marks: Option<Arc<OwnedFd>>,
+    /// Its note and its mark, each with its folder.
+    left: Vec<(Arc<OwnedFd>, String)>,
     /// Lock that shows that the call lives.
     _lock: Lock,
 }
@@ -92,7 +90,7 @@ impl Running {
             let opened = fs::open_at(folder.as_fd(), OsStr::new(other), fs::ADD);
             let _ = opened.map(|file| fs::write_all(&File::from(file), OVERLAPPED));
         }
-        Ok(Self { folder, name, is_late: !others.is_empty(), notes: None, marks: None, _lock: lock })
+        Ok(Self { folder, name, is_late: !others.is_empty(), left: Vec::new(), _lock: lock })
     }
 
     /// Records facts for the next call, in case this one is killed.
@@ -102,7 +100,7 @@ impl Running {
     pub fn note(&mut self, state: &State, note: &[u8]) -> Result<(), Error> {
         let notes = state.folder(NOTES_FOLDER)?;
         state.replace(notes.as_fd(), OsStr::new(&self.name), note, &unique_name("note"))?;
-        self.notes = Some(notes);
+        self.left.push((notes, self.name.clone()));
         Ok(())
     }
 
@@ -115,7 +113,7 @@ impl Running {
         if let Ok(mut file) = file {
             // Without its content, the mark still tells that a command was killed.
             let _ = serde_json::to_writer(&mut file, command);
-            self.marks = Some(marks);
+            self.left.push((marks, name));
         }
     }
 
@@ -141,11 +139,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(notes) = &self.notes {
-            let _ = fs::unlink_at(notes, &self.name, AtFlags::empty());
-        }
-        if let Some(marks) = &self.marks {
-            let _ = fs::unlink_at(marks, format!("{}{DIRECT_MARK}", self.name), AtFlags::empty());
+        for (folder, name) in &self.left {
+            let _ = fs::unlink_at(folder, name, AtFlags::empty());
         }
         let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
+use serde::Serialize;
 
 use super::lock::Holder;
 pub use super::lock::Lock;
@@ -549,6 +550,16 @@ pub fn replace_by_way_of(
         let _ = fs::unlink_at(waiting, aside, AtFlags::empty());
         Error::io(&format!("write {} in", name.to_string_lossy()), STATE_FOLDER, source)
     })
+}
+
+/// Replaces a record atomically, not by way of the staging folder: without the lock of the workspace, another change may
+/// clear that.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn replace_record<T: Serialize>(folder: BorrowedFd<'_>, name: &str, record: &T) -> Result<File, Error> {
+    let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
+    replace_by_way_of(folder, &unique_name(name), folder, OsStr::new(name), &bytes, 0o600)
 }
 
 /// Puts a copy in the place of a file that is written in place, if it has another name, as after `cp -al`: what is written

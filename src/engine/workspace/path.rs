@@ -172,6 +172,11 @@ impl WorkspacePath {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
 
+    /// Returns it and the folders above it, innermost first, up to the root.
+    pub fn and_above(&self) -> impl Iterator<Item = Self> + use<> {
+        std::iter::successors(Some(self.clone()), Self::parent)
+    }
+
     /// Returns the last component; `None` for the root.
     pub fn name(&self) -> Option<&OsStr> {
         self.0.file_name()

@@ -300,8 +300,7 @@ impl Survey {
 
     /// Returns true if a path is or lies in a folder that could not be read.
     fn hides(&self, path: &WorkspacePath) -> bool {
-        let around = || std::iter::successors(Some(path.clone()), WorkspacePath::parent);
-        !self.unseen.is_empty() && around().any(|folder| self.unseen.contains(&folder))
+        !self.unseen.is_empty() && path.and_above().any(|folder| self.unseen.contains(&folder))
     }
 
     /// Returns a folder that was read, by its path without a slash at its end.

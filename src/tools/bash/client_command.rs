@@ -14,19 +14,16 @@ use super::saved_untracked::{SavedUntracked, Untracked};
 use crate::engine::Engine;
 use crate::engine::change::external_changes::Backups;
 use crate::engine::change::{Change, record};
-use crate::engine::history::client_calls::ConcurrentChanges;
-use crate::engine::history::client_calls::Turns;
-use crate::engine::history::client_calls::{ClientCall, Closing, Commands, FileBefore};
-use crate::engine::journal::Version;
+use crate::engine::history::client_calls::{
+    ClientCall, Closing, Commands, ConcurrentChanges, FileBefore, Turns,
+};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::repositories::{self, Looking};
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::state::State;
-use crate::engine::workspace::metadata::Identity;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::survey::{Survey, Touched};
 use crate::error::Error;
-use crate::sha256::Sha256;
 use crate::tools::Tool as _;
 
 /// Most commands whose texts are kept.
@@ -206,8 +203,7 @@ fn saved(
     let mut files = Vec::new();
     for (path, bytes) in kept.iter() {
         let Some(thing) = survey.at(path) else { continue };
-        let (sha256, size, mode) = (Sha256::of(bytes), bytes.len() as u64, thing.recorded_mode());
-        let version = Version { sha256, size, mode, identity: Identity::of_owner(thing.owner()) };
+        let version = command_diff::version_of(bytes, thing);
         backups.add(bytes, &version)?;
         files.push(FileBefore { path: path.clone(), version: Some(version), outcome: None });
     }

@@ -156,8 +156,6 @@ struct Collector<'a, 's, 'e> {
     tips: [Option<RefCell<Trees>>; 2],
     /// The work tree.
     sides: &'a Sides<'a>,
-    /// Changes that others made at the same time.
-    theirs: &'a ConcurrentChanges,
     /// Old bytes.
     backups: Backups<'s>,
     /// Changes to record.
@@ -190,7 +188,6 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             tips: [before?, after?],
             store,
             sides,
-            theirs: sides.theirs,
             backups: Backups::new(state),
             done: CommandChanges::default(),
             folders: Default::default(),
@@ -205,7 +202,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Adds a difference.
     fn take(&mut self, touched: &Touched) -> Result<(), Error> {
         let Touched { path, before, after } = touched;
-        if self.theirs.own(path) {
+        if self.sides.theirs.own(path) {
             return Ok(());
         }
         match (before, after) {
@@ -214,7 +211,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
             (Some(before), Some(after)) if before.kind().is_dir() && after.kind().is_dir() => {
                 let (before, after) = (before.recorded_mode(), after.recorded_mode());
-                if before != after && !self.theirs.folders.contains(path) {
+                if before != after && !self.sides.theirs.folders.contains(path) {
                     self.done.modes.push(FolderMode { path: path.clone(), before, after });
                     self.note_listed(path, Action::Modify, None);
                 }
@@ -268,7 +265,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
 
     /// Adds a folder that exists on one side alone.
     fn take_folder(&mut self, side: usize, path: &WorkspacePath, folder: &Thing) {
-        if !self.theirs.folders.contains(path) {
+        if !self.sides.theirs.folders.contains(path) {
             let ignored = self.untracked(|untracked| untracked.ignored_folder(path));
             let (mode, is_ignored) = (folder.recorded_mode(), ignored.is_some_and(|it| it.0 != path));
             let seen = FolderSeen { mode, is_ignored, ..FolderSeen::default() };
@@ -283,7 +280,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             return Ok(());
         }
         if is_file(after) {
-            let is_theirs = self.theirs.files.contains_key(path);
+            let is_theirs = self.sides.theirs.files.contains_key(path);
             let is_known = is_theirs || self.is_left_out(path) || self.is_in(AFTER, path)?;
             let is_taken = is_known || self.takes_ignored(path, after.size());
             if !is_taken && (!self.is_ignored(path) || self.is_in_large_folder(path)) {
@@ -366,16 +363,18 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             None => None,
             Some(before) => match self.old(path, before, after.zip(new.as_ref()))? {
                 Some(old) => Some(old),
-                None if self.theirs.files.contains_key(path) => None,
+                None if self.sides.theirs.files.contains_key(path) => None,
                 None => return self.lose_if_known(path),
             },
         };
         let (old_version, old_bytes) =
             old.map_or((None, None), |(version, bytes)| (Some(version), Some(bytes)));
-        let (from, to, bytes) = match self.theirs.files.get(path) {
+        let (from, to, bytes) = match self.sides.theirs.files.get(path) {
             None => (old_version, new, old_bytes),
             // Its own change came before, and is recorded.
-            Some((_, last)) if self.theirs.so_far.contains_key(path) && same(last.as_ref(), new.as_ref()) => {
+            Some((_, last))
+                if self.sides.theirs.so_far.contains_key(path) && same(last.as_ref(), new.as_ref()) =>
+            {
                 return Ok(());
             }
             // The last write is theirs: an undo of its own could only fail.
@@ -397,7 +396,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
         };
         if same(from.as_ref(), to.as_ref()) {
-            if self.theirs.by_commands.contains(path) {
+            if self.sides.theirs.by_commands.contains(path) {
                 self.by_others.push(path.clone());
             }
             return Ok(());
@@ -530,7 +529,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     /// Updates the record of every folder of one side that holds a path.
     fn note(&mut self, side: usize, path: &WorkspacePath, change: impl Fn(&mut FolderSeen)) {
         let Some(folders) = self.folders.get_mut(side) else { return };
-        for holder in std::iter::successors(path.parent(), WorkspacePath::parent) {
+        for holder in path.and_above().skip(1) {
             if let Some(seen) = folders.get_mut(&holder) {
                 change(seen);
             }
@@ -549,7 +548,7 @@ pub fn version_at(workspace: &Workspace, path: &WorkspacePath, thing: &Thing) ->
 }
 
 /// Returns the version of a file with these bytes.
-fn version_of(bytes: &[u8], thing: &Thing) -> Version {
+pub fn version_of(bytes: &[u8], thing: &Thing) -> Version {
     let (mode, identity) = (thing.recorded_mode(), Identity::of_owner(thing.owner()));
     Version { sha256: Sha256::of(bytes), size: bytes.len() as u64, mode, identity }
 }

@@ -35,6 +35,7 @@ use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{self, is_folder};
 use crate::engine::workspace::path::{Follower, WorkspacePath};
+use crate::engine::workspace::protect::DOT_GIT;
 use crate::engine::workspace::survey::Survey;
 use crate::error::{Error, ErrorKind, text};
 use crate::platform;
@@ -83,9 +84,9 @@ pub fn plan(
         (Placeholder::make(engine.workspace.root_fd(), &state), Some(temporary))
     };
     if placeholder.is_some() {
-        marks.push(WorkspacePath::root().join(GIT_FOLDER.as_ref()));
-        if !found.protected.iter().any(|path| path.as_os_str() == GIT_FOLDER) {
-            found.protected.insert(0, PathBuf::from(GIT_FOLDER));
+        marks.push(WorkspacePath::root().join(DOT_GIT.as_ref()));
+        if !found.protected.iter().any(|path| path.as_os_str() == DOT_GIT) {
+            found.protected.insert(0, PathBuf::from(DOT_GIT));
         }
     }
     let reach = reach(engine, found, read_only, temporary.as_ref())?;
@@ -188,7 +189,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
     Reach {
         outside: seen_outside(engine, home.as_deref(), &[engine.workspace.root()], &mut follower),
         root: engine.workspace.root().as_os_str().to_owned(),
-        protected: vec![OsString::from(GIT_FOLDER)],
+        protected: vec![OsString::from(DOT_GIT)],
         states: vec![OsString::from(STATE_FOLDER)],
         ..Reach::default()
     }
@@ -387,8 +388,6 @@ fn search(engine: &Engine, looking: Looking<'_>) -> Result<(ProtectedPaths, Opti
     Ok(found)
 }
 
-/// Folder by which a command could turn the workspace into a repository.
-pub const GIT_FOLDER: &str = ".git";
 /// File in the state folder; every command that needs the folder locks it.
 const LOCK: &str = "placeholder.lock";
 /// Content of the file while the folder is lbx's.
@@ -416,7 +415,7 @@ impl Placeholder {
         // Only a removal takes the exclusive lock, briefly.
         rustix::fs::flock(&lock, FlockOperation::LockShared)?;
         let mut lock = File::from(lock);
-        match rustix::fs::mkdirat(root, GIT_FOLDER, Mode::from_raw_mode(0o777)) {
+        match rustix::fs::mkdirat(root, DOT_GIT, Mode::from_raw_mode(0o777)) {
             Ok(()) => fs::write_all(&lock, MADE)?,
             Err(Errno::EXIST) => {
                 let mut made = Vec::new();
@@ -434,7 +433,7 @@ impl Placeholder {
 impl Drop for Placeholder {
     fn drop(&mut self) {
         if rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::unlink_at(&self.root, GIT_FOLDER, AtFlags::REMOVEDIR);
+            let _ = fs::unlink_at(&self.root, DOT_GIT, AtFlags::REMOVEDIR);
             let _ = self.lock.set_len(0);
         }
     }
@@ -442,7 +441,7 @@ impl Drop for Placeholder {
 
 /// Returns true if the workspace has a `.git` other than an empty folder.
 fn has_git(root: BorrowedFd<'_>) -> bool {
-    let name = OsStr::new(GIT_FOLDER);
+    let name = OsStr::new(DOT_GIT);
     match fs::stat_at(root, name) {
         Err(Errno::NOENT) => false,
         Ok(stat) if fs::is_folder(&stat) => {

@@ -75,8 +75,7 @@ impl Classified {
 
     /// Returns the ignored folder that holds a path of the layer, or a path below one.
     pub fn folder_of(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        let mut above = std::iter::successors(Some(path.clone()), WorkspacePath::parent);
-        above.find_map(|above| self.0.get(&above)).cloned()
+        path.and_above().find_map(|above| self.0.get(&above)).cloned()
     }
 
     /// Returns true if a folder is made or removed inside an ignored folder.
@@ -299,8 +298,7 @@ impl<'a> LayerConflicts<'a> {
     fn was_removed(&self, differing: &Differing) -> bool {
         let Differing { path, lower: None, upper: Some(upper), .. } = differing else { return false };
         let has_changed = || {
-            let mut above = std::iter::successors(path.parent(), WorkspacePath::parent);
-            let parent = above.find_map(|parent| self.workspace.open_folder(&parent).ok());
+            let parent = path.and_above().skip(1).find_map(|parent| self.workspace.open_folder(&parent).ok());
             let stat = parent.and_then(|parent| rustix::fs::fstat(&parent).ok());
             stat.is_some_and(|stat| changed_at(&stat) > self.layer.record.began)
         };

@@ -28,8 +28,7 @@ use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
 use crate::engine::workspace::metadata::times_of;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::HEAD;
-use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::protect::{HEAD, is_protected};
 use crate::engine::workspace::survey::changed_at;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
@@ -226,8 +225,7 @@ impl LayeredCommand {
             return place.is_ok_and(|place| excluded.insert(place.path().clone(), reason).is_none());
         };
         let above = |differing: &Differing| {
-            let paths = std::iter::successors(Some(differing.path.clone()), WorkspacePath::parent);
-            paths.into_iter().find(|path| !path.is_root() && engine.workspace.shown(path) == shown)
+            differing.path.and_above().find(|path| !path.is_root() && engine.workspace.shown(path) == shown)
         };
         // The path itself, a folder above it, or the folder that is removed with it.
         let path = found.iter().find_map(above).or_else(|| {
@@ -256,7 +254,7 @@ impl LayeredCommand {
         let classified = Classified::of(change.engine_ref(), &self.0.upper, &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
-        folders.retain(|(path, _)| !is_excluded(path, excluded) && !self.have_others_changed(&change, path));
+        folders.retain(|(path, _)| !is_excluded(path, excluded) && self.is_as_before(&change, path));
         if manner != Manner::Over {
             self.keep_modes(change.engine(), &mut found, modes);
         }
@@ -403,10 +401,10 @@ impl LayeredCommand {
         Error::new(ErrorKind::StaleFile, message).at(shown).suggest(advice)
     }
 
-    /// Returns true if others changed a folder while the command ran.
-    fn have_others_changed(&self, change: &Change<'_>, folder: &WorkspacePath) -> bool {
+    /// Returns true if others changed no folder at a path while the command ran.
+    fn is_as_before(&self, change: &Change<'_>, folder: &WorkspacePath) -> bool {
         let now = fs::stat_beneath(change.workspace().root_fd(), folder);
-        now.is_ok_and(|now| changed_at(&now) > self.0.record.began)
+        now.map_or(true, |now| changed_at(&now) <= self.0.record.began)
     }
 
     /// Sets the times of the files and folders, and removes old files that are not kept.
@@ -461,9 +459,7 @@ pub fn conflicts(workspace: &Workspace, record: &LayerRecord) -> Vec<Conflict> {
 
 /// Returns true if a path is excluded or lies in an excluded folder.
 fn is_excluded(path: &WorkspacePath, excluded: &Excluded) -> bool {
-    !excluded.is_empty()
-        && std::iter::successors(Some(path.clone()), WorkspacePath::parent)
-            .any(|it| excluded.contains_key(&it))
+    !excluded.is_empty() && path.and_above().any(|it| excluded.contains_key(&it))
 }
 
 /// Returns true if a folder is empty.

@@ -6,14 +6,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::confinement::GIT_FOLDER;
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::plan::Reach;
 use crate::engine::snapshot::{LeftOut, Reason};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::protect::{DOT_GIT, is_protected};
 use crate::engine::workspace::survey::{Survey, Touched};
 use crate::engine::workspace::{Workspace, fs};
 use crate::limits::UNTRACKED_BYTES_MAX;
@@ -72,7 +71,7 @@ impl Untracked {
 
     /// Returns the reason why a file was left out though git does not ignore it.
     pub fn left_out(&self, path: &WorkspacePath) -> Option<&LeftOut> {
-        above(path, |path| self.left_out.get(path))
+        path.and_above().find_map(|path| self.left_out.get(&path))
     }
 
     /// Returns true if git ignores a path.
@@ -85,7 +84,8 @@ impl Untracked {
         if self.folders.is_empty() {
             return None;
         }
-        above(path, |path| self.folders.get_key_value(path).map(|(folder, is_large)| (folder, *is_large)))
+        let mut above = path.and_above();
+        above.find_map(|path| self.folders.get_key_value(&path)).map(|(folder, is_large)| (folder, *is_large))
     }
 
     /// Reads the files that a command may change and that have no other copy: the small ones that git does not ignore,
@@ -128,7 +128,7 @@ impl Untracked {
         let left_out: Vec<LeftOut> = touched.iter().filter_map(of_note).collect();
         engine.warn_if(record::listed(&left_out).map(|list| format!("not in the snapshot: {list}")));
         let known = reach.protected.iter().filter_map(|path| WorkspacePath::new(Path::new(path)));
-        let known = known.filter(|path| path.name().is_some_and(|name| name == GIT_FOLDER));
+        let known = known.filter(|path| path.name().is_some_and(|name| name == DOT_GIT));
         let known = known.filter_map(|path| path.parent()).filter(|folder| !folder.is_root());
         let repositories: BTreeSet<WorkspacePath> = known.chain(self.repositories.iter().cloned()).collect();
         for repository in &repositories {
@@ -145,11 +145,6 @@ impl Untracked {
             }
         }
     }
-}
-
-/// Returns the finding for the innermost path that has one, from a path upwards.
-fn above<T>(path: &WorkspacePath, find: impl Fn(&WorkspacePath) -> Option<T>) -> Option<T> {
-    std::iter::successors(Some(path.clone()), WorkspacePath::parent).find_map(|path| find(&path))
 }
 
 impl SavedUntracked {

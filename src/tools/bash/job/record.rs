@@ -15,9 +15,8 @@ use serde_json::{Map, Value};
 use crate::engine::Engine;
 use crate::engine::sandbox::backend::NAMESPACES;
 use crate::engine::sandbox::outside::Network;
-use crate::engine::store::lock::unique_name;
 use crate::engine::store::session::SessionId;
-use crate::engine::store::state::{Lock, State, replace_by_way_of};
+use crate::engine::store::state::{Lock, State, replace_record};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::Error;
@@ -114,7 +113,7 @@ impl JobFolder {
         let state = State::open(workspace)?;
         let all = state.folder(FOLDER)?;
         let io = |errno: Errno| Error::io("make", state.shown(FOLDER), errno);
-        let next = numbers(&all).into_iter().max().map_or(1, |newest| newest + 1);
+        let next = numbers(&all).last().map_or(1, |newest| newest + 1);
         for number in next..next + JOB_NAMES_MAX {
             let name = format!("{PREFIX}{number}");
             match rustix::fs::mkdirat(&all, name.as_str(), rustix::fs::Mode::from_raw_mode(0o700)) {
@@ -145,10 +144,8 @@ impl JobFolder {
     pub fn all(workspace: &Workspace) -> Result<Vec<Self>, Error> {
         let Some(state) = State::find(workspace)? else { return Ok(Vec::new()) };
         let Some(all) = state.find_folder(FOLDER)? else { return Ok(Vec::new()) };
-        let mut found = numbers(&all);
-        found.sort_unstable();
         let folder = |number: u64| Self::find(workspace, &format!("{PREFIX}{number}")).transpose();
-        found.into_iter().filter_map(folder).collect()
+        numbers(&all).into_iter().filter_map(folder).collect()
     }
 
     /// Opens the folders of the jobs of a session, oldest first; also returns the facts about them.
@@ -168,9 +165,7 @@ impl JobFolder {
         };
         let state = (!network.is_shared()).then(|| State::find(&engine.workspace).ok()).flatten()??;
         let all = state.find_folder(FOLDER).ok()??;
-        let mut found = numbers(&all);
-        found.sort_unstable_by(|one, other| other.cmp(one));
-        let names = found.into_iter().map(|number| format!("{PREFIX}{number}"));
+        let names = numbers(&all).into_iter().rev().map(|number| format!("{PREFIX}{number}"));
         // Most jobs have ended, which a single stat shows.
         let may_run = |name: &String| fs::stat_at(all.as_fd(), OsStr::new(&format!("{name}/{END}"))).is_err();
         names.filter(may_run).find_map(|name| process(&Self::find(&engine.workspace, &name).ok()??))
@@ -199,16 +194,11 @@ impl JobFolder {
         self.about().filter(|about| about.session == session.as_str())
     }
 
-    /// Returns the result; `None` if the job runs, or the result is unknown.
-    pub fn end(&self) -> Option<End> {
-        self.read(END)
-    }
-
     /// Returns the state, and the result if there is one.
     pub fn standing(&self) -> (JobState, Option<End>) {
         // Check the lock first: the supervisor writes the result before it releases the lock.
         let is_alive = self.is_alive();
-        match self.end() {
+        match self.read(END) {
             Some(end) if !is_alive => (JobState::Ended, Some(end)),
             _ if is_alive => (JobState::Running, None),
             Some(_) | None => (JobState::Lost, None),
@@ -272,15 +262,15 @@ impl JobFolder {
     /// # Errors
     /// Returns the OS error.
     pub fn write<T: Serialize>(&self, name: &str, record: &T) -> Result<(), Error> {
-        let bytes = serde_json::to_vec(record).map_err(|error| Error::internal(error.to_string()))?;
-        // Not by way of the staging folder: without the lock of the workspace, another change may clear that.
-        let folder = self.opened.as_fd();
-        replace_by_way_of(folder, &unique_name(name), folder, OsStr::new(name), &bytes, 0o600).map(drop)
+        replace_record(self.opened.as_fd(), name, record).map(drop)
     }
 }
 
-/// Returns the numbers of the jobs in their folder.
+/// Returns the numbers of the jobs in their folder, in order.
 fn numbers(all: &OwnedFd) -> Vec<u64> {
     let names = fs::names_in(all).unwrap_or_default();
-    names.iter().filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok()).collect()
+    let mut numbers: Vec<u64> =
+        names.iter().filter_map(|name| name.to_str()?.strip_prefix(PREFIX)?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
 }
