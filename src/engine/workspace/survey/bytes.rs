@@ -146,7 +146,7 @@ mod tests {
         let folder =
             SurveyedFolder { path: b"d/\xff".to_vec(), names, things: vec![(0..5, thing), (5..6, thing)] };
         let unseen = BTreeSet::from([WorkspacePath::new("x/y".as_ref()).unwrap()]);
-        let survey = Survey { folders: vec![Arc::new(folder)], unseen, linked: Vec::new() };
+        let survey = Survey { folders: vec![Arc::new(folder)], unseen, linked: Vec::new(), root: None };
         let bytes = survey.to_bytes();
         let again = Survey::from_bytes(&bytes).unwrap();
         assert_eq!((again.to_bytes(), again.count()), (bytes.clone(), 2));
