@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs lbx with its man pages and completions: built from this source tree, or, in a release
-# archive, the binary beside this script. See --help.
+# archive, the binary next to this script. See --help.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
@@ -87,7 +87,7 @@ case $prefix in
 esac
 # Without trailing slashes.
 while [ "$prefix" != / ] && [ "$prefix" != "${prefix%/}" ]; do prefix=${prefix%/}; done
-[ "$prefix" != / ] || fail "--prefix / would install beside the system's own files; try /usr/local"
+[ "$prefix" != / ] || fail "--prefix / would install among the system's own files; try /usr/local"
 if [ -e "$prefix" ] && [ ! -d "$prefix" ]; then fail "--prefix $prefix is not a folder"; fi
 [ "$(CDPATH='' cd -- "$prefix" 2>/dev/null && pwd -P)" != "$here" ] ||
     fail "--prefix is the folder of this script; name another"
@@ -378,7 +378,7 @@ clone=$scratch/repository
 if [ -f "$here/Cargo.toml" ] && git -C "$here" rev-parse --git-dir >/dev/null 2>&1; then
     git clone -q -- "$here" "$clone"
 else
-    # An archive: its words are a repository all the same.
+    # An archive: its words are a repository too.
     mkdir "$clone"
     cp -- "$here"/*.md "$here"/LICENSE-* "$clone"
     git -C "$clone" init -q

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bytes of each tool's typical answer, beside the MCP reference filesystem server's.
+"""Bytes of each tool's typical answer, next to the MCP reference filesystem server's.
 
 Makes the same calls, in the same small project, of `lbx` (JSON, --text, and over MCP) and of
 @modelcontextprotocol/server-filesystem over stdio, and prints a Markdown table. The bytes are those

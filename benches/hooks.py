@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the hooks of a client where nothing changed, beside the start of the program and `git status`.
+"""Times the hooks of a client where nothing changed, next to the start of the program and `git status`.
 
 usage: benches/hooks.py [LBX] [FILES ...]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times calls after many reads and many changes of one session, and in a tree of many files, beside the same calls after
+"""Times calls after many reads and many changes of one session, and in a tree of many files, next to the same calls after
 few, as ratios in one run.
 
 usage: benches/scale.py [LBX] [CHANGES] [READS] [FILES]

@@ -152,7 +152,7 @@ def measure(command, folder, calls):
         begin = time.perf_counter()
         edit_size = server.call(*edit(FILES[0], f"count = {number}\n", f"count = {number + 1}\n"))
         edits.append((time.perf_counter() - begin) * 1000)
-    # Edits of one file follow each other only in the next round.
+    # Edits of one file follow each other only in the next pass.
     rounds = [edit(name, "count = 0\n", "count = 1\n") for name in FILES[1:]]
     at_once = pipelined(server, rounds)
     server.close()
@@ -161,7 +161,7 @@ def measure(command, folder, calls):
 
 
 def sync_alone(folder):
-    """Milliseconds of a write beside a file, its fsync, a rename, and the folder's fsync."""
+    """Milliseconds of a write next to a file, its fsync, a rename, and the folder's fsync."""
     times = []
     directory = os.open(folder, os.O_RDONLY)
     for number in range(40):

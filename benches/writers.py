@@ -5,7 +5,7 @@ usage: benches/writers.py [LBX] [SECONDS] [BASELINE]
 
 Every writer has a file and a session of its own, and appends a line again and again. The numbers of writers take turns,
 ROUNDS times, each for SECONDS / ROUNDS. A row shows changes a second, the median of the ratios to one writer, and the
-median, 99th percentile and longest wait for an answer in milliseconds. With BASELINE, another binary, each round also
+median, 99th percentile and longest wait for an answer in milliseconds. With BASELINE, another binary, each pass also
 runs that one; its rows are marked.
 """
 

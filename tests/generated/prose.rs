@@ -490,7 +490,7 @@ const UNDO: &[Section] = &[(
     "
 With seq, undo takes back that change, whichever it is, or with path one file of it, or with hunk one hunk of that
 file. It is a three-way merge: later changes stay. If later changes touch the same lines, undo fails and shows both
-sides. It is a change of its own, so undo can revert it. lbx review shows the command beside each change and hunk.
+sides. It is a change of its own, so undo can revert it. lbx review shows the command next to each change and hunk.
 ",
 )];
 
@@ -548,7 +548,7 @@ lbx schema TOOL prints the JSON Schemas of a tool's request and response. Spelli
 (file_path, old_str, newText, ...) are accepted; lbx schema --aliases lists them. A field that does not exist, a
 wrong type or a duplicate is invalid_request.
 
-Over JSON and MCP the fields session, sandbox and require_snapshot are beside the tool's own, over JSON workspace too.
+Over JSON and MCP the fields session, sandbox and require_snapshot join the tool's own, over JSON workspace too.
 Every tool that changes files takes why, the reason that its snapshot records; most take dry_run, which shows what would
 change and changes nothing.
 ",
@@ -563,7 +563,7 @@ Each call writes exactly one JSON object to stdout:
      \"path\":\"...\",\"suggested_action\":\"...\",\"details\":{...}}}
 
 ok: false means that nothing was changed, unless error.applied is true: then a step after the change failed. warnings
-and snapshot are absent where there are none; dry_run: true stands beside data if nothing was changed on purpose. The
+and snapshot are absent where there are none; dry_run: true is next to data if nothing was changed on purpose. The
 fields of data are on the page of each tool. already_applied: true in them means that the result of this very request was
 in place before. With --text the payload alone goes to stdout, and everything else to stderr.
 ",
@@ -589,7 +589,7 @@ was left out does not count as read. max_bytes: 0 and limit: 0 lift these bounds
         "
 A change to a file needs proof that its caller has seen the bytes that it changes: a read in the same session, or
 expected_sha256. A file that was not read is not_read. One that somebody else has changed since is stale_file, with
-the diff; with rebase: true, edit applies all the same if that change is elsewhere in the file. New files need no proof.
+the diff; with rebase: true, edit still applies if that change is elsewhere in the file. New files need no proof.
 Neither do append, prepend and section, nor delete and move, whose old bytes are kept.
 ",
     ),

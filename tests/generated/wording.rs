@@ -65,6 +65,27 @@ fn faults(text: &str, has_messages: bool) -> Vec<(usize, String)> {
 }
 
 #[test]
+fn documents_and_pages_avoid_banned_words() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files: Vec<PathBuf> = Vec::new();
+    ["man", "benches", ".ci"].iter().for_each(|folder| files_below(&package.join(folder), &mut files));
+    let top = std::fs::read_dir(package).unwrap().map(|entry| entry.unwrap().path());
+    files.extend(top.filter(|path| path.is_file() && !path.ends_with("Cargo.lock")));
+    files.extend(["tests/INVARIANTS.md", "src/cli/agents.md"].map(|name| package.join(name)));
+    let mut found = Vec::new();
+    for file in files {
+        // Images are no text.
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        let lines = text.lines().enumerate();
+        let banned =
+            lines.filter_map(|(at, line)| Some((at + 1, WORDS.iter().find(|it| has_words(line, it))?)));
+        let name = file.strip_prefix(package).unwrap().display();
+        found.extend(banned.map(|(line, word)| format!("{name}:{line}: `{word}`")));
+    }
+    assert!(found.is_empty(), "{} places:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
 fn comments_and_messages_avoid_banned_words() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
