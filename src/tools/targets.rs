@@ -99,14 +99,10 @@ pub fn path_must_be_known(
 /// # Errors
 /// Returns the OS error, or that of a snapshot that cannot be read.
 pub fn is_known_path(store: Option<&Store>, place: &ResolvedPath) -> Result<bool, Error> {
+    let is_there = place.stat().is_some();
+    let Some(store) = store.filter(|_| !is_there) else { return Ok(is_there) };
     let query = Query { path: Some(place.path().as_bytes()), limit: 1, ..Query::default() };
-    Ok(place.stat().is_some()
-        || match store {
-            Some(store) => {
-                !store.log(&query)?.snapshots.is_empty() || store.has_at_head(place.path().as_bytes())?
-            }
-            None => false,
-        })
+    Ok(!store.log(&query)?.snapshots.is_empty() || store.has_at_head(place.path().as_bytes())?)
 }
 
 /// Rejects a path that does not exist and never did.

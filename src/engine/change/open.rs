@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustix::fs::{Access, AtFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::Change;
@@ -342,13 +342,7 @@ impl Change<'_> {
         if !current.exists() || current.is_symlink() {
             return Ok(());
         }
-        let allowed = rustix::fs::accessat(
-            self.engine.workspace.root_fd(),
-            place.path().as_path(),
-            Access::WRITE_OK,
-            AtFlags::EACCESS,
-        );
-        allowed.map_err(|errno| {
+        fs::may_write(self.engine.workspace.root_fd(), place.path()).map_err(|errno| {
             let error = Error::io("write", place.shown(), errno);
             match errno {
                 // Only its owner can change the mode.

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags, Stat};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::Change;
@@ -89,7 +89,7 @@ impl Change<'_> {
         let (of_folder, is_closed) =
             *folders.entry(parent).or_insert_with_key(|parent| self.mount_and_access(parent));
         mount.zip(of_folder).is_some_and(|(file, folder)| file != folder)
-            || (is_closed && self.is_writable(path))
+            || (is_closed && fs::may_write(self.engine.workspace.root_fd(), path).is_ok())
     }
 
     /// Returns the mount of a folder, and true if this account may not change names in it.
@@ -97,14 +97,7 @@ impl Change<'_> {
         let Ok(opened) = fs::open_beneath(self.engine.workspace.root_fd(), folder, fs::HANDLE) else {
             return (None, false);
         };
-        let may = rustix::fs::accessat(&opened, ".", Access::WRITE_OK, AtFlags::EACCESS);
-        (fs::mount_of(&opened).ok(), may == Err(Errno::ACCESS))
-    }
-
-    /// Returns true if this account may write a file.
-    fn is_writable(&self, path: &WorkspacePath) -> bool {
-        let root = self.engine.workspace.root_fd();
-        rustix::fs::accessat(root, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+        (fs::mount_of(&opened).ok(), fs::may_add_to(&opened) == Err(Errno::ACCESS))
     }
 }
 

@@ -416,8 +416,8 @@ impl State {
     /// Returns the OS error.
     pub fn try_lock_workspace(&self) -> Result<Option<Lock>, Error> {
         lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None).map_err(|source| {
-            let owner = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref()).map(|stat| stat.st_uid);
-            closed(Error::io("lock", shown(WORKSPACE_LOCK), source), owner)
+            let found = fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref());
+            closed(Error::io("lock", shown(WORKSPACE_LOCK), source), found)
         })
     }
 
@@ -492,8 +492,8 @@ impl State {
             Err(source) => {
                 let has_none = NO_LOCKS_ERRNOS.iter().any(|errno| is_errno(&source, *errno));
                 let error = Error::io(&format!("take the lock of {what} in"), STATE_FOLDER, source);
-                let owner = fs::stat_at(folder, OsStr::new(name)).map(|stat| stat.st_uid);
-                Err(if has_none { error.suggest(NO_LOCKS) } else { closed(error, owner) })
+                let found = fs::stat_at(folder, OsStr::new(name));
+                Err(if has_none { error.suggest(NO_LOCKS) } else { closed(error, found) })
             }
         }
     }
@@ -596,29 +596,25 @@ fn foreign(shown: &str, owner: u32) -> Error {
 
 /// Fails if this account may not make its state in the opened `.lbx/`, as after one call by another account.
 fn must_be_open(shared: &OwnedFd) -> Result<(), Error> {
-    fs::may_add_to(shared).map_err(|errno| {
-        closed(Error::io("write in", STATE_FOLDER, errno), rustix::fs::fstat(shared).map(|stat| stat.st_uid))
-    })
+    fs::may_add_to(shared)
+        .map_err(|errno| closed(Error::io("write in", STATE_FOLDER, errno), rustix::fs::fstat(shared)))
 }
 
 /// Adds to the error of a folder or file in `.lbx/` which account it belongs to, and how that one lets this one in.
-fn closed(error: Error, owner: Result<u32, Errno>) -> Error {
-    let (Some(Errno::ACCESS), Ok(owner)) = (error.errno(), owner) else { return error };
-    let own = fs::user_id();
-    if owner == own {
-        return error.suggest("Let yourself in, in the workspace: chmod u+rwX .lbx .lbx/lock");
+fn closed(error: Error, found: Result<Stat, Errno>) -> Error {
+    let (Some(Errno::ACCESS), Ok(stat)) = (error.errno(), found) else { return error };
+    match stat.st_uid {
+        owner if owner == fs::user_id() => {
+            error.suggest("Let yourself in, in the workspace: chmod u+rwX .lbx .lbx/lock")
+        }
+        0 => error.add_to_message("; it belongs to root").suggest(format!(
+            "Give it to this account, in the workspace: sudo chown {} .lbx .lbx/lock",
+            fs::user_id()
+        )),
+        owner => error
+            .add_to_message(format!("; it belongs to the account {owner}"))
+            .suggest("That account can let its group in, in the workspace: chmod g+rwX .lbx .lbx/lock"),
     }
-    let (name, advice) = match owner {
-        0 => (
-            "root".to_owned(),
-            format!("Give it to this account, in the workspace: sudo chown {own} .lbx .lbx/lock"),
-        ),
-        owner => (
-            format!("the account {owner}"),
-            "That account can let its group in, in the workspace: chmod g+rwX .lbx .lbx/lock".to_owned(),
-        ),
-    };
-    error.add_to_message(format!("; it belongs to {name}")).suggest(advice)
 }
 
 /// Returns the id of the account's state, if it has one. A call opens the state several times, and reads the id once.

@@ -355,6 +355,14 @@ pub fn is_own(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw()
 }
 
+/// Fails if this account may not write the file at `path` below `root`.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn may_write(root: BorrowedFd<'_>, path: &WorkspacePath) -> Result<(), Errno> {
+    rustix::fs::accessat(root, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS)
+}
+
 /// Fails if this account may not create files in a folder.
 ///
 /// # Errors
