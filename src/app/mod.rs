@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::store::delivery::Delivery;
+use crate::engine::store::calls::Delivery;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind, without_panic};
 use crate::limits::QUESTION_BYTES_MAX;

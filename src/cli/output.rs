@@ -17,7 +17,7 @@ use crate::app::remote::CallResult;
 use crate::catalog;
 use crate::control::{Control, Progress};
 use crate::engine::CallNotes;
-use crate::engine::store::delivery::Delivery;
+use crate::engine::store::calls::Delivery;
 use crate::engine::workspace::programs;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};

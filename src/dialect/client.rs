@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::change::record;
 use crate::engine::policy::Policy;
-use crate::engine::store::delivery::Delivery;
+use crate::engine::store::calls::Delivery;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform;

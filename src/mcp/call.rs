@@ -18,7 +18,7 @@ use crate::dialect::client::LbxClient;
 use crate::dialect::{Dialect, DialectTool, Media, ToolOutput};
 use crate::engine::CallNotes;
 use crate::engine::sandbox::fork::ForkFolder;
-use crate::engine::store::delivery::Delivery;
+use crate::engine::store::calls::Delivery;
 use crate::engine::store::sandboxes;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;

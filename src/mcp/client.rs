@@ -15,7 +15,7 @@ use super::ClientRoots;
 use super::connection::{Connection, Unanswered};
 use super::library::file_path;
 use crate::control::{Control, cancelled};
-use crate::engine::store::delivery::Delivery;
+use crate::engine::store::calls::Delivery;
 use crate::engine::workspace::{Workspace, must_be_meant};
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;

@@ -20,7 +20,7 @@ use super::message::{self, INTERNAL_ERROR, Id, Line, Lines, Message, Parsed, Ref
 use super::queue::{Batches, Call, MESSAGES_MAX, Queue, Turn};
 use crate::cli::output::Patient;
 use crate::control::Control;
-use crate::engine::store::delivery::Delivery;
+use crate::engine::store::calls::Delivery;
 use crate::error::without_panic;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::platform::HANGUP;

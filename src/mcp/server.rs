@@ -23,7 +23,7 @@ use crate::app::Ask;
 use crate::app::options::{Options, Settings};
 use crate::dialect::client::LbxClient;
 use crate::engine::sandbox::caches;
-use crate::engine::store::delivery::Delivery;
+use crate::engine::store::calls::Delivery;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;

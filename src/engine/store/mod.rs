@@ -3,7 +3,6 @@
 pub mod audit;
 pub mod calls;
 pub mod container;
-pub mod delivery;
 pub mod id;
 pub mod lock;
 mod queue;
