@@ -12,10 +12,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::ClientRoots;
-use super::connection::{Connection, Unanswered};
+use super::connection::{Connection, Deliveries, Unanswered};
 use super::library::file_path;
 use crate::control::{Control, cancelled};
-use crate::engine::store::calls::Delivery;
 use crate::engine::workspace::{Workspace, must_be_meant};
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
@@ -77,14 +76,7 @@ pub struct Client<'a> {
     /// Roots of the client when the request came.
     pub roots: &'a ClientRoots,
     /// Work that waits until the client has the response.
-    pub deliveries: Mutex<Vec<Delivery>>,
-}
-
-impl Client<'_> {
-    /// Adds work that waits until the client has the response.
-    pub fn then(&self, deliveries: Vec<Delivery>) {
-        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner).extend(deliveries);
-    }
+    pub deliveries: &'a Deliveries,
 }
 
 /// The workspace of a server: the configured one, else the client's first root.

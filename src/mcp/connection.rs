@@ -58,10 +58,21 @@ pub trait Service: Send + Sync + 'static {
     fn turn(&self, request: &Request) -> Turn;
     /// Returns the roots of the client for a request that comes now.
     fn roots(&self) -> Arc<ClientRoots>;
-    /// Answers a request; returns the work that waits until the client has the response.
-    fn answer(&self, connection: &Arc<Connection>, call: Call) -> (Answer, Vec<Delivery>);
+    /// Answers a request; adds the work that waits until the client has the response.
+    fn answer(&self, connection: &Arc<Connection>, call: Call, deliveries: &Deliveries) -> Answer;
     /// Handles a notification.
     fn notice(&self, method: &str);
+}
+
+/// Work that waits until the client has a response.
+#[derive(Default)]
+pub struct Deliveries(Mutex<Vec<Delivery>>);
+
+impl Deliveries {
+    /// Adds the work of some calls.
+    pub fn add(&self, calls: Vec<Delivery>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(calls);
+    }
 }
 
 /// Reason why a request of the server has no result.
@@ -524,12 +535,13 @@ impl<S: Service> Serving<S> {
             state.idle -= 1;
             drop(state);
             let number = call.number;
-            let answered = without_panic(|| Ok(self.service.answer(&self.connection, call)));
-            let (answer, deliveries) = answered
-                .unwrap_or_else(|error| (Err(RpcError::new(INTERNAL_ERROR, error.message())), Vec::new()));
+            let deliveries = Deliveries::default();
+            let answer = without_panic(|| Ok(self.service.answer(&self.connection, call, &deliveries)));
+            let answer = answer.unwrap_or_else(|error| Err(RpcError::new(INTERNAL_ERROR, error.message())));
+            let deliveries = deliveries.0.into_inner().unwrap_or_else(PoisonError::into_inner);
             state = self.connection.state();
             if self.respond(&mut state, number, &answer) && !deliveries.is_empty() {
-                // Later changes wait for the end of this call: they find its marks.
+                // Later calls wait for the end of this one, and find its marks.
                 let (sending, is_sent) = self.connection.flush(state);
                 drop(sending);
                 // A response has no place for a warning any more; without the marks, the next change is refused.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::ClientRoots;
 use super::call::{ToolCall, reporting};
 use super::client::{Caller, Client, Person, Root, STATELESS};
-use super::connection::{Answer, Connection, Service};
+use super::connection::{Answer, Connection, Deliveries, Service};
 use super::library;
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Request, RpcError,
@@ -23,7 +23,6 @@ use crate::app::Ask;
 use crate::app::options::{Options, Settings};
 use crate::dialect::client::LbxClient;
 use crate::engine::sandbox::caches;
-use crate::engine::store::calls::Delivery;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
@@ -345,7 +344,7 @@ impl Server {
         if result.is_ok() {
             // A result of the protocol has no place for a warning; without the marks, the next change is refused.
             let _ = lbx.count_as_read();
-            client.then(lbx.deliveries);
+            client.deliveries.add(lbx.deliveries);
         }
         result
     }
@@ -385,7 +384,7 @@ impl Server {
         if has_warning && !client.control.is_cancelled() {
             client.roots.set_told();
         }
-        client.then(deliveries);
+        client.deliveries.add(deliveries);
         self.log(client.connection, &name, result.is_error);
         Ok(result.into_value())
     }
@@ -430,23 +429,18 @@ impl Service for Server {
         self.root.current()
     }
 
-    fn answer(&self, connection: &Arc<Connection>, call: Call) -> (Answer, Vec<Delivery>) {
+    fn answer(&self, connection: &Arc<Connection>, call: Call, deliveries: &Deliveries) -> Answer {
         let Call { request, control, roots, .. } = call;
-        let caller = match self.caller(&request) {
-            Ok(caller) => caller,
-            Err(error) => return (Err(error), Vec::new()),
-        };
+        let caller = self.caller(&request)?;
         let token = request.meta.get("progressToken").filter(|token| token.is_string() || token.is_number());
         let control = match token {
             Some(token) => reporting(control, connection, token.clone()),
             None => control,
         };
         let (method, is_stateless) = (request.method.clone(), caller.is_stateless());
-        let deliveries = Mutex::default();
         let client = Client { caller, connection, control: &control, roots: &roots, deliveries };
         let answer = self.result(&client, request);
-        let answer = if is_stateless { in_stateless_form(&method, answer) } else { answer };
-        (answer, client.deliveries.into_inner().unwrap_or_else(PoisonError::into_inner))
+        if is_stateless { in_stateless_form(&method, answer) } else { answer }
     }
 
     fn notice(&self, method: &str) {

@@ -146,6 +146,8 @@ fn removed_state_is_recreated() {
     fs::remove_dir_all(state(&ws, "")).unwrap();
     client.refused("edit", &edit("a.txt", "two", "three"), "not_read");
     client.ok("read", &json!({ "path": "a.txt" }));
+    // It begins once the read is recorded.
+    client.ok("ls", &json!({}));
     fs::remove_dir_all(ws.path(".lbx")).unwrap();
     client.refused("edit", &edit("a.txt", "two", "three"), "not_read");
     client.ok("read", &json!({ "path": "a.txt" }));

@@ -185,13 +185,11 @@ impl LayeredCommand {
             if manner == Manner::Whole {
                 return Err(self.refused(error));
             }
-            if manner == Manner::Over && error.kind() == ErrorKind::StaleFile {
-                return Err(error.detail("layer", self.0.name.clone()));
-            }
             if error.kind() == ErrorKind::ProtectedPath {
                 running::forget_repositories(&self.0.state);
             }
-            if error.is_applied() || !self.exclude(engine, &error, &mut excluded) {
+            let is_unseen = manner == Manner::Over && error.kind() == ErrorKind::StaleFile;
+            if error.is_applied() || is_unseen || !self.exclude(engine, &error, &mut excluded) {
                 if !error.is_applied() {
                     self.0.is_kept = true;
                 }
