@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fork::{ForkFolder, write_version};
+use super::layer_folders::OWN_MODE;
 use super::overlay::{OPAQUE, whiteout};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{make_folder, replace_by_way_of};
@@ -21,8 +22,6 @@ use crate::platform;
 
 /// Prefix of a version on its way into the folder.
 const COMING: &str = "merged";
-/// Mode of a folder that holds such versions.
-const FOLDER_MODE: u32 = 0o700;
 /// File that lists the merges of a fork.
 const MERGES: &str = "merges.lbx";
 /// Version of its format.
@@ -151,7 +150,7 @@ fn folder_in(parent: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     if is_in_the_way {
         fs::unlink_at(parent, name, AtFlags::empty())?;
     }
-    make_folder(parent.as_fd(), name, FOLDER_MODE)?;
+    make_folder(parent.as_fd(), name, OWN_MODE)?;
     let folder = fs::open_at(parent.as_fd(), name, fs::FOLDER)?;
     if is_in_the_way {
         rustix::fs::fsetxattr(&folder, OPAQUE, b"y", XattrFlags::empty())?;

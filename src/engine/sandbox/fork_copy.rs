@@ -11,6 +11,7 @@ use std::rc::Rc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use super::layer_folders::OWN_MODE;
 use super::overlay::whiteout;
 use crate::engine::store::state::{STATE_FOLDER, make_folder};
 use crate::engine::workspace::metadata::{make_alike, times_of};
@@ -21,8 +22,6 @@ use crate::platform;
 
 /// Parts of git's own state that a copy shares, does not need, or that name other places.
 const NOT_COPIED: [&str; 6] = ["objects", "worktrees", "modules", "logs", "lfs", "fsmonitor--daemon"];
-/// Mode of a new folder until it gets that of the original.
-const NEW_MODE: u32 = 0o700;
 /// Beginning of the file names that a program may be writing.
 const LOCKS: &[u8] = b".lock";
 
@@ -51,7 +50,7 @@ pub fn copy_workspace((root, path): (BorrowedFd<'_>, &Path), to: &OwnedFd) -> Re
 
 /// Copies git's own state, except for objects, which the copy shares (gitrepository-layout(5), `objects/info/alternates`).
 fn copy_git((git, path): (BorrowedFd<'_>, &Path), to: &OwnedFd) -> std::io::Result<()> {
-    make_folder(to.as_fd(), OsStr::new(DOT_GIT), NEW_MODE)?;
+    make_folder(to.as_fd(), OsStr::new(DOT_GIT), OWN_MODE)?;
     let own = fs::open_at(to.as_fd(), OsStr::new(DOT_GIT), fs::FOLDER)?;
     copy_folder(git, &own, &|name| {
         NOT_COPIED.iter().any(|other| name == *other) || name.as_bytes().ends_with(LOCKS)
@@ -87,7 +86,7 @@ fn copy_folder(
                     copy_entry((from.as_fd(), &name), to.as_fd(), &stat)?;
                     continue;
                 }
-                rustix::fs::mkdirat(&to, &name, platform::mode(NEW_MODE))?;
+                rustix::fs::mkdirat(&to, &name, platform::mode(OWN_MODE))?;
                 let source = Rc::new(fs::open_at(from.as_fd(), &name, fs::FOLDER)?);
                 let target = Rc::new(fs::open_at(to.as_fd(), &name, fs::FOLDER)?);
                 tasks.push(Task::Finish(fs::open_at(to.as_fd(), &name, fs::FOLDER)?, stat));
@@ -148,7 +147,7 @@ pub fn refresh(root: BorrowedFd<'_>, copy: &OwnedFd, upper: &OwnedFd) -> std::io
             if fs::is_folder(&stat) {
                 let inner = theirs.as_ref().filter(|_| there.as_ref().is_some_and(fs::is_folder));
                 let inner = inner.map(|theirs| fs::open_at(theirs.as_fd(), name, fs::FOLDER)).transpose()?;
-                make_folder(upper.as_fd(), name, NEW_MODE)?;
+                make_folder(upper.as_fd(), name, OWN_MODE)?;
                 let own = fs::open_at(upper.as_fd(), name, fs::FOLDER)?;
                 let source = fs::open_at(ours.as_fd(), name, fs::FOLDER)?;
                 make_alike(&own, source.as_fd())?;

@@ -227,8 +227,8 @@ impl LayerFolder {
         Folders { folder, upper, outside }: Folders,
         record: LayerRecord,
     ) -> Self {
-        let (is_kept, is_spare, marks, lock) = (false, false, None, Some(lock));
-        let known = BTreeSet::new();
+        let (known, is_kept, is_spare, marks) = (BTreeSet::new(), false, false, None);
+        let lock = Some(lock);
         Self { state, layers, name, folder, upper, outside, record, known, is_kept, is_spare, marks, lock }
     }
 

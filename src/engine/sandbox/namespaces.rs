@@ -270,9 +270,8 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
         list.words(&["--unshare-net"]);
     }
     list.words(&["--proc", "/proc", "--dev", "/dev"]);
-    for path in PROC_READ_ONLY.iter().filter(|path| Path::new(path).exists()) {
-        list.paths("--ro-bind", &[path, path]);
-    }
+    let in_proc = PROC_READ_ONLY.iter().filter(|path| Path::new(path).exists());
+    in_proc.for_each(|path| list.bind("--ro-bind", path));
     list.memory("/dev/shm");
     list.words(&["--remount-ro", "/dev"]);
     list.temporary(reach);
@@ -283,32 +282,18 @@ fn arguments(reach: &Reach, own: &Path) -> Result<Vec<OsString>, String> {
         reach.hidden.iter().partition(|hidden| reach.is_above_own(Path::new(&hidden.path)));
     above.iter().for_each(|hidden| list.paths("--tmpfs", &[&hidden.path]));
     for folder in reach.own_folders() {
-        let bind = if reach.is_read_only(&folder) { "--ro-bind" } else { "--bind" };
-        list.paths(bind, &[&folder, &folder]);
+        list.bind(if reach.is_read_only(&folder) { "--ro-bind" } else { "--bind" }, &folder);
     }
-    for path in &reach.pinned {
-        list.paths("--bind", &[path, path]);
-    }
-    for path in &reach.settled {
-        list.paths("--ro-bind", &[path, path]);
-    }
+    reach.pinned.iter().for_each(|path| list.bind("--bind", path));
+    reach.settled.iter().for_each(|path| list.bind("--ro-bind", path));
     others.into_iter().for_each(|hidden| list.hide(hidden));
     reach.channels()?.into_iter().for_each(|path| list.hide(&Hidden { path, is_folder: false }));
-    for path in reach.folders_above_protected()? {
-        let path = Path::new(&reach.root).join(path);
-        list.paths("--bind-try", &[&path, &path]);
-    }
-    for path in &reach.protected {
-        let path = Path::new(&reach.root).join(path);
-        list.paths("--ro-bind-try", &[&path, &path]);
-    }
-    for path in &reach.states {
-        let path = Path::new(&reach.root).join(path);
+    let above = reach.below_root(reach.folders_above_protected()?);
+    above.for_each(|path| list.bind("--bind-try", path));
+    reach.below_root(&reach.protected).for_each(|path| list.bind("--ro-bind-try", path));
+    for path in reach.below_root(&reach.states) {
         list.paths("--tmpfs", &[&path]);
-        for name in STATE_SHOWN {
-            let file = path.join(name);
-            list.paths("--ro-bind-try", &[&file, &file]);
-        }
+        STATE_SHOWN.iter().for_each(|name| list.bind("--ro-bind-try", path.join(name)));
         list.paths("--remount-ro", &[&path]);
     }
     reach.outside.links.iter().for_each(|(link, target)| list.paths("--symlink", &[target, link]));
@@ -331,6 +316,11 @@ impl Arguments {
         self.0.extend(paths.iter().map(|path| path.as_ref().to_owned()));
     }
 
+    /// Adds an option that mounts a path onto itself.
+    fn bind(&mut self, option: &str, path: impl AsRef<OsStr>) {
+        self.paths(option, &[&path, &path]);
+    }
+
     /// Adds the visible paths outside.
     fn outside(&mut self, outside: &Outside) {
         // A folder that bwrap creates as a mount point is closed to other users.
@@ -339,7 +329,7 @@ impl Arguments {
         folders.extend(outside.home.iter().map(Path::new).chain([Path::new(RUNTIME)]));
         folders.extend(outside.links.iter().filter_map(|(link, _)| Path::new(link).parent()));
         folders.iter().for_each(|folder| self.paths("--dir", &[folder]));
-        outside.shown.iter().for_each(|path| self.paths("--ro-bind-try", &[path, path]));
+        outside.shown.iter().for_each(|path| self.bind("--ro-bind-try", path));
     }
 
     /// Adds the folders that replace a cache.

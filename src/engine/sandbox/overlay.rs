@@ -175,7 +175,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
         if let (Some(lower), Some(upper)) = (&lower, &mut upper)
             && fs::is_regular(lower)
             && fs::is_regular(upper)
-            && fs::mode_of(lower) != fs::mode_of(upper)
+            && lower.st_mode != upper.st_mode
         {
             let open = |folder: Option<&OwnedFd>| fs::open_at(folder?.as_fd(), name, fs::READ).ok();
             let [old, new] = [folder.lower.as_ref().and_then(Stack::top), Some(&*folder.upper)].map(open);
@@ -404,7 +404,7 @@ fn is_opaque(folder: &OwnedFd) -> bool {
         .is_ok_and(|length| value.get(..length) == Some(b"y"))
 }
 
-/// Opens a regular file of a layer for reading, whatever its permissions.
+/// Opens a regular file or a folder of a layer for reading, whatever its permissions.
 ///
 /// # Errors
 /// Returns the OS error.

@@ -185,8 +185,15 @@ impl Reach {
         if self.channels.len() > CHANNELS_MAX {
             return Err(format!("the workspace holds more than {CHANNELS_MAX} sockets and FIFOs"));
         }
-        let absolute = |path: &OsString| Path::new(&self.root).join(path).into_os_string();
-        Ok(self.channels.iter().map(absolute).collect())
+        Ok(self.below_root(&self.channels).map(PathBuf::into_os_string).collect())
+    }
+
+    /// Returns the absolute forms of paths that are relative to the root.
+    pub fn below_root<'p, P: AsRef<Path> + 'p>(
+        &self,
+        paths: impl IntoIterator<Item = P, IntoIter: 'p>,
+    ) -> impl Iterator<Item = PathBuf> {
+        paths.into_iter().map(|path| Path::new(&self.root).join(path))
     }
 
     /// Returns true if a channel is gone, or something else has its name, since the plan was made: no backend can hide

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::outside::Network;
 use super::plan::Reach;
@@ -55,43 +55,32 @@ pub fn profile(reach: &Reach, program: &str) -> Result<String, String> {
     for path in &reach.hidden {
         rules.add("deny file-read*", "subpath", &path.path)?;
     }
-    let temporary = reach.temporary.iter().map(Path::new);
     for folder in reach.own_folders() {
         rules.add("allow file-read*", "subpath", folder.as_os_str())?;
     }
     for folder in reach.writable_folders() {
         rules.add("allow file-write*", "subpath", folder.as_os_str())?;
     }
-    let root = Path::new(&reach.root);
     for path in reach.hidden.iter().filter(|path| !reach.is_above_own(Path::new(&path.path))) {
         rules.add("deny file-read* file-write*", "subpath", &path.path)?;
     }
-    for path in reach.settled.iter().map(Path::new).map(Path::to_owned).chain(below(root, &reach.protected)) {
+    for path in reach.settled.iter().map(PathBuf::from).chain(reach.below_root(&reach.protected)) {
         rules.add("deny file-write*", "subpath", path.as_os_str())?;
     }
-    for path in reach.channels()?.iter().map(Path::new).map(Path::to_owned).chain(below(root, &reach.states))
-    {
+    for path in reach.channels()?.into_iter().map(PathBuf::from).chain(reach.below_root(&reach.states)) {
         rules.add("deny file-read* file-write* network*", "subpath", path.as_os_str())?;
     }
-    let above = reach.folders_above_protected()?.into_iter().map(|path| root.join(path));
+    let above = reach.below_root(reach.folders_above_protected()?);
     for path in reach.pinned.iter().map(Into::into).chain(above) {
         rules.add("deny file-write-unlink", "literal", path.as_os_str())?;
     }
-    for folder in temporary {
-        rules.add("allow file-read* file-write*", "subpath", folder.as_os_str())?;
+    if let Some(folder) = &reach.temporary {
+        rules.add("allow file-read* file-write*", "subpath", folder)?;
     }
     if reach.network.is_shared() {
         rules.0.push_str("(allow network*)\n(allow system-socket)\n");
     }
     Ok(rules.0)
-}
-
-/// Returns paths below a folder.
-fn below<'p>(
-    root: &'p Path,
-    paths: &'p [std::ffi::OsString],
-) -> impl Iterator<Item = std::path::PathBuf> + 'p {
-    paths.iter().map(|path| root.join(path))
 }
 
 /// Growing text of a profile.

@@ -175,13 +175,10 @@ impl Survey {
     /// and attributes. A file that was changed at `unsure` or later counts too: the clock of the file system is too coarse
     /// to tell.
     pub fn touched(&self, later: &Self, unsure: Option<Moment>) -> Vec<Touched> {
-        let mut touched = Vec::new();
-        if let Some((before, after)) = self.root.zip(later.root)
-            && (before.mode, before.owner) != (after.mode, after.owner)
-        {
-            let path = WorkspacePath::root();
-            touched.push(Touched { path, before: Some(before), after: Some(after) });
-        }
+        let is_other = |(one, other): &(Thing, Thing)| (one.mode, one.owner) != (other.mode, other.owner);
+        let (roots, path) = (self.root.zip(later.root).filter(is_other), WorkspacePath::root());
+        let root = roots.map(|(before, after)| Touched { path, before: Some(before), after: Some(after) });
+        let mut touched: Vec<Touched> = root.into_iter().collect();
         let by_path = |one: &Arc<SurveyedFolder>, other: &Arc<SurveyedFolder>| one.path.cmp(&other.path);
         let none = Arc::new(SurveyedFolder { path: Vec::new(), names: Vec::new(), things: Vec::new() });
         for (old, new) in paired(&self.folders, &later.folders, by_path) {

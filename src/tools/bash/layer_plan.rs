@@ -448,15 +448,9 @@ fn is_large_tree(folder: &WorkspacePath, rest: &[Differing]) -> bool {
 fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<Vec<(WorkspacePath, u32)>, Error> {
     let mut closed = Vec::new();
     moves::walk(workspace, top, &mut |found| {
-        let root = workspace.root_fd();
-        let opened = if fs::is_folder(found.stat) {
-            fs::open_beneath(root, found.path, fs::FOLDER)
-        } else if fs::is_regular(found.stat) {
-            overlay::open(root, found.path)
-        } else {
-            return Ok(());
-        };
-        if let Ok(opened) = opened {
+        if (fs::is_folder(found.stat) || fs::is_regular(found.stat))
+            && let Ok(opened) = overlay::open(workspace.root_fd(), found.path)
+        {
             closed.extend(overlay::closed_mode(&opened).map(|mode| (found.path.clone(), mode)));
             overlay::strip(&opened);
         }

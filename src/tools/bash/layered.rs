@@ -252,7 +252,9 @@ impl LayeredCommand {
         let classified = Classified::of(change.engine_ref(), &self.0.upper, &found, false);
         let merges = self.settle(&change, &found, manner, excluded)?;
         found.retain(|differing| !is_excluded(&differing.path, excluded));
-        folders.retain(|(path, _)| !is_excluded(path, excluded) && self.is_as_before(&change, path));
+        let now = |path: &WorkspacePath| fs::stat_beneath(change.workspace().root_fd(), path);
+        let is_as_before = |now: Stat| changed_at(&now) <= self.0.record.began;
+        folders.retain(|(path, _)| !is_excluded(path, excluded) && now(path).map_or(true, is_as_before));
         if manner != Manner::Over {
             self.keep_modes(change.engine(), &mut found, modes);
         }
@@ -397,12 +399,6 @@ impl LayeredCommand {
         let advice =
             format!("`bash` with `layer` {name} shows how it differs now. Then `apply` or `drop` the layer.");
         Error::new(ErrorKind::StaleFile, message).at(shown).suggest(advice)
-    }
-
-    /// Returns true if others changed no folder at a path while the command ran.
-    fn is_as_before(&self, change: &Change<'_>, folder: &WorkspacePath) -> bool {
-        let now = fs::stat_beneath(change.workspace().root_fd(), folder);
-        now.map_or(true, |now| changed_at(&now) <= self.0.record.began)
     }
 
     /// Sets the times of the files and folders, and removes old files that are not kept.

@@ -102,13 +102,6 @@ pub struct Request {
     pub why: Option<String>,
 }
 
-impl Request {
-    /// Returns true if all changes are applied, or none.
-    pub const fn is_transaction(&self) -> bool {
-        self.transaction || self.dry_run || self.on_failure.is_some()
-    }
-}
-
 /// Action on the changes of a failed command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -144,6 +137,11 @@ impl std::str::FromStr for Environment {
 const TIME_MS_PLAUSIBLE: u64 = 100;
 
 impl Request {
+    /// Returns true if all changes are applied, or none.
+    pub const fn is_transaction(&self) -> bool {
+        self.transaction || self.dry_run || self.on_failure.is_some()
+    }
+
     /// Brings the command into the shell's form: joins a list of words, and turns CRLF into LF.
     pub fn with_plain_command(mut self) -> Self {
         self.command = self.command.map(|command| plain(&command));

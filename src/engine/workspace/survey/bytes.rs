@@ -146,10 +146,11 @@ mod tests {
         let folder =
             SurveyedFolder { path: b"d/\xff".to_vec(), names, things: vec![(0..5, thing), (5..6, thing)] };
         let unseen = BTreeSet::from([WorkspacePath::new("x/y".as_ref()).unwrap()]);
-        let survey = Survey { folders: vec![Arc::new(folder)], unseen, linked: Vec::new(), root: None };
+        let folders = vec![Arc::new(folder)];
+        let survey = Survey { root: Some(thing), folders, unseen, linked: Vec::new() };
         let bytes = survey.to_bytes();
         let again = Survey::from_bytes(&bytes).unwrap();
-        assert_eq!((again.to_bytes(), again.count()), (bytes.clone(), 2));
+        assert_eq!((again.to_bytes(), again.count(), again.root), (bytes.clone(), 2, survey.root));
         assert_eq!(survey.touched(&again, None).len(), 0);
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
