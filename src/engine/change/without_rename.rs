@@ -76,7 +76,8 @@ impl Change<'_> {
         let stays = (is_alone && tool == "append" && extends)
             || (is_alone && REPLAYS.contains(&tool) && is_moved_end)
             || self.engine.policy().writes_in_place(current.place.path());
-        (stays && self.is_writable(current.place.path())) || self.cannot_be_replaced(file, folders)
+        let may_write = || fs::may_write(self.engine.workspace.root_fd(), current.place.path()).is_ok();
+        (stays && may_write()) || self.cannot_be_replaced(file, folders)
     }
 
     /// Returns true if nothing can take the name of a file: it is a mount point, or this account may not change names
