@@ -12,7 +12,7 @@ use super::peers::PEERS;
 pub type Row<'a> = (&'a Deed, Vec<(File, Fate, String)>);
 
 /// Heading of the part about other tools.
-const BESIDE: &str = "## Beside other tools\n";
+const BESIDE: &str = "## Compared with other tools\n";
 /// Columns of that part.
 const FATES: [(&str, &[Fate]); 6] = [
     ("exact", &[Fate::Exact, Fate::Parted]),
@@ -34,7 +34,7 @@ pub fn publish(rows: &[Row<'_>], files: &[File], path: &Path) {
     }
     assert!(
         ours == wanted,
-        "{} is stale; BLESS=1 cargo test --test corruption writes it anew",
+        "{} is stale; BLESS=1 cargo test --test corruption writes it again",
         path.display()
     );
 }

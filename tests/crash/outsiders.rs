@@ -599,8 +599,8 @@ fn removed_or_renamed_state_fails_no_waiting_call() {
         let mut added: Vec<&str> = text.lines().skip(2).collect();
         added.sort_unstable();
         assert_eq!(added, ["four", "three"]);
-        // Both are in the current state, and can be undone there.
-        assert_eq!(numbers(&ws, "default"), [1, 2]);
+        // Both are in the current state, numbered on from the snapshot of the first change, and can be undone there.
+        assert_eq!(numbers(&ws, "default"), [2, 3]);
         ws.lbx(&["undo", "--steps", "2"]).ok();
         ws.holds("a.txt", "one\ntwo\n");
     }
