@@ -100,7 +100,7 @@ impl Call {
     /// Makes the call.
     pub fn run_with(self, run: impl FnOnce(&mut Engine) -> Answered) -> CallResult {
         let mut called = self.run_unshown(run);
-        called.outcome.warnings.extend(called.delivery.as_mut().and_then(Delivery::prepare));
+        called.outcome.warnings.extend(called.delivery.as_mut().and_then(Delivery::save));
         called
     }
 

@@ -413,7 +413,7 @@ pub struct CallResult {
     pub answered: Answered,
     /// Warnings and snapshot.
     pub outcome: CallNotes,
-    /// Work that waits until the response is out.
+    /// Work that ends with the response.
     pub delivery: Option<Delivery>,
 }
 

@@ -35,14 +35,15 @@ pub fn answer(tool: &str, options: &Options, called: CallResult) -> u8 {
     status
 }
 
-/// Ends calls whose response was printed: counts them, and counts as read what they showed if all of it was printed.
+/// Ends calls whose response was printed: counts them, and takes their read marks back if it was not printed whole.
 pub fn end_calls(calls: impl IntoIterator<Item = Delivery>) {
     let mut bytes = PRINTED.swap(0, Ordering::Relaxed);
     let is_cut = IS_CUT.swap(false, Ordering::Relaxed);
     for call in calls {
         call.count(std::mem::take(&mut bytes));
-        let warning = if is_cut { None } else { call.save() };
-        warning.iter().for_each(|warning| say(&format!("warning: {warning}")));
+        if is_cut {
+            call.revoke();
+        }
     }
 }
 

@@ -134,13 +134,13 @@ impl<'a> LbxClient<'a> {
         reply.value()
     }
 
-    /// Prepares to count as read what the native calls have read, since the foreign call shows it all; returns a warning,
-    /// if there is one.
+    /// Counts as read what the native calls have read, since the foreign call shows it all; returns a warning, if there is
+    /// one.
     pub fn count_as_read(&mut self) -> Option<String> {
         let seen = self.deliveries.iter_mut().flat_map(|call| std::mem::take(&mut call.seen)).collect();
         let last = self.deliveries.last_mut()?;
         last.seen = seen;
-        last.prepare()
+        last.save()
     }
 
     /// Notes that the foreign call shows only these lines, from 1, of what the last native call has read.

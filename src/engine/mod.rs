@@ -387,7 +387,7 @@ impl Engine {
         self.preview = Some(String::new());
     }
 
-    /// Ends the call of `tool`; returns its warnings and snapshot, and the work that waits until the response is out.
+    /// Ends the call of `tool`; returns its warnings and snapshot, and the work that ends with the response.
     pub fn finish(self, tool: &str) -> (CallNotes, Delivery) {
         // The audit log has all other calls, and their times.
         let sum = if self.is_audited {
@@ -399,8 +399,8 @@ impl Engine {
         let (preview, changed) = (self.preview.unwrap_or_default(), self.has_made_changes);
         // A dry run changes nothing at all.
         let sum = (!dry_run).then_some(sum);
-        let (tool, ready) = (tool.to_owned(), None);
-        let left = Delivery { workspace, session, tool, found, counted_in, sum, seen, ready };
+        let (tool, saved) = (tool.to_owned(), Vec::new());
+        let left = Delivery { workspace, session, tool, found, counted_in, sum, seen, saved };
         (CallNotes { warnings, snapshot, dry_run, preview, changed }, left)
     }
 

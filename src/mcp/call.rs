@@ -97,7 +97,7 @@ pub struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// Makes the call; returns the work that waits until the client has the result. A cancelled call stops at its next check.
+    /// Makes the call; returns the work that ends with the result. A cancelled call stops at its next check.
     pub fn run(self) -> (ToolResult, Vec<Delivery>) {
         match self.target {
             Target::Native(tool) => {
@@ -109,8 +109,10 @@ impl ToolCall<'_> {
                 let result = ToolResult::of(answered, &outcome, results);
                 delivery.iter().for_each(|call| call.count(result.payload_bytes()));
                 // A reply that is too large for a message is not shown.
-                let shown = delivery.filter(|call| call.has_marks() && result.is_error != has_reply);
-                (result, shown.into_iter().collect())
+                let (shown, cut): (Vec<_>, Vec<_>) =
+                    delivery.into_iter().partition(|_| result.is_error != has_reply);
+                cut.into_iter().for_each(Delivery::revoke);
+                (result, shown)
             }
             Target::Foreign(dialect, tool) => self.foreign(dialect, tool),
         }
@@ -144,7 +146,6 @@ impl ToolCall<'_> {
         }
         let mut bytes = result.payload_bytes();
         lbx.deliveries.iter().for_each(|call| call.count(std::mem::take(&mut bytes)));
-        lbx.deliveries.retain(Delivery::has_marks);
         (result, lbx.deliveries)
     }
 

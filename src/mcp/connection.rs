@@ -58,13 +58,13 @@ pub trait Service: Send + Sync + 'static {
     fn turn(&self, request: &Request) -> Turn;
     /// Returns the roots of the client for a request that comes now.
     fn roots(&self) -> Arc<ClientRoots>;
-    /// Answers a request; adds the work that waits until the client has the response.
+    /// Answers a request; adds the work that ends with the response.
     fn answer(&self, connection: &Arc<Connection>, call: Call, deliveries: &Deliveries) -> Answer;
     /// Handles a notification.
     fn notice(&self, method: &str);
 }
 
-/// Work that waits until the client has a response.
+/// Work that ends with a response.
 #[derive(Default)]
 pub struct Deliveries(Mutex<Vec<Delivery>>);
 
@@ -118,30 +118,24 @@ struct State {
     next_id: i64,
     /// Lines to write.
     outbox: VecDeque<Vec<u8>>,
-    /// Number of lines queued for the client so far.
+    /// Number of lines queued so far.
     posted: u64,
-    /// Number of those that it has read.
+    /// Number of those that the client has read.
     sent: u64,
+    /// Read marks that count only if the client reads the lines queued so far, with the number of these.
+    unread: VecDeque<(u64, Vec<Delivery>)>,
     /// Bytes of lines that the client has not read.
     unsent: usize,
     /// Number of calls that have ended, and of lines that the client has read while too many were unread.
     steps: u64,
     /// True if the client has closed its end of stdout.
     is_broken: bool,
-    /// True if the server ends.
-    is_ending: bool,
 }
 
 impl State {
     /// Returns true if the client has read most of its messages.
     const fn is_read(&self) -> bool {
         self.unsent < UNSENT_BYTES_MAX
-    }
-
-    /// Removes a call that has ended.
-    fn end(&mut self, number: u64) {
-        self.steps += 1;
-        self.queue.end(number);
     }
 
     /// Returns true if a call waits for the client's answer to a question.
@@ -179,21 +173,12 @@ impl Connection {
         }
     }
 
-    /// Sends the response to a request.
-    fn respond(&self, state: &mut State, id: &Id, answer: &Answer) {
+    /// Sends the response to a request. Its marks stay if it joins a batch that is not complete.
+    fn respond(&self, state: &mut State, id: &Id, answer: &Answer, shown: Vec<Delivery>) {
         if let Some(line) = state.batches.answered(id, message::response_line(id, answer)) {
             self.post(state, line);
+            state.unread.push_back((state.posted, shown));
         }
-    }
-
-    /// Waits until the client has read the lines queued so far, except responses that wait for the rest of their batch;
-    /// returns false if it does not.
-    fn flush<'s>(&self, state: MutexGuard<'s, State>) -> (MutexGuard<'s, State>, bool) {
-        let posted = state.posted;
-        let is_unsent = |state: &mut State| state.sent < posted && !state.is_broken && !state.is_ending;
-        let state = self.changed.wait_while(state, is_unsent).unwrap_or_else(PoisonError::into_inner);
-        let is_sent = state.sent >= posted && !state.is_broken;
-        (state, is_sent)
     }
 
     /// Sends a notification, unless the client reads none.
@@ -285,7 +270,7 @@ impl Connection {
         let end = Instant::now() + GRACE_MAX;
         let mut state = self.state();
         while !state.queue.is_empty() && Instant::now() < end {
-            let (steps, patience) = (state.steps, if state.unsent == 0 { GRACE } else { STALL_TIME_MAX });
+            let (steps, patience) = (state.steps, if state.is_read() { GRACE } else { STALL_TIME_MAX });
             let waited = self.changed.wait_timeout_while(state, patience, |state| state.steps == steps);
             let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
             state = next;
@@ -308,14 +293,12 @@ impl Connection {
 
     /// Cancels all calls, and waits for their last responses.
     fn finish(&self) {
-        let mut state = self.state();
-        state.queue.stop();
-        state.is_ending = true;
-        drop(state);
+        self.state().queue.stop();
         self.replied.notify_all();
-        self.changed.notify_all();
         self.wait_at_most(SHUTDOWN_TIME_MAX, |state| !state.queue.has_running());
         self.wait_at_most(FLUSH_TIME_MAX, |state| state.unsent == 0);
+        let unread = std::mem::take(&mut self.state().unread);
+        unread.into_iter().flat_map(|(_, shown)| shown).for_each(Delivery::revoke);
     }
 }
 
@@ -386,7 +369,7 @@ impl<S: Service> Serving<S> {
                 Err(refusal) => Err(refusal),
             };
             match taken {
-                Ok(Some((id, answer))) => connection.respond(&mut state, &id, &answer),
+                Ok(Some((id, answer))) => connection.respond(&mut state, &id, &answer, Vec::new()),
                 Ok(None) => {}
                 Err(refusal) => connection.post(&mut state, refusal.line()),
             }
@@ -482,7 +465,7 @@ impl<S: Service> Serving<S> {
         waiting.retain(|id| state.queue.is_in_use(id) || answers.iter().any(|(answered, _)| answered == id));
         let line = state.batches.begin(waiting, errors);
         line.into_iter().for_each(|line| self.connection.post(state, line));
-        answers.iter().for_each(|(id, answer)| self.connection.respond(state, id, answer));
+        answers.iter().for_each(|(id, answer)| self.connection.respond(state, id, answer, Vec::new()));
         Ok(())
     }
 
@@ -503,19 +486,19 @@ impl<S: Service> Serving<S> {
                 Err(error) => {
                     state.ready.pop_back();
                     let failed = RpcError::new(INTERNAL_ERROR, format!("cannot start a thread: {error}"));
-                    self.respond(state, number, &Err(failed));
-                    state.end(number);
+                    self.end(state, number, &Err(failed), Vec::new());
                 }
             }
         }
         self.connection.changed.notify_all();
     }
 
-    /// Responds to a call if the client waits for that; returns true if it does.
-    fn respond(&self, state: &mut State, number: u64, answer: &Answer) -> bool {
-        let id = state.queue.take_id(number);
-        id.iter().for_each(|id| self.connection.respond(state, id, answer));
-        id.is_some()
+    /// Ends a call; responds to it if the client waits for that.
+    fn end(&self, state: &mut State, number: u64, answer: &Answer, shown: Vec<Delivery>) {
+        state.steps += 1;
+        if let Some(id) = state.queue.end(number) {
+            self.connection.respond(state, &id, answer, shown);
+        }
     }
 
     /// Makes calls until there are none for a while.
@@ -538,18 +521,17 @@ impl<S: Service> Serving<S> {
             let deliveries = Deliveries::default();
             let answer = without_panic(|| Ok(self.service.answer(&self.connection, call, &deliveries)));
             let answer = answer.unwrap_or_else(|error| Err(RpcError::new(INTERNAL_ERROR, error.message())));
-            let deliveries = deliveries.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let mut shown = deliveries.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+            shown.retain(Delivery::has_marks);
             state = self.connection.state();
-            if self.respond(&mut state, number, &answer) && !deliveries.is_empty() {
-                // Later calls wait for the end of this one, and find its marks.
-                let (sending, is_sent) = self.connection.flush(state);
-                drop(sending);
-                // A response has no place for a warning any more; without the marks, the next change is refused.
-                deliveries.into_iter().filter(|_| is_sent).for_each(|call| drop(call.save()));
+            if !shown.is_empty() && state.queue.is_cancelled(number) {
+                // Before later calls begin.
+                drop(state);
+                shown.drain(..).for_each(Delivery::revoke);
                 state = self.connection.state();
             }
             state.idle += 1;
-            state.end(number);
+            self.end(&mut state, number, &answer, shown);
             self.begin(&mut state);
         }
     }
@@ -569,10 +551,12 @@ impl<S: Service> Serving<S> {
                 state.is_broken = true;
                 state.outbox.clear();
                 state.unsent = 0;
-                connection.changed.notify_all();
                 return connection.close();
             }
             state.sent += 1;
+            while state.unread.front().is_some_and(|(posted, _)| *posted <= state.sent) {
+                state.unread.pop_front();
+            }
             self.begin(&mut state);
         }
     }

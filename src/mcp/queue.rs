@@ -7,7 +7,7 @@
 //! workspace's lock runs changes one by one; this module also keeps them in the order of the requests. Reads, searches
 //! and commands wait for earlier changes, whatever their paths: a path shows little of what a call reaches, which may
 //! be behind a link or in a folder that moves. A change waits for earlier reads. Nothing waits for a search or a
-//! command, which may take long. But once the client may have a response, calls wait until its lines count as read.
+//! command, which may take long.
 //!
 //! A batch is several messages in one list, and their responses in another. Servers must accept them in revision
 //! 2025-03-26; the revision before leaves them to JSON-RPC, and later ones have none.
@@ -106,8 +106,6 @@ struct Running {
     bytes: usize,
     /// Its ordering rule.
     turn: Turn,
-    /// True once it is answered: what it showed does not count as read yet.
-    is_answered: bool,
     /// Control that cancels it.
     control: Control,
 }
@@ -171,32 +169,26 @@ impl Queue {
         }
         let call = self.held.remove(at)?;
         let (id, control) = (Some(call.request.id.clone()), call.control.clone());
-        let (number, turn) = (call.number, call.turn);
-        self.running.push(Running { id, number, bytes, turn, is_answered: false, control });
+        self.running.push(Running { id, number: call.number, bytes, turn: call.turn, control });
         Some(call)
     }
 
     /// Returns true if the call at `at` need not wait for any running or earlier call.
     fn is_its_turn(&self, at: usize) -> bool {
         let Some(call) = self.held.get(at) else { return false };
-        // The client may have sent it after it had the response of an earlier call.
-        if call.turn != Turn::Any && self.running.iter().any(|call| call.is_answered) {
-            return false;
-        }
         let before = self.held.iter().take(at).map(|held| held.turn);
         !self.running.iter().map(|call| call.turn).chain(before).any(|earlier| call.turn.waits_for(earlier))
     }
 
-    /// Returns the id of a call that is about to be answered, if the client waits for that; it cannot cancel it any more.
-    pub fn take_id(&mut self, number: u64) -> Option<Id> {
-        let call = self.running.iter_mut().find(|call| call.number == number)?;
-        call.is_answered = true;
-        call.id.take()
+    /// Returns true if the client has cancelled a running call.
+    pub fn is_cancelled(&self, number: u64) -> bool {
+        self.running.iter().any(|call| call.number == number && call.id.is_none())
     }
 
-    /// Removes a call that has ended.
-    pub fn end(&mut self, number: u64) {
-        self.running.retain(|call| call.number != number);
+    /// Removes a call that has ended; returns its id if the client waits for the response.
+    pub fn end(&mut self, number: u64) -> Option<Id> {
+        let at = self.running.iter().position(|call| call.number == number)?;
+        self.running.swap_remove(at).id
     }
 
     /// Cancels a call: it gets no response, and its id may be used again.

@@ -37,8 +37,9 @@ pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result
     serde_path_to_error::deserialize(value).map_err(unfit)
 }
 
-/// Returns a request with its fields under the names that `T` has for them, so that code which looks at one field sees
-/// it in every spelling. A request with a field that is given twice is returned as it is: [`parse`] refuses it.
+/// Returns a request with its fields under the names that `T` has for them and without nulls, so that code which looks at
+/// one field sees it in every spelling. A request with a field that is given twice is returned as it is: [`parse`], which
+/// drops nulls too, refuses it.
 pub fn with_field_names<T: JsonSchema + 'static>(request: Value) -> Value {
     let schema = known_schema(TypeId::of::<T>(), schema_of::<T>);
     let fields = schema.get("properties").and_then(Value::as_object);
@@ -46,8 +47,9 @@ pub fn with_field_names<T: JsonSchema + 'static>(request: Value) -> Value {
     let name = |(name, value): (&String, &Value)| {
         (field_for(name, value, fields).map_or_else(|| name.clone(), str::to_owned), value.clone())
     };
-    let named: Map<String, Value> = given.iter().map(name).collect();
-    if named.len() == given.len() { named.into() } else { request }
+    let given = given.iter().filter(|(_, value)| !value.is_null());
+    let named: Map<String, Value> = given.clone().map(name).collect();
+    if named.len() == given.count() { named.into() } else { request }
 }
 
 /// Returns the error for a field that its type rejects.

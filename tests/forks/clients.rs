@@ -210,7 +210,7 @@ fn orchestrator_creates_uses_merges_and_drops_a_fork() {
         ("fork", json!({ "action": "drop", "name": "agent" })),
         // Each spelling of a field is this field.
         ("fork", json!({ "name": "copy", "a_t": "../copy" })),
-        ("fork", json!({ "name": "copy", "AT": "../copy" })),
+        ("fork", json!({ "name": "copy", "AT": null, "a_t": "../copy" })),
     ];
     let results = served(&ws, &["--forks"], &calls);
     let is_error: Vec<&Value> = results[2..].iter().map(|result| &result["isError"]).collect();

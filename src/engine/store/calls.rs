@@ -1,4 +1,5 @@
-//! Work of a call that waits until its response is out: only then what it shows counts as read, and its size is known.
+//! Work of a call that ends with its response: its size is known then, and what it shows counts as read only if the caller
+//! got it. The marks are saved before, since the caller may go on in another process at once, and taken back otherwise.
 //! And the call counters for `stats`: bytes returned, and the calls that are not in the audit log.
 //!
 //! `.lbx/ID/calls/current` has a line for each call: session, tool, calls, bytes and milliseconds, separated by tabs. A
@@ -23,7 +24,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::lock::unique_name;
-use super::session::{self, ReadRecord, SessionId};
+use super::session::{self, ReadRecord, SessionId, SessionState};
 use super::state::{Lock, State, names_in, part_from_other_names};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs};
@@ -64,10 +65,10 @@ pub struct Delivery {
     pub(in crate::engine) counted_in: Option<WorkspacePath>,
     /// Part of the counters that is known before the response is out; `None` for a call that is not counted.
     pub(in crate::engine) sum: Option<CallSum>,
-    /// Read marks for what the response shows.
+    /// Read marks for what the response shows, until they are saved.
     pub seen: Vec<ReadRecord>,
-    /// State that lacks those marks, and gets them.
-    pub(in crate::engine) ready: Option<State>,
+    /// Saved marks, each with the mark that was there before.
+    pub(in crate::engine) saved: Vec<(ReadRecord, Option<ReadRecord>)>,
 }
 
 /// Session and tool of a call.
@@ -100,15 +101,18 @@ impl CallSum {
 }
 
 impl Delivery {
-    /// Prepares everything that [`Self::save`] needs; returns a warning for the response if the session's state is
-    /// damaged, or the marks cannot be saved. A workspace that cannot be written can still be read.
-    pub fn prepare(&mut self) -> Option<String> {
-        self.open_state().unwrap_or_else(|error| Some(unsaved(&error)))
+    /// Saves the marks, for the calls that follow the response; returns a warning for it if the session's state is damaged,
+    /// or the marks cannot be saved. A workspace that cannot be written can still be read.
+    pub fn save(&mut self) -> Option<String> {
+        self.save_marks().unwrap_or_else(|error| {
+            Some(format!("cannot record the read for this session: {}", error.message()))
+        })
     }
 
-    /// Opens the state for the marks that it does not have, if there are any, and keeps copies of the shown files.
-    fn open_state(&mut self) -> Result<Option<String>, Error> {
-        if self.seen.is_empty() {
+    /// Saves the marks that the state does not have, if there are any, and keeps copies of the shown files.
+    fn save_marks(&mut self) -> Result<Option<String>, Error> {
+        let mut seen = std::mem::take(&mut self.seen);
+        if seen.is_empty() {
             return Ok(None);
         }
         let found = self.found.take();
@@ -122,31 +126,44 @@ impl Delivery {
                     && mark.lines.ranges().iter().all(|&(first, last)| known.shows(first, last))
             })
         };
-        self.seen.retain(|mark| !is_known(mark));
-        if self.seen.is_empty() {
+        seen.retain(|mark| !is_known(mark));
+        if seen.is_empty() {
             return Ok(warning);
         }
         if is_found {
             state.keep_from_git()?;
         }
-        let mut later = None;
-        if session.is_damaged() {
-            // The response says so, so its file is set aside before.
-            later = session::update(&state, &self.session, |session| {
-                self.seen.iter().for_each(|mark| drop(session.mark(&mark.path)));
-            })?;
-        }
-        for mark in &self.seen {
+        for mark in &seen {
             // Without a copy the caller has to read again once another program has changed the file.
             let _ = session::keep_shown(&state, self.workspace.root_fd(), mark);
         }
-        self.ready = Some(state);
+        let mut saved = Vec::new();
+        let later = session::update(&state, &self.session, |session| {
+            saved = seen.into_iter().map(|mark| save_mark(&state, session, mark)).collect();
+        })?;
+        self.saved = saved;
         Ok(warning.or(later))
     }
 
-    /// Returns true if there are marks to save.
+    /// Returns true if it has saved marks.
     pub const fn has_marks(&self) -> bool {
-        self.ready.is_some()
+        !self.saved.is_empty()
+    }
+
+    /// Takes the saved marks back, since the caller did not get the response. A mark that has changed since is removed. If
+    /// that fails, what nobody saw counts as read: the disk is full or gone, and no change can be made either.
+    pub fn revoke(self) {
+        let Self { workspace, session: id, saved, .. } = self;
+        let Some(state) = State::find(&workspace).ok().flatten().filter(|_| !saved.is_empty()) else {
+            return;
+        };
+        let _ = session::update(&state, &id, |session| {
+            for (mark, before) in saved {
+                let is_ours = session.mark(&mark.path).as_ref() == Some(&mark);
+                let before = before.filter(|_| is_ours).into_iter().collect();
+                session.exchange_marks(&[mark.path], before);
+            }
+        });
     }
 
     /// Counts the call with the size of its response. Ignores errors: the response is already out, and matters more.
@@ -170,29 +187,22 @@ impl Delivery {
             add_up(&self.workspace);
         }
     }
-
-    /// Saves the marks that were [prepared](Self::prepare): the caller has the whole response. Returns a warning, if there
-    /// is one; without the marks, the next change of these files is refused.
-    pub fn save(self) -> Option<String> {
-        let Self { session: id, seen, ready, .. } = self;
-        let state = ready?;
-        let saved = session::update(&state, &id, |session| {
-            for mark in seen {
-                let known = session.mark(&mark.path).filter(|known| known.sha256 != mark.sha256);
-                let kept = known.as_ref().map(ReadRecord::as_earlier).unwrap_or_default();
-                let left = known.iter().flat_map(ReadRecord::versions);
-                let is_kept = |left: &_| kept.iter().any(|version| version.sha256 == *left);
-                session::forget_shown(&state, left.filter(|left| !is_kept(left)));
-                session.add_mark(mark);
-            }
-        });
-        saved.unwrap_or_else(|error| Some(unsaved(&error)))
-    }
 }
 
-/// Returns the warning for marks that cannot be saved.
-fn unsaved(error: &Error) -> String {
-    format!("cannot record the read for this session: {}", error.message())
+/// Adds a mark to a session, and drops the copies of earlier versions that no mark needs any more; returns the mark as it
+/// is now, and as it was before.
+fn save_mark(
+    state: &State,
+    session: &mut SessionState,
+    mark: ReadRecord,
+) -> (ReadRecord, Option<ReadRecord>) {
+    let before = session.mark(&mark.path);
+    let known = before.as_ref().filter(|known| known.sha256 != mark.sha256);
+    let kept = known.map(ReadRecord::as_earlier).unwrap_or_default();
+    let left = known.into_iter().flat_map(ReadRecord::versions);
+    session::forget_shown(state, left.filter(|left| !kept.iter().any(|version| version.sha256 == *left)));
+    session.add_mark(mark.clone());
+    (session.mark(&mark.path).unwrap_or(mark), before)
 }
 
 /// Returns the sums of all calls, by session and tool; empty if nothing is known.
