@@ -2,7 +2,7 @@
 
 use super::common::PLACES_LISTED;
 use super::diff::{Action, FileStat};
-use super::merge::forget_undone;
+use super::merge::set_base;
 use super::merge::trees::ForkTrees;
 use crate::engine::Engine;
 use crate::engine::sandbox::fork::{ForkFolder, Forks};
@@ -51,8 +51,8 @@ pub struct ForkChanges<'f> {
 }
 
 impl<'f> ForkChanges<'f> {
-    /// Reads the changes of a fork. The proof of the lock is needed since a copy is brought up to date, and undone merges
-    /// are forgotten.
+    /// Reads the changes of a fork. The proof of the lock is needed since a copy and the base are brought up
+    /// to date.
     ///
     /// # Errors
     /// Fails with `not_found` if a copy is gone, with `timeout` if the call was cancelled, or returns the OS error.
@@ -62,7 +62,7 @@ impl<'f> ForkChanges<'f> {
         fork: &'f ForkFolder,
     ) -> Result<Self, Error> {
         fork.refresh(&engine.workspace)?;
-        forget_undone(state, fork)?;
+        set_base(state, fork)?;
         let trees = ForkTrees::read(engine, fork, &[])?;
         let mut deltas = Vec::new();
         for (path, versions) in &trees.paths {

@@ -77,6 +77,13 @@ fn killed_merge_is_whole_or_not_made() {
         if ws.tree() != after {
             return Err("a second merge made something else".to_owned());
         }
+        // Whichever call made it, an undo takes it back, and then it is merged again.
+        ws.lbx(&["undo"]).ok();
+        let is_back = ws.tree() == before;
+        ws.lbx(merge).ok();
+        if !is_back || ws.tree() != after {
+            return Err(format!("a merge that was taken back ({is_back}) is not merged again"));
+        }
         // Both go on, and no line is lost.
         ws.lbx(&["--sandbox", "one", "bash", "sed -i s/^5$/five/ a.txt; echo more >> b.txt"]).ok();
         ws.lbx(&["bash", "sed -i s/^10$/ten/ a.txt"]).ok();

@@ -129,6 +129,52 @@ fn later_merge_brings_what_came_since() {
 }
 
 #[test]
+fn merge_that_was_taken_back_in_any_way_is_merged_again() {
+    let (a, b): (&[&str], &[&str]) =
+        (&["undo", "--seq", "2", "--path", "src/a.txt"], &["undo", "--seq", "2", "--path", "src/b.txt"]);
+    let ways: [&[&[&str]]; 6] = [
+        &[&["undo"]],
+        &[&["undo", "--seq", "2"]],
+        &[a, b],
+        &[&["undo", "--seq", "2", "--hunk", "1", "--path", "src/a.txt"], b],
+        &[&["undo", "--seq", "2"], &["undo"], &["undo"], &["merge", "--check"], &["redo"], &["undo"]],
+        &[&["rewind", "SNAPSHOT", "--yes"]],
+    ];
+    for way in ways {
+        let Some(ws) = forked(&["one"]) else { return };
+        within(&ws, "one", &["bash", "sed -i s/one/1/ src/a.txt"]).ok();
+        let first = ws.lbx(&["merge", "one"]).success();
+        let before = ws.tree();
+        within(&ws, "one", &["bash", "sed -i s/1/I/ src/a.txt; echo c >> src/b.txt"]).ok();
+        ws.lbx(&["merge", "one"]).ok();
+        let after = ws.tree();
+        for call in way {
+            let snapshot = first["snapshot"].as_str().unwrap();
+            let call: Vec<_> =
+                call.iter().map(|word| if *word == "SNAPSHOT" { snapshot } else { word }).collect();
+            ws.lbx(&call).ok();
+        }
+        assert_eq!(ws.tree(), before, "{way:?}");
+        let merged = ws.lbx(&["merge", "one"]).ok();
+        assert_eq!(listed(&merged), ["modify src/a.txt", "modify src/b.txt"], "{way:?}");
+        assert_eq!(ws.tree(), after, "{way:?}");
+    }
+}
+
+#[test]
+fn redone_merge_counts_as_before() {
+    let Some(ws) = forked(&["one"]) else { return };
+    within(&ws, "one", &["bash", "sed -i s/one/1/ src/a.txt; echo c >> src/b.txt"]).ok();
+    ws.lbx(&["merge", "one"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws.lbx(&["merge", "--check"]).ok();
+    ws.lbx(&["redo"]).ok();
+    within(&ws, "one", &["bash", "sed -i s/1/I/ src/a.txt; echo b > src/b.txt"]).ok();
+    assert_eq!(listed(&ws.lbx(&["merge", "one"]).ok()), ["modify src/a.txt", "modify src/b.txt"]);
+    ws.holds("src/b.txt", "b\n");
+}
+
+#[test]
 fn conflict_names_both_sides_and_changes_nothing() {
     let Some(ws) = forked(&["one"]) else { return };
     within(

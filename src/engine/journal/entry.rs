@@ -304,6 +304,13 @@ impl JournalEntry {
         self.files.iter().map(|file| &file.path).chain(moved)
     }
 
+    /// Returns true if it takes back an earlier change, or a part of it, by its number.
+    pub fn takes_back(&self, seq: u64) -> bool {
+        let is_it =
+            |taken: &TakenBack| if self.tool == "rewind" { taken.seq < seq } else { taken.seq == seq };
+        self.takes_back.as_ref().is_some_and(is_it)
+    }
+
     /// Returns its files for the audit log.
     pub fn audit_files(&self) -> Vec<AuditFile> {
         let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);

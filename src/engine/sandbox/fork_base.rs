@@ -1,17 +1,19 @@
-//! Versions of a fork that were merged: later merges begin with them instead of those that the fork began with. An undo of a
-//! merge takes its versions out again.
+//! Versions of a fork that were merged: later merges begin with them instead of those that the fork began with.
+//!
+//! Each merge keeps its versions. The base follows from the merges that are in effect, so an undo takes out the versions of
+//! its merge, and uncovers those of the merge before; a redo brings them back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use rustix::fs::{AtFlags, XattrFlags};
+use rustix::fs::{AtFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::fork::{ForkFolder, write_version};
 use super::layer_folders::OWN_MODE;
-use super::overlay::{OPAQUE, whiteout};
+use super::overlay::{OPAQUE, is_whiteout, whiteout};
 use crate::engine::store::lock::unique_name;
 use crate::engine::store::state::{make_folder, replace_by_way_of};
 use crate::engine::workspace::path::WorkspacePath;
@@ -19,9 +21,12 @@ use crate::engine::workspace::{fs, removal};
 use crate::error::Error;
 use crate::limits::FORK_MERGES_BYTES_MAX;
 use crate::platform;
+use crate::sha256::Sha256;
 
 /// Prefix of a version on its way into the folder.
 const COMING: &str = "merged";
+/// Folder with the versions of all merges.
+const VERSIONS: &str = "merged";
 /// File that lists the merges of a fork.
 const MERGES: &str = "merges.lbx";
 /// Version of its format.
@@ -38,6 +43,16 @@ pub struct ForkMerge {
     pub id: String,
     /// Paths whose versions were noted.
     pub paths: BTreeSet<WorkspacePath>,
+    /// True until a later merge has found its change in the journal: the call may have died before.
+    #[serde(default)]
+    pub is_open: bool,
+}
+
+impl ForkMerge {
+    /// Returns the name of the file with the version that it brought at a path.
+    pub fn version_name(&self, path: &WorkspacePath) -> String {
+        Sha256::of(&[self.id.as_bytes(), b"\0", path.as_bytes()].concat()).to_hex()
+    }
 }
 
 /// The merges of a fork, oldest first.
@@ -53,39 +68,34 @@ struct Merges {
 pub type MergedVersion = Option<(u32, Vec<u8>)>;
 
 impl ForkFolder {
-    /// Notes versions that were merged. They are on disk before they count, unless `is_durable` is false.
-    ///
-    /// If this fails or the call dies, some count and others do not: a later merge then finds what was merged on both
-    /// sides.
+    /// Notes a merge before it changes anything, and the versions that it brings. They are on disk then, unless
+    /// `is_durable` is false.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn note_merged(
+    pub fn note_merge(
         &self,
+        (mut merges, mut merge): (Vec<ForkMerge>, ForkMerge),
         versions: impl Iterator<Item = (WorkspacePath, MergedVersion)>,
         is_durable: bool,
     ) -> Result<(), Error> {
-        let mut coming = Vec::new();
-        let written = versions.into_iter().try_for_each(|(path, version)| {
-            let name = unique_name(COMING);
-            let at = (self.folder.as_fd(), OsStr::new(&name));
+        let io = |errno| Error::io("note in the fork", "what is merged", errno);
+        let name = OsStr::new(VERSIONS);
+        make_folder(self.folder.as_fd(), name, OWN_MODE).map_err(io)?;
+        let folder = fs::open_at(self.folder.as_fd(), name, fs::FOLDER).map_err(io)?;
+        for (path, version) in versions {
+            let name = merge.version_name(&path);
+            let at = (folder.as_fd(), OsStr::new(&name));
             let written = match &version {
                 Some((mode, bytes)) => write_version(at, *mode, bytes),
                 None => whiteout(at.0, at.1),
             };
-            coming.push((path, name));
-            written
-        });
-        let sync = || if is_durable { platform::sync_file_system(self.folder.as_fd()) } else { Ok(()) };
-        let placed = written.and_then(|()| sync()).and_then(|()| {
-            coming.iter().try_for_each(|(path, name)| self.place_merged(path, OsStr::new(name)))
-        });
-        placed.map_err(|errno| {
-            for (_, name) in &coming {
-                let _ = fs::unlink_at(&self.folder, name, AtFlags::empty());
-            }
-            Error::io("note in the fork", "what was merged", errno)
-        })
+            written.map_err(io)?;
+            merge.paths.insert(path);
+        }
+        merges.push(merge);
+        self.set_merges(merges)?;
+        if is_durable { platform::sync_file_system(self.folder.as_fd()).map_err(io) } else { Ok(()) }
     }
 
     /// Returns the merges, oldest first.
@@ -97,10 +107,7 @@ impl ForkFolder {
     }
 
     /// Sets the merges; leaves out the oldest ones that have no room.
-    ///
-    /// # Errors
-    /// Returns the OS error.
-    pub fn set_merges(&self, mut merges: Vec<ForkMerge>) -> Result<(), Error> {
+    fn set_merges(&self, mut merges: Vec<ForkMerge>) -> Result<(), Error> {
         let folder = self.folder.as_fd();
         loop {
             let written = serde_json::to_vec(&Merges { version: VERSION, merges: merges.clone() });
@@ -113,19 +120,59 @@ impl ForkFolder {
         }
     }
 
-    /// Forgets the merged versions of paths.
-    pub fn forget_merged<'p>(&self, paths: impl Iterator<Item = &'p WorkspacePath>) {
-        for path in paths {
-            let mut flags = AtFlags::empty();
-            for path in path.and_above().filter(|path| !path.is_root()) {
-                let parent = path.parent().unwrap_or_default();
-                let Ok(folder) = fs::open_beneath(self.base.as_fd(), &parent, fs::FOLDER) else { break };
-                // A folder that holds other versions stays.
-                if fs::unlink_at(&folder, path.name().unwrap_or_default(), flags).is_err() {
-                    break;
-                }
-                flags = AtFlags::REMOVEDIR;
+    /// Brings the base up to date: at each path a link to the version of that name, or nothing. A version without a file
+    /// was noted by an older lbx: it is in its place.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn set_base(&self, versions: &BTreeMap<WorkspacePath, Option<String>>) -> Result<(), Error> {
+        let set = || -> Result<(), Errno> {
+            for (path, _) in versions.iter().filter(|(_, name)| name.is_none()) {
+                self.forget(path);
             }
+            let folder = match fs::open_at(self.folder.as_fd(), OsStr::new(VERSIONS), fs::FOLDER) {
+                Err(Errno::NOENT) => return Ok(()),
+                opened => opened?,
+            };
+            // Removals come first: a file may take the place of a folder.
+            for is_removal in [true, false] {
+                for (path, name) in versions.iter().filter_map(|(path, name)| Some((path, name.as_ref()?))) {
+                    let version = match fs::stat_at(folder.as_fd(), OsStr::new(name)) {
+                        Err(Errno::NOENT) => continue,
+                        version => version?,
+                    };
+                    if is_whiteout(&version) == is_removal && !self.has(path, &version) {
+                        let coming = unique_name(COMING);
+                        rustix::fs::linkat(&folder, name, &self.folder, &coming, AtFlags::empty())?;
+                        self.place_merged(path, OsStr::new(&coming))?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        set().map_err(|errno| Error::io("note in the fork", "what was merged", errno))
+    }
+
+    /// Returns true if the base has a version at a path. A file that is gone may have become a folder.
+    fn has(&self, path: &WorkspacePath, version: &Stat) -> bool {
+        match fs::stat_beneath(self.base.as_fd(), path) {
+            Ok(found) if is_whiteout(version) => is_whiteout(&found) || fs::is_folder(&found),
+            Ok(found) => found.st_ino == version.st_ino,
+            Err(errno) => is_whiteout(version) && matches!(errno, Errno::NOTDIR | Errno::LOOP),
+        }
+    }
+
+    /// Removes the version at a path from the base.
+    fn forget(&self, path: &WorkspacePath) {
+        let mut flags = AtFlags::empty();
+        for path in path.and_above().filter(|path| !path.is_root()) {
+            let parent = path.parent().unwrap_or_default();
+            let Ok(folder) = fs::open_beneath(self.base.as_fd(), &parent, fs::FOLDER) else { break };
+            // A folder that holds other versions stays.
+            if fs::unlink_at(&folder, path.name().unwrap_or_default(), flags).is_err() {
+                break;
+            }
+            flags = AtFlags::REMOVEDIR;
         }
     }
 

@@ -1,12 +1,12 @@
 //! A planned merge as a change of the workspace.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::trees::{ForkTrees, path_of};
 use super::{MergedPath, Selection};
 use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::engine::history::stacks::History;
-use crate::engine::journal::{self, JournalEntry};
+use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::sandbox::fork::ForkFolder;
 use crate::engine::sandbox::fork_base::{ForkMerge, MergedVersion};
 use crate::engine::store::state::State;
@@ -193,10 +193,7 @@ pub fn versions_for_base<'a>(
     paths: BTreeSet<&'a Path>,
     bytes_max: u64,
 ) -> impl Iterator<Item = (WorkspacePath, MergedVersion)> + 'a {
-    // Removals come first: a file may take the place of a folder.
-    let (kept, gone): (Vec<&Path>, Vec<&Path>) =
-        paths.into_iter().partition(|path| trees.version(Side::Theirs, Some(path)).is_some());
-    gone.into_iter().chain(kept).filter_map(move |path| {
+    paths.into_iter().filter_map(move |path| {
         let version = match trees.version(Side::Theirs, Some(path)) {
             None => None,
             Some(version) => {
@@ -209,41 +206,71 @@ pub fn versions_for_base<'a>(
     })
 }
 
-/// Forgets the merges that were undone: what they brought is merged again.
+/// Sets the base of a fork to the versions of the newest merges in effect: what was taken back is merged again.
 ///
 /// # Errors
 /// Returns the OS error.
-pub fn forget_undone(state: &State, fork: &ForkFolder) -> Result<(), Error> {
-    let merges = fork.merges();
-    let mut kept = Vec::new();
-    let mut undone = BTreeSet::new();
-    for merge in merges {
-        if is_undone(state, &merge)? {
-            undone.extend(merge.paths);
-        } else {
-            kept.push(merge);
+pub fn set_base(state: &State, fork: &ForkFolder) -> Result<(), Error> {
+    let mut versions = BTreeMap::new();
+    for merge in fork.merges() {
+        let undone = undone_paths(state, &merge)?;
+        for path in &merge.paths {
+            if undone.contains(path) {
+                versions.entry(path.clone()).or_insert(None);
+            } else {
+                versions.insert(path.clone(), Some(merge.version_name(path)));
+            }
         }
     }
-    if undone.is_empty() {
-        return Ok(());
-    }
-    undone.retain(|path| !kept.iter().any(|merge| merge.paths.contains(path)));
-    fork.forget_merged(undone.iter());
-    fork.set_merges(kept)
+    fork.set_base(&versions)
 }
 
-/// Returns true if the change of a merge was taken back.
-fn is_undone(state: &State, merge: &ForkMerge) -> Result<bool, Error> {
-    let entry = journal::done_entry(state, &merge.session, merge.seq)?;
-    if entry.is_none_or(|entry| entry.id != merge.id) {
-        return Ok(false);
+/// Returns the merges of a fork, without those that died before they changed anything. No other change may be open.
+///
+/// # Errors
+/// Returns the OS error.
+pub fn closed_merges(state: &State, fork: &ForkFolder) -> Result<Vec<ForkMerge>, Error> {
+    let mut closed = Vec::new();
+    for merge in fork.merges() {
+        if !merge.is_open || has_entry(state, &merge)? {
+            closed.push(ForkMerge { is_open: false, ..merge });
+        }
     }
-    let takes_back = |entry: &JournalEntry| {
-        let taken = entry.takes_back.as_ref().filter(|_| entry.tool != "rewind");
-        taken.is_some_and(|taken| taken.seq == merge.seq && taken.paths.is_empty() && taken.hunk.is_none())
-    };
+    Ok(closed)
+}
+
+/// Returns true if the change of a merge is in the journal.
+fn has_entry(state: &State, merge: &ForkMerge) -> Result<bool, Error> {
+    Ok(journal::done_entry(state, &merge.session, merge.seq)?.is_some_and(|entry| entry.id == merge.id))
+}
+
+/// Returns the paths of a merge that were taken back, all or in part. If in doubt, all: both sides have them then.
+fn undone_paths(state: &State, merge: &ForkMerge) -> Result<BTreeSet<WorkspacePath>, Error> {
+    if !has_entry(state, merge)? {
+        // Its entry may be too old for the journal.
+        return Ok(if merge.is_open { merge.paths.clone() } else { BTreeSet::new() });
+    }
     let standing = History::load(state, &merge.session)?.standing(state, merge.seq)?;
-    Ok(standing.is_none_or(|(_, later)| later.iter().any(takes_back)))
+    let Some((_, later)) = standing else { return Ok(merge.paths.clone()) };
+    let mut effective: Vec<(&JournalEntry, &TakenBack)> = Vec::new();
+    for entry in later.iter().rev() {
+        let is_undone =
+            |(by, taken): &(&JournalEntry, &TakenBack)| taken.is_whole() && by.takes_back(entry.seq);
+        if !effective.iter().any(is_undone) {
+            effective.extend(entry.takes_back.as_ref().map(|taken| (entry, taken)));
+        }
+    }
+    let of_it = effective.iter().filter(|(by, _)| by.takes_back(merge.seq));
+    let mut undone = BTreeSet::new();
+    for (by, taken) in of_it {
+        let is_known = !taken.paths.is_empty() && taken.paths.iter().all(|path| merge.paths.contains(path));
+        undone.extend(if is_known {
+            by.paths().chain(&taken.paths).collect()
+        } else {
+            Vec::from_iter(&merge.paths)
+        });
+    }
+    Ok(undone.into_iter().cloned().collect())
 }
 
 impl Selection {

@@ -4,6 +4,7 @@ mod apply;
 mod check;
 pub mod trees;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -26,7 +27,7 @@ use crate::text::escaped::plural;
 use crate::text::patch::Action;
 use crate::text::tree_merge::{self, ConflictKind, Path, Plan};
 
-pub use apply::forget_undone;
+pub use apply::set_base;
 use check::{Checked, CheckedFork, Describer, Overlap, refused};
 use trees::ForkTrees;
 
@@ -287,7 +288,7 @@ fn checked(engine: &mut Engine, name: Option<&str>, request: &Request) -> Result
         let _lock = Forks::lock(&engine.workspace, &state)?;
         for fork in &forks {
             fork.refresh(&engine.workspace)?;
-            apply::forget_undone(&state, fork)?;
+            set_base(&state, fork)?;
         }
     }
     check::check(engine, &forks, &named, request.max_bytes)
@@ -303,10 +304,11 @@ fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, 
     // No other call merges or drops the fork meanwhile.
     let _lock = Forks::lock(&engine.workspace, &state)?;
     let fork = ForkFolder::open(&engine.workspace, &state, name)?;
-    apply::forget_undone(&state, &fork)?;
     let (named_by, is_durable) = (named.0.clone(), engine.policy().is_durable());
     let mut change = engine.begin(Merge::NAME, &[], dry_run)?;
     fork.refresh(change.workspace())?;
+    // A killed merge is complete by now.
+    set_base(&state, &fork)?;
     let trees = ForkTrees::read(change.engine_ref(), &fork, &named_by)?;
     let plan = trees.plan()?;
     let conflicts = named.conflicts(&plan);
@@ -333,21 +335,14 @@ fn merged(engine: &mut Engine, name: &str, request: &Request) -> Result<Merged, 
     let count = actions.iter().filter(|action| !apply::is_done(&trees, action)).count();
     let (session, seq, id) =
         (change.engine().session().to_string(), change.settle_number()?, change.id().to_owned());
-    change.commit(format!("merge {name}: {}", plural(count, "file")), request.options.why.clone())?;
     if !dry_run && !actions.is_empty() {
-        let paths = apply::merged_paths(&actions);
-        let merge = ForkMerge {
-            session,
-            seq,
-            id,
-            paths: paths.iter().filter_map(|path| trees::path_of(path)).collect(),
-        };
-        let mut merges = fork.merges();
-        merges.push(merge);
-        let versions = apply::versions_for_base(&trees, paths, bytes_max);
-        // If this fails, the next merge finds what was merged on both sides.
-        let _ = fork.set_merges(merges).and_then(|()| fork.note_merged(versions, is_durable));
+        let merges = apply::closed_merges(&state, &fork)?;
+        // Without a step, nothing can be taken back.
+        let merge = ForkMerge { session, seq, id, paths: BTreeSet::new(), is_open: count > 0 };
+        let versions = apply::versions_for_base(&trees, apply::merged_paths(&actions), bytes_max);
+        fork.note_merge((merges, merge), versions, is_durable)?;
     }
+    change.commit(format!("merge {name}: {}", plural(count, "file")), request.options.why.clone())?;
     let end = ListEnd::of(engine, request.max_bytes, &mut files);
     let left = plan.actions.len() + plan.conflicts.len() - actions.len();
     Ok(Merged { fork: name.to_owned(), files, end, ignored, left: (left > 0).then_some(left) })
