@@ -452,14 +452,15 @@ impl<'r, E> Tree<'r, E> {
             }
             let is_passing = entry.was_made && self.before(&path).is_none();
             if entry.bytes.is_some() || !(is_passing || moved.contains(&path)) {
-                outcomes.push(self.outcome(path, entry));
+                let is_vacated = moved.contains(&path);
+                outcomes.push(self.outcome(path, entry, is_vacated));
             }
         }
         outcomes
     }
 
-    /// Returns the outcome for one path.
-    fn outcome(&self, path: Vec<u8>, entry: PatchedFile) -> FileOutcome {
+    /// Returns the outcome for one path. A file that takes the place of a renamed one is new, whatever its bytes.
+    fn outcome(&self, path: Vec<u8>, entry: PatchedFile, is_vacated: bool) -> FileOutcome {
         let before = self.originals.get(&path).cloned().flatten();
         // A file that the patch itself created is not a source.
         let from = entry.from.and_then(|(from, is_move)| {
@@ -478,7 +479,8 @@ impl<'r, E> Tree<'r, E> {
         let is_link = entry.is_symlink && entry.bytes.is_some();
         let mode = if is_link { Some(SYMLINK_MODE) } else { mode };
         let was_link = before.as_ref().is_some_and(Before::is_symlink);
-        let is_same = before.as_ref().map(|before| &**before.bytes) == entry.bytes.as_deref()
+        let is_same = !is_vacated
+            && before.as_ref().map(|before| &**before.bytes) == entry.bytes.as_deref()
             && (before.is_none() || (is_link == was_link && (is_link || mode.is_none())));
         let action = match (&before, &entry.bytes, &from) {
             (_, Some(_), Some((_, true, _))) => Action::Rename,
