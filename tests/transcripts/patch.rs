@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, is_installed, sha256};
@@ -263,6 +265,21 @@ fn patch_of_several_files_is_all_or_nothing() {
     ws.holds("b.txt", CHANGED);
     ws.holds("new/c.txt", "c\n");
     assert_eq!(ws.snapshots(), ["patch: 3 files"]);
+}
+
+#[test]
+fn file_under_two_names_in_one_patch_is_invalid() {
+    let ws = read_workspace(&[("d/a", "1\n2\n3\n"), ("f", "f\n")]);
+    ws.link(Path::new("d"), "e");
+    let sections =
+        ["f\n@@\n-f\n+F", "d/a\n*** Move to: d/z\n@@\n-1\n+x", "e/a\n*** Move to: e/y\n@@\n-3\n+y"];
+    let patch: String = sections.map(|section| format!("*** Update File: {section}\n")).concat();
+    let patch = format!("*** Begin Patch\n{patch}*** End Patch\n");
+    let error = ws.lbx(&["patch", "--patch", &patch]).error("invalid_request");
+    assert_eq!(error["message"], "d/a and e/a are one file");
+    assert_eq!(error["suggested_action"], "Use one name for all changes of the file.");
+    ws.holds("d/a", "1\n2\n3\n");
+    ws.holds("f", "f\n");
 }
 
 #[test]

@@ -548,19 +548,21 @@ impl<'e> Files<'e> {
         Ok(self.change.engine().workspace.shown(&canonical))
     }
 
-    /// Checks the tree after the patch: no path is both a file and a folder, and no new symlink leads out of the
-    /// workspace.
+    /// Checks the tree after the patch: no path is both a file and a folder, no file has two names in the patch, and no
+    /// new symlink leads out of the workspace.
     ///
     /// # Errors
-    /// Returns `not_a_directory`, `outside_workspace`, or `patch_invalid` for an invalid target.
+    /// Returns `not_a_directory`, `outside_workspace`, `invalid_request` for a second name, or `patch_invalid` for an
+    /// invalid target.
     pub fn check_result(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
         let mut result = ResultingTree::default();
+        let mut names = BTreeMap::new();
         for outcome in outcomes {
-            let path = self.canonical(&outcome.path)?;
+            let path = self.named_once(&mut names, &outcome.path)?;
             if let Some(from) = &outcome.from
                 && outcome.action == Action::Rename
             {
-                let from = self.canonical(from)?;
+                let from = self.named_once(&mut names, from)?;
                 result.gone.insert(from);
             }
             match &outcome.after {
@@ -572,6 +574,23 @@ impl<'e> Files<'e> {
         result.check(&self.change.engine().workspace)?;
         self.result = result;
         Ok(())
+    }
+
+    /// Returns the canonical path for a path in the patch, which is its only name there.
+    fn named_once<'p>(
+        &mut self,
+        names: &mut BTreeMap<WorkspacePath, &'p [u8]>,
+        path: &'p [u8],
+    ) -> Result<WorkspacePath, Error> {
+        let canonical = self.canonical(path)?;
+        let name = *names.entry(canonical.clone()).or_insert(path);
+        if name == path {
+            return Ok(canonical);
+        }
+        let [name, path] = [name, path].map(|path| String::from_utf8_lossy(path).into_owned());
+        Err(Error::invalid(format!("{name} and {path} are one file"))
+            .at(path)
+            .suggest("Use one name for all changes of the file."))
     }
 
     /// Makes the change. If `vacates`, removes folders that become empty, as git does.
