@@ -319,10 +319,10 @@ impl Placing<'_, '_> {
     }
 
     /// Returns true if the changes of the hunk are between lines of text or the ends of the file, with its new side at
-    /// `at`.
+    /// `at`. At the stated line, blank lines count as well.
     fn is_between(&self, at: usize) -> bool {
         let is_context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
-        let is_text = |line: &HunkLine<'_>| !line.text.trim_ascii().is_empty();
+        let is_text = |line: &HunkLine<'_>| self.expected == Some(at) || !line.text.trim_ascii().is_empty();
         let mut before = self.hunk.lines.iter().take_while(is_context);
         let mut after = self.hunk.lines.iter().rev().take_while(is_context);
         let (has_before, has_after) = (before.any(is_text), after.any(is_text));
