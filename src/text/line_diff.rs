@@ -34,6 +34,30 @@ impl LineDiff {
     pub fn changes(&self) -> impl Iterator<Item = &DiffOp> {
         self.ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }))
     }
+
+    /// Returns the changes, with lines that are only added or only removed as far down as equal lines allow, as git has
+    /// them. So one change of two texts has one place, whatever else differs in them.
+    pub fn lowest_changes(&self, old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
+        let mut changes: Vec<DiffOp> = self.changes().copied().collect();
+        let mut end = old.len();
+        for change in changes.iter_mut().rev() {
+            let (lines, range) = match change {
+                DiffOp::Insert { .. } => (new, change.new_range()),
+                _ => (old, change.old_range()),
+            };
+            let entering = lines.iter().skip(range.end).take(end - change.old_range().end);
+            let leaving = lines.iter().skip(range.start);
+            let count = entering.zip(leaving).take_while(|(one, other)| one == other).count();
+            if let DiffOp::Insert { old_index, new_index, .. } | DiffOp::Delete { old_index, new_index, .. } =
+                change
+            {
+                *old_index += count;
+                *new_index += count;
+            }
+            end = change.old_range().start;
+        }
+        changes
+    }
 }
 
 /// Returns the number of equal items at the start of two lists, and after these at the end.

@@ -54,9 +54,10 @@ impl<'t> Texts<'t> {
     /// Returns the regions that the sides change, in order. The second value is true if the texts have too many lines to
     /// be compared.
     fn regions(&self) -> (Vec<Region>, bool) {
-        let diffs = self.sides.each_ref().map(|side| line_diff::diff(&self.base, side));
-        let is_coarse = diffs.iter().any(|diff| diff.is_coarse);
-        let mut rest = diffs.map(|diff| SideRest { changes: diff.changes().copied().collect(), passed: 0 });
+        let diffs = self.sides.each_ref().map(|side| (line_diff::diff(&self.base, side), side));
+        let is_coarse = diffs.iter().any(|(diff, _)| diff.is_coarse);
+        let mut rest =
+            diffs.map(|(diff, side)| SideRest { changes: diff.lowest_changes(&self.base, side), passed: 0 });
         let mut regions = Vec::new();
         loop {
             let nexts = rest.each_ref().map(|side| side.next().map(|next| (next.start, next.end)));
@@ -269,6 +270,9 @@ mod tests {
             ("a\nb\nc", "A\nb\nc", "a\nb\nc\nd", Ok("A\nb\nc\nd")),
             ("a\r\nb\nc\r\n", "A\r\nb\nc\r\n", "a\r\nb\nC\r\n", Ok("A\r\nb\nC\r\n")),
             ("", "a\n", "", Ok("a\n")),
+            // One blank line more, at the end of a run of them.
+            ("l\na\n}\n\na\n", "a\n}\n\n\na\n", "l\na\n}\n\n\na\n", Ok("a\n}\n\n\na\n")),
+            ("l\na\n\n\n\na\n", "a\n\na\n", "l\na\n\na\n", Ok("a\n\na\n")),
         ] {
             let found = merge(base.as_bytes(), one.as_bytes(), other.as_bytes(), Alike::Once);
             assert_eq!(
