@@ -850,6 +850,28 @@ fn undo_by_seq_keeps_later_changes() {
 }
 
 #[test]
+fn undo_in_a_folder_that_a_later_command_moved_begins_with_that() {
+    let first =
+        "Undo this session's later changes of d first: `log` lists them. Changes of others stay as they are.";
+    let ws = Workspace::with(&[("d/a.txt", "one\n")]);
+    ws.lbx(&["append", "d/a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["bash", "mv d e"]).ok();
+    let error = ws.lbx(&["undo", "--seq", "1"]).error("stale_file");
+    assert_eq!(error["suggested_action"], first);
+    ws.lbx(&["undo", "--seq", "2"]).ok();
+    // Nor does an undo take back what came after it.
+    ws.lbx(&["append", "d/a.txt", "--content", "three\n"]).ok();
+    let error = ws.lbx(&["undo", "--seq", "3"]).error("stale_file");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.ends_with("brought it back: this would delete later changes"), "{message}");
+    assert_eq!(error["suggested_action"], first);
+    ws.lbx(&["undo", "--seq", "4"]).ok();
+    ws.lbx(&["undo", "--seq", "1"]).ok();
+    ws.holds("d/a.txt", "one\n");
+    assert!(!ws.path("e").exists());
+}
+
+#[test]
 fn undo_by_seq_shows_conflicts_with_later_changes() {
     let ws = changed_workspace();
     let error = ws.unchanged(|| ws.lbx(&["undo", "--seq", "1"]).error("stale_file"));

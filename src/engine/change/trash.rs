@@ -161,17 +161,19 @@ impl Change<'_> {
         let lives = outcome.lives.iter().map(|live| live.at.clone());
         let is_back =
             is_entered && outcome.pieces.iter().map(|piece| piece.at).chain(lives).any(|at| at == content);
-        let (message, suggestion) = if is_back {
-            let what = if entry.is_folder { "others' changes in it" } else { "others' changes" };
-            (
-                format!("{shown} has changed since this session changed it: this would delete {what}"),
-                "Read what is there; `delete` deletes it.".into(),
+        let message = if is_back {
+            format!("{shown} has changed since this change brought it back: this would delete later changes")
+        } else {
+            format!("{shown} was deleted after this change (trash {})", entry.id)
+        };
+        // A later change of this session may have moved it: then restoring it makes a second one.
+        let suggestion = if is_back || entry.session == self.engine.session().as_str() {
+            text!(
+                "Undo this session's later changes of {} first: `log` lists them. Changes of others stay as they are.",
+                shown
             )
         } else {
-            (
-                format!("{shown} was deleted after this change (trash {})", entry.id),
-                text!("Restore it first: `restore` with `trash_id` {}.", entry.id),
-            )
+            text!("Restore it first: `restore` with `trash_id` {}.", entry.id)
         };
         let error = Error::new(ErrorKind::StaleFile, message).suggest(suggestion);
         Err(error.at(shown).detail("trash_id", entry.id.clone()))
