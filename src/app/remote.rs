@@ -16,10 +16,11 @@ use crate::control::Control;
 use crate::engine::change::kept_for_forks::keep_changes_of_others;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::{SETTINGS, Setting};
-use crate::engine::sandbox::fork;
+use crate::engine::sandbox::fork::{self, ForkFolder};
 use crate::engine::store::calls::Delivery;
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
+use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::programs;
 use crate::engine::{CallNotes, Engine};
@@ -50,6 +51,13 @@ pub struct Remote {
     container: Container,
 }
 
+/// Names a fork of this workspace as a sandbox, if the call that created it died before it did.
+fn name_fork(options: &Options, name: &str) -> Result<(), Error> {
+    let workspace = Options { sandbox: None, ..options.clone() }.open_workspace()?;
+    let Some(state) = State::find(&workspace)? else { return Err(fork::not_found(name)) };
+    ForkFolder::open(&workspace, &state, &sandboxes::slug(name)?)?.set_name(&workspace)
+}
+
 impl Remote {
     /// Returns the container that the options name; `None` if they name a local folder or nothing.
     ///
@@ -57,7 +65,9 @@ impl Remote {
     /// Returns `sandbox_not_found`, or the OS error.
     pub fn of(options: &Options) -> Result<Option<Self>, Error> {
         let Some(name) = &options.sandbox else { return Ok(None) };
-        let (name, sandbox) = sandboxes::find(name)?;
+        let (name, sandbox) = sandboxes::find(name).or_else(|unknown| {
+            if name_fork(options, name).is_ok() { sandboxes::find(name) } else { Err(unknown) }
+        })?;
         let Some(container) = sandbox.container.clone() else { return Ok(None) };
         if sandbox.is_of_lost_fork() {
             let message = format!("the fork {name} is gone, with its workspace {}", sandbox.root);

@@ -216,14 +216,14 @@ fn list(engine: &mut Engine) -> Result<Vec<Shown>, Error> {
         let known = known.get(name);
         if known.is_some_and(|known| known.is_of_lost_fork() && fork.record.is_named_by(known)) {
             sandboxes::remove(name)?;
-            sandboxes::create(name, &sandbox)?;
+            fork.set_name(&engine.workspace)?;
             engine.warn(format!("the fork {name} has moved with its workspace: its name leads here now"));
         } else if known.is_some_and(|known| *known != sandbox) {
             engine.warn(format!(
                 "the name of the fork {name} is another sandbox's: drop the fork, or remove that name"
             ));
         } else if known.is_none() {
-            sandboxes::create(name, &sandbox)?;
+            fork.set_name(&engine.workspace)?;
             engine.warn(format!(
                 "the fork {name} had no name as a sandbox, since its call died: it has one now"
             ));

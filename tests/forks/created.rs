@@ -92,10 +92,16 @@ fn forks_are_listed_and_dropped_with_their_changes() {
 #[test]
 fn fork_that_lost_its_name_gets_it_back() {
     let Some(ws) = forked(&["one"]) else { return };
-    std::fs::remove_file(ws.outside.join("home/.local/state/lbx/sandboxes.json")).unwrap();
-    within(&ws, "one", &["ls"]).error("sandbox_not_found");
+    let forget = || std::fs::remove_file(ws.outside.join("home/.local/state/lbx/sandboxes.json")).unwrap();
+    forget();
     ws.lbx(&["fork", "list"]).warned("the fork one had no name as a sandbox");
     within(&ws, "one", &["ls"]).ok();
+    forget();
+    within(&ws, "two", &["ls"]).error("sandbox_not_found");
+    within(&ws, "one", &["ls"]).ok();
+    forget();
+    ws.lbx(&["fork", "one"]).error("already_exists");
+    assert_eq!(ws.lbx(&["sandbox", "list"]).ok()["sandboxes"][0]["name"], "one");
 }
 
 #[test]

@@ -175,7 +175,7 @@ impl<'s> Forks<'s> {
     ) -> Result<ForkFolder, Error> {
         let name = record.name.clone();
         let shown = self.state.shown(&format!("{FORKS}/{name}"));
-        self.must_be_free(&name)?;
+        self.must_be_free(workspace, &name)?;
         must_be_possible(workspace, self.folder.as_fd(), record.at.is_some())?;
         self.sweep();
         let io = |errno: Errno| Error::io("make", shown.clone(), errno);
@@ -206,14 +206,13 @@ impl<'s> Forks<'s> {
         }
         rename_new(&*self.folder, OsStr::new(&passing), &*self.folder, OsStr::new(&name)).map_err(io)?;
         let fork = ForkFolder::open(workspace, self.state, &name)?;
-        let sandbox = fork.sandbox(workspace)?;
         // In one wave: after a power failure, a folder without a record counts as a leftover, and a fork without a name
-        // gets one from `list`.
+        // gets one from the call that needs it.
         let files = [written.as_fd(), folder.as_fd(), self.folder.as_fd()];
         let (synced, named) = std::thread::scope(|scope| {
             let sync = || sync_many(&files.each_ref(), None);
             let apart = std::thread::Builder::new().spawn_scoped(scope, sync);
-            let named = sandboxes::create(&name, &sandbox);
+            let named = fork.set_name(workspace);
             // If no thread can start, do it here.
             let synced = apart.map_or_else(
                 |_| sync(),
@@ -227,9 +226,14 @@ impl<'s> Forks<'s> {
     }
 
     /// Fails if a name is in use, or there are too many forks; frees the name of a fork that is gone.
-    fn must_be_free(&self, name: &str) -> Result<(), Error> {
+    fn must_be_free(&self, workspace: &Workspace, name: &str) -> Result<(), Error> {
         let known = sandboxes::list()?.remove(name);
         let is_lost = known.as_ref().is_some_and(sandboxes::Sandbox::is_of_lost_fork);
+        if known.is_none()
+            && let Ok(fork) = ForkFolder::open(workspace, self.state, name)
+        {
+            fork.set_name(workspace)?;
+        }
         if (known.is_some() && !is_lost) || fs::stat_at(self.folder.as_fd(), OsStr::new(name)).is_ok() {
             let error = Error::new(ErrorKind::AlreadyExists, format!("a sandbox {name} exists already"));
             return Err(
@@ -343,6 +347,14 @@ impl ForkFolder {
             return Ok(sandboxes::Sandbox { root: root.clone(), container: None });
         }
         self.place(workspace).map(sandboxes::Sandbox::of_fork)
+    }
+
+    /// Names the fork as a sandbox; the call that created it may have died before it did.
+    ///
+    /// # Errors
+    /// Fails with `already_exists` if the name is another sandbox's, or returns the OS error.
+    pub fn set_name(&self, workspace: &Workspace) -> Result<(), Error> {
+        sandboxes::create(&self.record.name, &self.sandbox(workspace)?)
     }
 
     /// Returns the folders of the fork, for its mount.
