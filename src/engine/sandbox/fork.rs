@@ -7,7 +7,8 @@
 //! .lbx/ID/forks/lock         held while a fork is created, merged or dropped
 //! .lbx/ID/forks/NAME/        fork.lbx     its beginning (ForkRecord)
 //!                            upper, work  the folders of overlayfs
-//!                            base         versions that were merged: they replace those that the fork began with
+//!                            merged       the versions of each merge
+//!                            base         those in effect, as links: they replace those that the fork began with
 //! STATE/lbx/forks/UNIQUE/    lower        versions that the workspace had when the fork began, of what lbx changed since
 //!                            new          files on their way there
 //!                            layers       layers of commands in the fork

@@ -90,8 +90,14 @@ impl ForkFolder {
                 Some((mode, bytes)) => write_version(at, *mode, bytes),
                 None => whiteout(at.0, at.1),
             };
-            written.map_err(io)?;
-            merge.paths.insert(path);
+            match written {
+                // Not every system lets this account mark a removal: then both sides have it.
+                Err(Errno::PERM | Errno::OPNOTSUPP) if version.is_none() => {}
+                written => {
+                    written.map_err(io)?;
+                    merge.paths.insert(path);
+                }
+            }
         }
         merges.push(merge);
         self.set_merges(merges)?;
@@ -142,9 +148,7 @@ impl ForkFolder {
                         version => version?,
                     };
                     if is_whiteout(&version) == is_removal && !self.has(path, &version) {
-                        let coming = unique_name(COMING);
-                        rustix::fs::linkat(&folder, name, &self.folder, &coming, AtFlags::empty())?;
-                        self.place_merged(path, OsStr::new(&coming))?;
+                        self.place_merged(path, (&folder, name), &version)?;
                     }
                 }
             }
@@ -176,8 +180,26 @@ impl ForkFolder {
         }
     }
 
-    /// Moves a version to its place.
-    fn place_merged(&self, path: &WorkspacePath, coming: &OsStr) -> Result<(), Errno> {
+    /// Places a link to a version in the base; a copy, if the file system has no links.
+    fn place_merged(
+        &self,
+        path: &WorkspacePath,
+        (versions, version): (&OwnedFd, &str),
+        stat: &Stat,
+    ) -> Result<(), Errno> {
+        let coming = unique_name(COMING);
+        let (from, to) = (versions.as_fd(), (self.folder.as_fd(), OsStr::new(&coming)));
+        if is_whiteout(stat) {
+            whiteout(to.0, to.1)?;
+        } else if let Err(errno) = rustix::fs::linkat(from, version, to.0, to.1, AtFlags::empty()) {
+            let name = OsStr::new(version);
+            let (mode, bytes) = if fs::is_symlink(stat) {
+                (fs::SYMLINK_MODE, fs::read_link_at(from, name).ok())
+            } else {
+                (fs::mode_of(stat), fs::read_at(from, name, fs::size_of(stat)).ok().flatten())
+            };
+            write_version(to, mode, &bytes.ok_or(errno)?)?;
+        }
         let mut folder = fs::open_at(self.base.as_fd(), OsStr::new("."), fs::FOLDER)?;
         for name in path.parent().unwrap_or_default().components() {
             folder = folder_in(&folder, name)?;
@@ -186,7 +208,7 @@ impl ForkFolder {
         if fs::stat_at(folder.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
             removal::remove(folder.as_fd(), name);
         }
-        fs::rename_at(&self.folder, coming, &folder, name)
+        fs::rename_at(&self.folder, &coming, &folder, name)
     }
 }
 
