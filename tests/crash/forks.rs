@@ -110,7 +110,7 @@ fn created(ws: &Workspace, point: &Point, call: &[&str]) -> Result<(), String> {
     kill_at(ws, point, call);
     // Either of these may be the next call: each works, or says that the other will.
     let read = || ws.lbx(&["--sandbox", "one", "read", "d/b.txt"]).envelope();
-    let is_read = point.number % 2 == 0 && read()["data"]["content"] == "b\n";
+    let is_read = point.number.is_multiple_of(2) && read()["data"]["content"] == "b\n";
     let again = if is_read { Value::Null } else { ws.lbx(call).envelope() };
     if again["ok"] == false && again["error"]["kind"] != "already_exists" {
         return Err(format!("no fork can be made: {again}"));
