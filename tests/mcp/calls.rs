@@ -654,6 +654,10 @@ fn large_image_is_shown_if_it_fits_into_a_message() {
     assert!(error["suggested_action"].as_str().unwrap().contains("command line"), "{error}");
     let error = client.refused("read", &json!({ "path": "large.gif", "binary": "base64" }), "too_large");
     assert!(error["suggested_action"].as_str().unwrap().contains("max_bytes"), "{error}");
+    // A message holds the base64 of other files twice; a response that does not fit counts as no read.
+    std::fs::write(workspace.path("large.bin"), vec![0; 2_000_000]).unwrap();
+    client.refused("read", &of("large.bin"), "too_large");
+    client.refused("write", &json!({ "path": "large.bin", "content": "" }), "not_read");
 }
 
 #[test]
