@@ -3,19 +3,20 @@
 //! A cell is edited in the text of the notebook. The changed lines go through the native `edit`, so that the other
 //! cells stay byte for byte, and the gate is the same as for every edit.
 
+use std::fmt::Display;
 use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{LbxClient, list, text};
+use super::client::{LbxClient, list, number, text};
 use super::tool::{DialectTool, ToolOutput, refused, tool};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, on_disk};
 use crate::text::jsonc::{self, Fault};
-use crate::tools::{edit, read};
+use crate::tools::{edit, read, session};
 
 /// Suffix of the name of a notebook.
 const EXTENSION: &str = ".ipynb";
@@ -96,13 +97,18 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
     let Some((before, notebook, form)) = parsed else {
         return refuse("Notebook is not valid JSON.");
     };
-    let (after, id) = match edited(&before, &notebook, &request) {
+    let edited = match edited(&before, &notebook, &request) {
         Ok(edited) => edited,
         Err(Fault(words)) => return refuse(&words),
     };
-    replace_lines(lbx, path, (&before, &after), form)?;
+    replace_lines(lbx, path, &before, &edited, form)?;
+    let (id, mode) = (edited.id, request.edit_mode.unwrap_or_default());
+    if mode != EditMode::Replace && !cells_of(&notebook).iter().all(|cell| cell.get("id").is_some()) {
+        // Cells that are shown by their index have another one now.
+        lbx.call::<session::Session>(json!({ "action": "forget", "paths": [path] }))?;
+    }
     let source = request.new_source.unwrap_or_default();
-    Ok(match request.edit_mode.unwrap_or_default() {
+    Ok(match mode {
         EditMode::Replace => format!("Updated cell {id} with {source}"),
         EditMode::Insert => format!("Inserted cell {id} with {source}"),
         EditMode::Delete => format!("Deleted cell {id}"),
@@ -110,8 +116,23 @@ fn notebook_edit(lbx: &mut LbxClient<'_>, request: NotebookEditRequest) -> Resul
     .into())
 }
 
-/// Returns the text of a notebook after the edit, and the ID of the edited cell.
-fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<(String, String), Fault> {
+/// Edit of a cell.
+struct EditedCell {
+    /// Text of the notebook after it.
+    after: String,
+    /// ID of the cell.
+    id: String,
+    /// Bytes of the notebook before that the caller must have seen: the source of the cell that the edit names.
+    shown: Option<Range<usize>>,
+}
+
+/// Returns the cells of a notebook.
+fn cells_of(notebook: &Value) -> &[Value] {
+    list(notebook, "cells")
+}
+
+/// Computes the edit of a cell.
+fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<EditedCell, Fault> {
     let format = notebook.get("nbformat").and_then(Value::as_u64).unwrap_or(FORMAT);
     if format < FORMAT {
         return Err(Fault(format!(
@@ -120,17 +141,17 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
     }
     let spans =
         jsonc::items(before, &CELLS)?.ok_or_else(|| Fault("Notebook has no list of cells.".to_owned()))?;
-    let cells = notebook.get("cells").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let mode = request.edit_mode.unwrap_or_default();
     let named = request.cell_id.as_deref();
-    let at = named.map(|id| place_of(id, cells)).transpose()?;
+    let at = named.map(|id| place_of(id, cells_of(notebook))).transpose()?;
+    let shown = source_of(before, spans.get(at.unwrap_or(0)))?;
     let source = match &request.new_source {
         Some(source) => source.as_str(),
         None if mode == EditMode::Delete => "",
         // An empty text is a source too.
         None => return Err(Fault("The required parameter `new_source` is missing.".to_owned())),
     };
-    match (mode, at) {
+    let (after, id) = match (mode, at) {
         (EditMode::Insert, at) => {
             let kind = request
                 .cell_type
@@ -139,32 +160,53 @@ fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Resu
             let cell = new_cell(before, &spans, kind, id.as_deref(), source);
             let place = at.map_or(0, |at| at + 1);
             let after = jsonc::insert_item(before, &CELLS, place, &cell)?;
-            Ok((after, id.unwrap_or_else(|| format!("cell-{place}"))))
+            (after, id.unwrap_or_else(|| format!("cell-{place}")))
         }
-        (_, None) => Err(Fault("Cell ID must be specified when not inserting a new cell.".to_owned())),
+        (_, None) => {
+            return Err(Fault("Cell ID must be specified when not inserting a new cell.".to_owned()));
+        }
         (EditMode::Replace, Some(at)) => {
             let span = spans.get(at).cloned().unwrap_or_default();
             let cell = before.get(span.clone()).unwrap_or_default();
             let after = spliced(before, span, &replaced(cell, before, (request.cell_type, source))?);
-            Ok((after, named.unwrap_or_default().to_owned()))
+            (after, named.unwrap_or_default().to_owned())
         }
         (EditMode::Delete, Some(at)) => {
-            Ok((jsonc::remove_item(before, &CELLS, at)?, named.unwrap_or_default().to_owned()))
+            (jsonc::remove_item(before, &CELLS, at)?, named.unwrap_or_default().to_owned())
         }
-    }
+    };
+    Ok(EditedCell { after, id, shown })
 }
 
-/// Returns the index of the cell with this ID; a cell without an ID is named by its index, as `cell-0`.
+/// Returns the bytes of the source of a cell, if there are such a cell and source.
+fn source_of(notebook: &str, cell: Option<&Range<usize>>) -> Result<Option<Range<usize>>, Fault> {
+    let Some(cell) = cell else { return Ok(None) };
+    let source = jsonc::span(notebook.get(cell.clone()).unwrap_or_default(), &["source"])?;
+    Ok(source.map(|source| cell.start + source.start..cell.start + source.end))
+}
+
+/// Returns the ID under which `Read` shows a cell: without one of its own, its index, as `cell-0`.
+fn shown_id(own: Option<&str>, at: impl Display) -> String {
+    own.filter(|own| !own.is_empty()).map_or_else(|| format!("cell-{at}"), str::to_owned)
+}
+
+/// Returns the index of the only cell with this ID, or else of the cell with this index.
 fn place_of(id: &str, cells: &[Value]) -> Result<usize, Fault> {
-    let by_id = cells.iter().position(|cell| cell.get("id").is_some_and(|own| own == id));
+    let is_named = |(at, cell): &(usize, &Value)| shown_id(cell.get("id").and_then(Value::as_str), *at) == id;
+    let mut named = cells.iter().enumerate().filter(is_named);
     let by_place = || id.strip_prefix("cell-")?.parse().ok().filter(|at| *at < cells.len());
-    by_id.or_else(by_place).ok_or_else(|| Fault(format!("Cell with ID \"{id}\" not found in notebook.")))
+    match (named.next(), named.next()) {
+        (Some((at, _)), None) => Ok(at),
+        (Some(_), Some(_)) => Err(Fault(format!(
+            "Several cells have the ID \"{id}\". Use the Edit tool to change the lines of one of them."
+        ))),
+        (None, _) => by_place().ok_or_else(|| Fault(format!("Cell with ID \"{id}\" not found in notebook."))),
+    }
 }
 
 /// Returns true if the cells of a notebook have IDs: from nbformat 4.5 on.
 fn has_ids(notebook: &Value) -> bool {
-    let number = |field: &str| notebook.get(field).and_then(Value::as_u64).unwrap_or_default();
-    (number("nbformat"), number("nbformat_minor")) >= (4, 5)
+    (number(notebook, "nbformat"), number(notebook, "nbformat_minor")) >= (4, 5)
 }
 
 /// Returns an ID for a new cell that does not occur in the notebook.
@@ -273,33 +315,50 @@ fn spliced(text: &str, span: Range<usize>, new: &str) -> String {
     format!("{before}{new}{after}")
 }
 
-/// Replaces the lines in which two texts differ by a native edit, which includes the old bytes: the file is in this
-/// encoding, with or without a byte-order mark.
+/// Replaces the lines that an edit changes by native edits of lines, all or none. The session must have been shown the
+/// source of the cell; its other lines, of which a response shows a short form at most, must be those that were edited
+/// here. The file is in this encoding, with or without a byte-order mark.
 fn replace_lines(
     lbx: &mut LbxClient<'_>,
     path: &str,
-    (before, after): (&str, &str),
+    before: &str,
+    edited: &EditedCell,
     form: (Encoding, bool),
 ) -> Result<(), Error> {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
-    let new: Vec<&str> = after.split_inclusive('\n').collect();
+    let new: Vec<&str> = edited.after.split_inclusive('\n').collect();
     let same_start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     if same_start == old.len() && same_start == new.len() {
         return Ok(());
     }
+    let line_at = |at: usize| before.get(..at).unwrap_or_default().matches('\n').count();
+    let shown = edited.shown.as_ref().map(|bytes| line_at(bytes.start)..line_at(bytes.end) + 1);
+    let needed = shown.clone().unwrap_or(same_start..same_start);
     // At least one old line is replaced, so that there are old bytes to check.
-    let start = same_start.min(old.len().saturating_sub(1));
+    let start = same_start.min(old.len().saturating_sub(1)).min(needed.start);
     let room = old.len().saturating_sub(start + 1).min(new.len() - start);
     let ends = old.iter().rev().zip(new.iter().rev());
     let same_end = ends.take(room).take_while(|(old, new)| old == new).count();
-    let going = old.get(start..old.len() - same_end).unwrap_or_default().concat();
-    let coming = new.get(start..new.len() - same_end).unwrap_or_default().concat();
-    let asked = json!({
-        "path": path, "start_line": start + 1, "end_line": old.len() - same_end,
-        "range_sha256": Sha256::of(&on_disk(going.as_bytes(), form, start == 0)).to_hex(), "new_string": coming,
-        "allow_repeat": true
-    });
-    lbx.call::<edit::Edit>(asked).map(drop)
+    let end = (old.len() - same_end).max(needed.end);
+    let coming = new.get(start..new.len() + end - old.len()).unwrap_or_default().concat();
+    let parts = [start..needed.start, needed.clone(), needed.end..end];
+    let mut edits: Vec<Value> = parts
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .map(|part| {
+            let going = old.get(part.clone()).unwrap_or_default().concat();
+            let is_shown = shown.as_ref() == Some(&part);
+            let digest = || Sha256::of(&on_disk(going.as_bytes(), form, part.start == 0)).to_hex();
+            json!({
+                "start_line": part.start + 1, "end_line": part.end, "new_string": "",
+                "range_sha256": (!is_shown).then(digest)
+            })
+        })
+        .collect();
+    if let Some(last) = edits.last_mut().and_then(Value::as_object_mut) {
+        last.insert("new_string".to_owned(), coming.into());
+    }
+    lbx.call::<edit::Edit>(json!({ "path": path, "edits": edits, "allow_repeat": true })).map(drop)
 }
 
 /// Returns the cells of a notebook; `None` for other files.
@@ -327,9 +386,8 @@ pub fn read_notebook(lbx: &mut LbxClient<'_>, path: &str) -> Result<Option<ToolO
 
 /// Returns a cell in the form that `Read` shows.
 fn cell_as_text(cell: &Value) -> String {
-    let place = cell.get("cell").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1);
-    let own = text(cell, "id");
-    let id = if own.is_empty() { format!("cell-{place}") } else { own.to_owned() };
+    let place = number(cell, "cell").saturating_sub(1);
+    let id = shown_id(cell.get("id").and_then(Value::as_str), place);
     let kind = match text(cell, "type") {
         "code" => String::new(),
         kind => format!("<cell_type>{kind}</cell_type>"),

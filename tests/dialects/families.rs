@@ -92,6 +92,7 @@ fn notebook_edit_changes_only_the_cell_that_was_read() {
         json!({ "notebook_path": "n.ipynb", "cell_id": "cell-1", "new_source": "x = 2\nx = 2\nprint(x)" });
     ask("NotebookEdit", twice).stdout();
     ask("NotebookEdit", insert).stdout();
+    ask("Read", json!({ "file_path": "n.ipynb" })).stdout();
     ask("NotebookEdit", json!({ "notebook_path": "n.ipynb", "edit_mode": "delete", "cell_id": "cell-2" }))
         .stdout();
     let text = std::fs::read_to_string(ws.path("n.ipynb")).unwrap();
@@ -99,6 +100,7 @@ fn notebook_edit_changes_only_the_cell_that_was_read() {
     assert_eq!((cells[0]["source"][0].as_str(), cells.as_array().unwrap().len()), (Some("first"), 2));
     ws.lbx(&["undo", "--steps", "4"]).ok();
     ws.holds("n.ipynb", notebook);
+    ask("Read", json!({ "file_path": "n.ipynb" })).stdout();
     // Another program changes the notebook; and a file that is not a notebook is read as text.
     ws.write("n.ipynb", notebook.replace("print(1)", "print(3)"));
     let stale = ask("NotebookEdit", edit);

@@ -99,3 +99,93 @@ fn notebook_errors_use_the_words_of_claude_code() {
     }
     assert!(after("{\"cells\": {}}", &json!({ "cell_id": "cell-0" })).is_err());
 }
+
+/// Returns a notebook of cells whose sources are long enough that not all fit into a response.
+fn long_notebook(ids: &[Option<&str>]) -> String {
+    let cell = |(number, id): (usize, &Option<&str>)| {
+        let mut cell = json!({ "cell_type": "code", "metadata": {}, "outputs": [], "source": [] });
+        cell["source"] = (0..30).map(|line| format!("cell {number}, line {line}\n")).collect();
+        id.iter().for_each(|id| cell["id"] = (*id).into());
+        cell
+    };
+    let cells: Vec<Value> = ids.iter().enumerate().map(cell).collect();
+    format!("{:#}\n", json!({ "cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5 }))
+}
+
+#[test]
+fn notebook_edit_needs_the_cells_that_it_changes_to_have_been_shown() {
+    let names: Vec<String> = (0..90).map(|number| format!("c{number}")).collect();
+    let ids: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    let text = long_notebook(&ids);
+    let edits = [
+        json!({ "cell_id": "c80", "new_source": "new" }),
+        json!({ "cell_id": "c80", "edit_mode": "delete" }),
+        json!({ "cell_id": "c80", "edit_mode": "insert", "cell_type": "code", "new_source": "new" }),
+    ];
+    for edit in edits {
+        let ws = Workspace::with(&[("a.ipynb", &text)]);
+        let ask = |tool: &str, request: &Value| {
+            ws.lbx(&["--dialect", "claude", tool, "--json", &request.to_string()])
+        };
+        let edit_of = |id: &str| {
+            let mut edit = edit.clone();
+            (edit["notebook_path"], edit["cell_id"]) = ("a.ipynb".into(), id.into());
+            ask("NotebookEdit", &edit)
+        };
+        for read in [json!({}), json!({ "offset": 1, "limit": 3 })] {
+            let mut read = read;
+            read["file_path"] = "a.ipynb".into();
+            assert!(!ask("Read", &read).stdout_text().contains("cell 80"));
+            let refused = edit_of("c80").stderr();
+            assert!(refused.contains("File has not been read yet. Read it first"), "{refused}");
+            ws.holds("a.ipynb", &text);
+        }
+        // A line that all cells share shows them only if all were shown.
+        let compact = serde_json::from_str::<Value>(&text).unwrap().to_string();
+        ws.write("a.ipynb", &compact);
+        ask("Read", &json!({ "file_path": "a.ipynb" })).stdout();
+        assert!(edit_of("c5").stderr().contains("File has not been read yet."));
+        ws.holds("a.ipynb", &compact);
+        ws.write("a.ipynb", &text);
+        ask("Read", &json!({ "file_path": "a.ipynb" })).stdout();
+        assert_eq!(edit_of("c5").status(), 0, "{edit}");
+        let line = std::fs::read_to_string(ws.path("a.ipynb")).unwrap();
+        let line = line.lines().position(|line| line.contains("cell 80, line 0")).unwrap();
+        ask("Read", &json!({ "file_path": "a.ipynb", "offset": line, "limit": 32 })).stdout();
+        assert_eq!(edit_of("c80").status(), 0, "{edit}");
+    }
+    // Natively too, a cell shows the lines of its source and no others.
+    let ws = Workspace::with(&[("a.ipynb", &text)]);
+    ws.lbx(&["read", "a.ipynb", "--cell", "2"]).ok();
+    let at = 2 + text.lines().position(|line| line.contains("cell 1, line 0")).unwrap();
+    let edit = |line: usize| json!({ "path": "a.ipynb", "start_line": line, "end_line": line, "new_string": "\"x\"," });
+    ws.json("edit", &edit(at)).ok();
+    ws.json("edit", &edit(at + 40)).error("not_read");
+}
+
+#[test]
+fn notebook_edit_refuses_a_cell_that_several_cells_may_be() {
+    for ids in [[Some("x"), Some("x"), None], [Some("cell-1"), None, Some("y")]] {
+        let id = ids[0].unwrap();
+        let said = after(&long_notebook(&ids), &json!({ "cell_id": id, "new_source": "new" })).unwrap_err();
+        assert!(said.contains(&format!("Several cells have the ID \"{id}\"")), "{said}");
+        assert!(said.contains("Use the Edit tool to change"), "{said}");
+    }
+    // Other cells have these numbers after an edit.
+    let ws = Workspace::with(&[("a.ipynb", &long_notebook(&[None; 4]))]);
+    let ask = |request: &Value| {
+        let mut whole = json!({ "notebook_path": "a.ipynb", "new_source": "new", "cell_type": "code" });
+        whole.as_object_mut().unwrap().append(&mut request.as_object().unwrap().clone());
+        ws.lbx(&["--dialect", "claude", "NotebookEdit", "--json", &whole.to_string()])
+    };
+    let read = || ws.lbx(&["--dialect", "claude", "Read", "a.ipynb"]).stdout_text();
+    for edit in ["delete", "insert"] {
+        read();
+        assert_eq!(ask(&json!({ "cell_id": "cell-1" })).status(), 0);
+        assert_eq!(ask(&json!({ "cell_id": "cell-0", "edit_mode": edit })).status(), 0);
+        let refused = ask(&json!({ "cell_id": "cell-2", "new_source": "newer" })).stderr();
+        assert!(refused.contains("File has not been read yet."), "{refused}");
+    }
+    read();
+    assert_eq!(ask(&json!({ "cell_id": "cell-2" })).status(), 0);
+}

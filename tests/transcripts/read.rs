@@ -483,7 +483,7 @@ fn read_returns_notebook_cells() {
     assert_eq!(text, "==> cell 1: markdown <==\n# Title\ntext\n");
     let short = ws.lbx(&["read", "a.ipynb", "--cell", "0", "--max-bytes", "60"]).ok();
     assert_eq!((short["cells"].as_array().unwrap().len(), &short["next_cell"]), (1, &json!(2)));
-    // The bytes are known and may be edited, but none of its lines was shown.
+    // The bytes are known and may be edited, but not all of its lines were shown.
     ws.lbx(&["edit", "a.ipynb", "--old-string", "# Title", "--new-string", "# T", "--dry-run"]).ok();
     ws.lbx(&["write", "a.ipynb", "--content", "{}", "--dry-run"]).error("not_read");
     ws.lbx(&["read", "a.ipynb", "--cell", "4"]).error("invalid_request");

@@ -282,10 +282,14 @@ fn gate(
             return Err(with_others(error::explained(change, seen.current(), &miss), &others));
         }
     };
-    let seen = if edited.removed.is_empty() {
+    // Neither a sketch nor a number names the bytes that it removes.
+    let by_number = steps.iter().filter(|step| step.is_by_number() && step.range_sha256.is_none());
+    let by_number = by_number.filter_map(|step| step.lines).map(|lines| (lines.first, lines.last));
+    let unnamed: Vec<_> = edited.removed.iter().copied().chain(by_number).collect();
+    let seen = if unnamed.is_empty() {
         seen
     } else {
-        change.prove_more(seen, request.expected_sha256, Needs::Lines(&edited.removed))?
+        change.prove_more(seen, request.expected_sha256, Needs::Lines(&unnamed))?
     };
     let computed = ComputedEdit::of(file, edited, seen.current())?;
     Ok(PlannedEdit { seen, computed, rebased: false, base: None })

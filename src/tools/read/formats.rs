@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
+use std::ops::Range;
 
 use base64::Engine as _;
 use rustix::fs::Stat;
@@ -18,6 +19,7 @@ use crate::sha256::{Hasher, Sha256};
 use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::{self, UTF8_BOM};
 use crate::text::escaped::plural;
+use crate::text::jsonc;
 use crate::tools::Image;
 
 /// Bytes of the start of the file in an error.
@@ -153,8 +155,7 @@ const OUTPUT_CHARACTERS: usize = 400;
 
 /// Reads a notebook: one cell, from 1, or all of them, without some bytes at the start of the first cell's source.
 ///
-/// The file then counts as known by its SHA-256, but none of its lines count as shown: the response does not have the
-/// text of the lines.
+/// Of its lines, those of the sources that are shown whole count as read: the response has no other text of the file.
 ///
 /// # Errors
 /// Returns `invalid_request` if the file is not a notebook, or the cell does not exist.
@@ -176,7 +177,8 @@ pub fn read_notebook(
         let message = format!("{shown} is too large to be read by cell: at most {NOTEBOOK_BYTES_MAX} bytes");
         return Err(Error::new(ErrorKind::TooLarge, message).at(shown).suggest("Read some lines of it."));
     }
-    let notebook: Option<Value> = serde_json::from_slice(bytes.strip_prefix(UTF8_BOM).unwrap_or(&bytes)).ok();
+    let body = bytes.strip_prefix(UTF8_BOM).unwrap_or(&bytes);
+    let notebook: Option<Value> = serde_json::from_slice(body).ok();
     let Some(all) = notebook.as_ref().and_then(cells_of) else {
         return Err(Error::invalid(format!("{shown} is not a notebook: cell is for .ipynb files"))
             .at(shown)
@@ -196,7 +198,12 @@ pub fn read_notebook(
     };
     let cells = shown_cells(&all, (first, last), skip_bytes, room);
     let sha256 = Sha256::of(&bytes);
-    engine.mark_shown(place.path(), sha256, stat, &[]);
+    let is_whole = |cell: &&NotebookCell| {
+        (cell.cell > first || skip_bytes == 0)
+            && (cells.next_column.is_none() || cells.next_cell != Some(cell.cell))
+    };
+    let whole: Vec<usize> = cells.cells.iter().filter(is_whole).map(|cell| cell.cell - 1).collect();
+    engine.mark_shown(place.path(), sha256, stat, &source_lines(body, &whole).unwrap_or_default());
     let raw = cells.cells.iter().flat_map(as_text).collect();
     Ok(FileRead { notebook: Some(cells), raw, ..FileRead::new(place, sha256, bytes.len() as u64, stat) })
 }
@@ -209,6 +216,26 @@ fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
     // nbformat 3 stores them in worksheets.
     let sheets = notebook.get("worksheets")?.as_array()?;
     Some(sheets.iter().filter_map(|sheet| sheet.get("cells")?.as_array()).flatten().collect())
+}
+
+/// Returns the lines of the sources of these cells, by their indices, if they hold nothing else, or these are all cells.
+fn source_lines(notebook: &[u8], cells: &[usize]) -> Option<Vec<(u64, u64)>> {
+    let text = std::str::from_utf8(notebook).ok()?;
+    let all = jsonc::items(text, &["cells"]).ok()??;
+    let (mut lines, mut at, mut line) = (Vec::new(), 0, 1);
+    for cell in cells.iter().filter_map(|index| all.get(*index)) {
+        let Some(source) = jsonc::span(text.get(cell.clone())?, &["source"]).ok()? else { continue };
+        let (start, end) = (cell.start + source.start, cell.start + source.end);
+        let breaks = |bytes: Range<usize>| Some(text.get(bytes)?.matches('\n').count() as u64);
+        line += breaks(at..start)?;
+        at = start;
+        let is_alone = text.get(..start)?.rsplit('\n').next()?.trim() == "\"source\":"
+            && matches!(text.get(end..)?.split('\n').next()?.trim(), "" | ",");
+        if is_alone || cells.len() == all.len() {
+            lines.push((line, line + breaks(start..end)?));
+        }
+    }
+    Some(lines)
 }
 
 /// Returns the cells from `first` to `last` that fit; cuts the first one if it does not.
