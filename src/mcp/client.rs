@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 
 use super::ClientRoots;
 use super::connection::{Connection, Deliveries, Unanswered};
-use super::library::file_path;
 use crate::control::{Control, cancelled};
 use crate::engine::workspace::{Workspace, must_be_meant};
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
 use crate::sha256::Sha256;
 use crate::text::escaped;
+use crate::text::uri::file_path;
 
 /// First revision without a handshake: each request says what its client can do.
 pub const STATELESS: &str = "2026-07-28";

@@ -3,9 +3,7 @@
 //! All of them use native calls, so that the gate, the policy and the session are those of the tools.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::RESOURCE_BYTES_MAX;
 use crate::request::quoted;
 use crate::text::content::Encoding;
+use crate::text::uri::{decoded, file_path};
 use crate::tools::{diff, log, ls, read, session};
 
 /// Resource with the files that this session has read and changed.
@@ -258,33 +257,4 @@ fn snapshots(lbx: &mut LbxClient<'_>, begun: &str) -> Vec<String> {
     let list = data.get("snapshots").and_then(Value::as_array).cloned().unwrap_or_default();
     let ids = list.iter().filter_map(|snapshot| snapshot.get("id")?.as_str().map(str::to_owned));
     ids.filter(|id| id.starts_with(begun)).collect()
-}
-
-/// Decodes a part of a URI as text.
-fn decoded(text: &str) -> String {
-    String::from_utf8_lossy(&decoded_bytes(text)).into_owned()
-}
-
-/// Decodes a part of a URI.
-fn decoded_bytes(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let digit =
-            |at: usize| char::from(*bytes.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        let digits = digit(at + 1).zip(digit(at + 2)).filter(|_| byte == b'%');
-        let code = digits.map(|(high, low)| high << 4 | low);
-        plain.push(code.unwrap_or(byte));
-        at += if code.is_some() { 3 } else { 1 };
-    }
-    plain
-}
-
-/// Returns the path of a `file:` URI on this machine.
-pub fn file_path(uri: &str) -> Option<PathBuf> {
-    // The case of a scheme does not count (RFC 3986, 3.1).
-    let (_, rest) = uri.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))?;
-    let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    path.starts_with('/').then(|| PathBuf::from(OsString::from_vec(decoded_bytes(path))))
 }

@@ -26,3 +26,4 @@ pub mod similarity;
 pub mod sketch;
 pub mod slice;
 pub mod tree_merge;
+pub mod uri;

@@ -280,6 +280,12 @@ fn tools_that_edit_in_several_places_are_gated() {
             "/hookSpecificOutput/permissionDecisionReason",
         ),
         ("vscode", "edit_notebook_file", edit, "/hookSpecificOutput/permissionDecisionReason"),
+        (
+            "vscode",
+            "editFiles",
+            json!({ "files": [format!("file://{}", a.display()).replace("a.txt", "%61.txt")] }),
+            "/hookSpecificOutput/permissionDecisionReason",
+        ),
         ("antigravity", "multi_replace_file_content", json!({ "TargetFile": a }), "/reason"),
     ] {
         let call = json!({ "name": tool, "args": input });
@@ -351,4 +357,74 @@ fn read_counts_for_the_lines_that_it_showed() {
         assert_eq!(is_denied, !missing.is_empty(), "{client} {args}: {said}");
         assert!(said.contains(missing), "{client} {args}: {missing} is not in {said}");
     }
+}
+
+#[test]
+fn read_that_failed_or_showed_no_lines_counts_for_none() {
+    let text: String = (1..=5).map(|number| format!("line {number}\n")).collect();
+    let denied =
+        json!({ "resultType": "denied", "textResultForLlm": "The user denied this tool call\nline 1" });
+    let cases = [
+        ("copilot-cli", json!({ "resultType": "failure" })),
+        ("copilot-cli", denied),
+        ("gemini", json!({ "llmContent": "File too large" })),
+        ("qwen-code", json!({ "llmContent": "no permission" })),
+        ("opencode", json!("Error: rejected")),
+        ("pi", json!([{ "type": "text", "text": "Error: rejected" }])),
+        ("claude-code", json!("error: no")),
+        ("claude-code", json!({ "type": "file_unchanged", "file": {} })),
+        ("cursor", json!("{\"error\": \"rejected\"}")),
+    ];
+    for (client, output) in cases {
+        let ws = Workspace::with(&[("a.txt", &text)]);
+        let (tool, name) = match client {
+            "copilot-cli" => ("view", "postToolUse"),
+            "gemini" => ("read_file", "AfterTool"),
+            "qwen-code" => ("read_file", "PostToolUse"),
+            "claude-code" => ("Read", "PostToolUse"),
+            "cursor" => ("Read", "postToolUse"),
+            _ => ("read", "after"),
+        };
+        let event =
+            json!({ "tool_name": tool, "tool_input": { "path": ws.path("a.txt") }, "tool_output": output });
+        let words = ["hook", client, name, "--session", "s"];
+        ws.lbx_stdin(&words, event.to_string()).stdout();
+        let edit = ["edit", "a.txt", "--old-string", "line 1", "--new-string", "x", "--session", "s"];
+        ws.lbx(&edit).error("not_read");
+    }
+    // The cells of a notebook are known, but not its lines.
+    let ws = Workspace::with(&[("a.ipynb", "{\n \"cells\": []\n}\n")]);
+    let event = json!({ "tool_name": "Read", "tool_input": { "file_path": ws.path("a.ipynb") },
+        "tool_response": { "type": "notebook", "file": { "cells": [] } } });
+    ws.lbx_stdin(&["hook", "claude-code", "PostToolUse", "--session", "s"], event.to_string()).stdout();
+    ws.lbx(&[
+        "edit",
+        "a.ipynb",
+        "--old-string",
+        "cells",
+        "--new-string",
+        "cell",
+        "--session",
+        "s",
+        "--dry-run",
+    ])
+    .ok();
+    ws.lbx(&["write", "a.ipynb", "--content", "{}", "--session", "s"]).error("not_read");
+}
+
+#[test]
+fn tool_that_shows_and_changes_files_is_judged_by_its_command() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    let call = |command: &str, more: Value| {
+        let args = with(&json!({ "command": command, "path": ws.path("a.txt") }), more);
+        json!({ "sessionId": "c", "toolName": "str_replace_editor", "toolArgs": args.to_string(),
+            "toolResult": { "resultType": "success", "textResultForLlm": "1. one\n" } })
+    };
+    let before =
+        |command: &str| send(&ws, "copilot-cli", &(Some("preToolUse"), call(command, json!({})))).to_string();
+    assert!(before("str_replace").contains("Read it first"));
+    assert_eq!(before("view"), "null");
+    send(&ws, "copilot-cli", &(Some("postToolUse"), call("view", json!({}))));
+    assert_eq!(before("str_replace"), "null");
+    assert!(before("create").contains("line 2 was not shown"), "{}", before("create"));
 }

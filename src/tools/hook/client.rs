@@ -2,6 +2,8 @@
 //!
 //! `lbx-hook(1)` names the documents that this follows.
 
+use serde_json::Value;
+
 use Moment::{
     After, AgentStop, Before, Compaction, Failed, Fresh, Prompt, Stop, WorktreeCreate, WorktreeRemove,
 };
@@ -312,10 +314,15 @@ impl HookClient {
         self.events.iter().chain(self.worktrees).find(|(name, _)| *name == event).map(|(_, moment)| *moment)
     }
 
-    /// Returns the kind of a tool.
-    pub fn kind(&self, tool: &str) -> ToolKind {
+    /// Returns the kind of a call: some tools both show and change files, as their `command` says.
+    pub fn kind(&self, tool: &str, input: &Value) -> ToolKind {
         let found = self.tools.iter().find(|(name, _)| *name == tool);
-        found.map_or(ToolKind::Other, |(_, kind)| *kind)
+        match (found.map_or(ToolKind::Other, |(_, kind)| *kind), input.get("command").and_then(Value::as_str))
+        {
+            (Edit, Some("view")) => Read,
+            (Edit, Some("create")) => Write,
+            (kind, _) => kind,
+        }
     }
 
     /// Returns the name of the tool that shows a file.

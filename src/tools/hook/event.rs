@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::request::{whole_characters, without_bom};
 use crate::sha256::Sha256;
 use crate::text::checked::str_or_empty;
+use crate::text::uri;
 
 /// Digits of a hash that stand for an id of the client in the name of a session or note.
 const ID_DIGITS: usize = 8;
@@ -115,7 +116,13 @@ impl Event {
                 .suggest("Give the event's JSON object on stdin, or name the event: `lbx hook CLIENT EVENT`.")
         })?;
         let moment = client.moment(&name);
-        let has_failed = fields.get("tool_response").is_some_and(|output| output.get("error").is_some());
+        let has_error = |output: &Value| {
+            found(output, &["error"]).is_some()
+                || output.get("resultType").is_some_and(|result| result != "success")
+        };
+        // Only Cursor encodes its result: to others, such a text is that of a file.
+        let encoded = fields.get("tool_output").map(decoded);
+        let has_failed = found(&fields, OUTPUT).into_iter().chain(&encoded).any(has_error);
         let moment = if has_failed && moment == Some(Moment::After) { Some(Moment::Failed) } else { moment };
         // Antigravity has the tool and its arguments in an object of their own.
         let inner = fields.get_mut("toolCall").map(Value::take);
@@ -133,7 +140,7 @@ impl Event {
             turn: word(&fields, TURN),
             agent: word(&fields, AGENT),
             call: word(&fields, CALL),
-            kind: client.kind(&tool),
+            kind: client.kind(&tool, &input),
             tool: if tool.is_empty() { name.clone() } else { tool },
             input,
             output: found(&fields, OUTPUT).map_or(Value::Null, decoded),
@@ -163,9 +170,8 @@ impl Event {
             PATCHED.iter().find_map(named).map(|(path, is_whole)| (path.to_owned(), is_whole))
         });
         for (path, is_whole) in named.chain(several).map(|path| (path, is_whole)).chain(patched) {
-            let path = path.strip_prefix("file://").unwrap_or(&path);
             let is_named = !path.is_empty();
-            let path = self.folder.join(path);
+            let path = self.folder.join(uri::file_path(&path).unwrap_or_else(|| path.into()));
             if is_named && known.insert(path.clone()) {
                 paths.push((path, is_whole));
             }

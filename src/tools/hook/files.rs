@@ -329,9 +329,13 @@ fn lines_shown(client: &HookClient, event: &Event, bytes: &[u8]) -> Option<Vec<(
         let last = last.min((first + shown).saturating_sub(1));
         return (is_same && first <= last).then(|| vec![(first, last)]);
     }
-    let found = event.shown_text().map(|text| lines_within(text.as_bytes(), first, &now));
-    if let Some(found) = found.filter(|found| !found.is_empty()) {
-        return Some(ranges(found));
+    if event.output.get("file").is_some() {
+        // The cells of a notebook, which are not its lines; or nothing, if the client has shown the file before.
+        return shown.get("cells").map(|_| Vec::new());
+    }
+    if let Some(text) = event.shown_text() {
+        let found = lines_within(text.as_bytes(), first, &now);
+        return (!found.is_empty()).then(|| ranges(found));
     }
     let mut left = client.reads.bytes;
     let numbered = (first..=last).zip(now).take_while(|(_, line)| {
