@@ -98,14 +98,25 @@ fn fs_read(lbx: &mut LbxClient<'_>, request: FsReadRequest) -> Result<ToolOutput
         return Err(Error::invalid("At least one operation must be provided").detail("field", "operations"));
     }
     let (mut texts, mut images) = (Vec::new(), Vec::new());
-    for operation in &request.operations {
-        texts.push(read(lbx, operation, &mut images)?);
+    let bytes_max = lbx.max_bytes()?;
+    let mut left = bytes_max;
+    for (operation, rest) in request.operations.iter().zip((1..=request.operations.len()).rev()) {
+        // One response has them all; 0 is no bound.
+        let share = if bytes_max == 0 { 0 } else { (left / rest).max(1) };
+        let text = read(lbx, operation, share, &mut images)?;
+        left = left.saturating_sub(text.len());
+        texts.push(text);
     }
     Ok(ToolOutput { text: texts.join("\n\n"), images, ..ToolOutput::default() })
 }
 
-/// Runs one operation.
-fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>) -> Result<String, Error> {
+/// Runs one operation; returns its text, with a payload of at most `bytes_max`.
+fn read(
+    lbx: &mut LbxClient<'_>,
+    operation: &Operation,
+    bytes_max: usize,
+    images: &mut Vec<Image>,
+) -> Result<String, Error> {
     if operation.mode == Mode::Image {
         let paths = operation.image_paths.as_ref().filter(|paths| !paths.is_empty());
         for path in required(paths, "image_paths", "image_paths")? {
@@ -119,8 +130,8 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
             // Without a last line, a first one past the end gets a warning.
             let (start, end) =
                 (operation.start_line.unwrap_or(1), operation.end_line.filter(|end| *end != -1));
-            let data =
-                lbx.call::<read::Read>(json!({ "path": path, "start_line": start, "end_line": end }))?;
+            let asked = json!({ "path": path, "start_line": start, "end_line": end, "max_bytes": bytes_max });
+            let data = lbx.call::<read::Read>(asked)?;
             let lines = LinesShown::of(&data);
             let mut content = text(&data, "content").to_owned();
             if lines.stop_early(end.map(|end| lines.line(end))) {
@@ -134,8 +145,10 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
         }
         Mode::Directory => {
             let depth = operation.depth.unwrap_or(0) + 1;
-            let data =
-                lbx.list_folder(json!({ "path": path, "depth": depth, "long": true, "hidden": true }))?;
+            let asked = json!({
+                "path": path, "depth": depth, "long": true, "hidden": true, "max_bytes": bytes_max
+            });
+            let data = lbx.list_folder(asked)?;
             let mut entries: Vec<String> = list(&data, "entries").iter().map(entry).collect();
             if flag(&data, "truncated") {
                 let (shown, total) = (entries.len(), number(&data, "total"));
@@ -149,7 +162,7 @@ fn read(lbx: &mut LbxClient<'_>, operation: &Operation, images: &mut Vec<Image>)
             let pattern = required(operation.pattern.as_deref(), "pattern", "pattern")?;
             let asked = json!({
                 "path": path, "pattern": pattern, "literal": true, "ignore_case": true,
-                "context": operation.context_lines.unwrap_or(2)
+                "context": operation.context_lines.unwrap_or(2), "max_bytes": bytes_max
             });
             let data = lbx.call::<grep::Grep>(asked)?;
             let found: Vec<Value> = list(&data, "matches").iter().map(found).collect();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, cat_n, count_of, first_replacement, flag, list, number, numbered, shown, snippet,
+    LbxClient, cat_n, count_of, first_replacement, flag, list, number, numbered, shown, snippet,
 };
 use super::tool::{Dialect, ToolOutput, refused, required, schema_of, tool};
 use crate::error::{Error, ErrorKind};
@@ -155,8 +155,8 @@ fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<To
         .detail("field", "view_range"),
         _ => error,
     })?;
-    let mut said = numbered(&data, cat_n);
-    let shown = LinesShown::of(&data);
+    let bytes_max = lbx.max_bytes()?;
+    let (mut said, shown) = numbered(lbx, &data, bytes_max, cat_n);
     let asked_last = range.and_then(<[i64]>::last).map(|line| shown.line(*line));
     said.extend(shown.left_out(asked_last, "Use view_range").map(|note| format!("\n[{note}]")));
     Ok(said.into())
@@ -186,7 +186,7 @@ fn create(lbx: &mut LbxClient<'_>, path: &str, content: &str) -> Result<ToolOutp
 /// Replaces a text, and shows the result.
 fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<ToolOutput, Error> {
     let data = lbx.call::<edit::Edit>(json!({ "path": path, "old_string": old, "new_string": new }))?;
-    edited(lbx, path, &data)
+    Ok(edited(lbx, path, &data))
 }
 
 /// Inserts text after a line, and shows the result.
@@ -195,17 +195,17 @@ fn insert(lbx: &mut LbxClient<'_>, path: &str, line: u64, text: &str) -> Result<
     let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     let content = format!("{text}{newline}");
     let data = lbx.call::<insert::Insert>(json!({ "path": path, "line": line, "content": content }))?;
-    edited(lbx, path, &data)
+    Ok(edited(lbx, path, &data))
 }
 
 /// Returns the text for a file that was edited.
-fn edited(lbx: &mut LbxClient<'_>, path: &str, data: &Value) -> Result<ToolOutput, Error> {
-    let shown = snippet(lbx, path, first_replacement(data))?;
-    Ok(format!(
+fn edited(lbx: &mut LbxClient<'_>, path: &str, data: &Value) -> ToolOutput {
+    let shown = snippet(lbx, path, first_replacement(data));
+    format!(
         "The file {path} has been edited. Here's the result of running `cat -n` on a snippet of {path}:\n{shown}\n\
          Review the changes and make sure they are as expected. Edit the file again if necessary."
     )
-    .into())
+    .into()
 }
 
 /// Undoes the last change of a file.

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::client::{LbxClient, cat_n, first_replacement, list, number, shown, text};
+use super::client::{
+    LbxClient, cat_n, first_replacement, list, not_shown, number, numbered, shown, terminator, text,
+};
 use super::tool::{Dialect, ToolOutput, refused, required, tool};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{delete, edit, insert, r#move, read, write};
@@ -59,6 +61,7 @@ pub const MEMORY: Dialect = Dialect {
         "str_replace and insert need a file that was viewed and has not changed since.",
         "What delete removes can be restored.",
         "Text that is inserted gets the line endings of the file.",
+        "A long view ends where the response is full: view_range shows the rest.",
         "A view that begins past the end of the file says so in a warning.",
         "A path must be /memories or below it, and one that ends in / is shown without it.",
     ],
@@ -175,16 +178,19 @@ fn lines(lbx: &mut LbxClient<'_>, path: &str, first: u64, last: Option<u64>) -> 
         // No lines are requested, but the file must exist.
         return lbx.facts(path).map(|_| String::new());
     }
-    let asked = json!({ "path": path, "offset": first - 1, "limit": count.unwrap_or(0), "max_bytes": 0 });
+    let asked = json!({ "path": path, "offset": first - 1, "limit": count.unwrap_or(0) });
     let data = lbx.call::<read::Read>(asked)?;
-    let (content, total) = (text(&data, "content"), number(&data, "total_lines"));
-    let mut shown: Vec<&str> = content.split('\n').collect();
-    let ends_with_newline = shown.last() == Some(&"");
-    let is_last_wanted = last.is_none_or(|last| last > total) && first <= total + 1;
-    if ends_with_newline && !is_last_wanted {
-        shown.pop();
+    let bytes_max = lbx.max_bytes()?;
+    let (mut said, shown) = numbered(lbx, &data, bytes_max, cat_n);
+    let content = text(&data, "content");
+    let ends_with_newline = content.is_empty() || content.ends_with(terminator(&data));
+    let is_last_wanted = last.is_none_or(|last| last > shown.total) && first <= shown.total + 1;
+    if ends_with_newline && is_last_wanted && shown.last >= shown.total {
+        said.extend((!content.is_empty()).then_some("\n"));
+        said.push_str(&cat_n(shown.total + 1, ""));
     }
-    Ok(shown.iter().zip(first..).map(|(line, number)| cat_n(number, line)).collect::<Vec<_>>().join("\n"))
+    said.extend(shown.left_out(last, "Use view_range").map(|note| format!("\n[{note}]")));
+    Ok(said)
 }
 
 /// Lists a directory two levels deep, with sizes.
@@ -241,7 +247,8 @@ fn replace(lbx: &mut LbxClient<'_>, path: &str, old: &str, new: &str) -> Result<
     }
     let (line, _) = first_replacement(&data);
     let start = line.saturating_sub(SNIPPET_CONTEXT).max(1);
-    let lines = lines(lbx, path, start, Some(line + SNIPPET_CONTEXT))?;
+    let lines = lines(lbx, path, start, Some(line + SNIPPET_CONTEXT));
+    let lines = lines.unwrap_or_else(|error| not_shown(&error));
     Ok(format!("The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{lines}")
         .into())
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, absolute_paths, count_of, flag, last_asked, list, match_lines, must_have_edits,
-    number, numbered, says_past_end, shown, shown_lines, text, texts, tree,
+    LbxClient, absolute_paths, count_of, flag, last_asked, list, match_lines, must_have_edits, number,
+    numbered, says_past_end, shown, shown_lines, text, texts, tree,
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
@@ -72,7 +72,7 @@ pub const CLAUDE: Dialect = Dialect {
         "Whether a file has changed since it was read is decided by its bytes, not by its time.",
         "Edit with an empty old_string creates a file and never overwrites one.",
         "Read does not show PDF files, and shows only the start of a notebook's outputs.",
-        "NotebookEdit leaves every byte of the other cells as it is.",
+        "NotebookEdit changes only cells whose source was shown, and leaves every byte of the others as it is.",
         "Commands are confined to the workspace.",
         "BashOutput shows the last 24 kB of the output so far, and not only what is new.",
     ],
@@ -138,9 +138,9 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
         };
         return Ok(format!("<system-reminder>{warning}</system-reminder>").into());
     }
-    let mut said = numbered(&data, |number, line| format!("{number}\t{line}"));
+    let bytes_max = if request.allow_large { 0 } else { lbx.max_bytes()? };
+    let (mut said, shown) = numbered(lbx, &data, bytes_max, |number, line| format!("{number}\t{line}"));
     let asked = last_asked(start, request.limit);
-    let shown = LinesShown::of(&data);
     let whole = shown.clipped().map(|_| " Set allow_large to see long lines whole.").unwrap_or_default();
     let left_out = shown.left_out(asked, "Use offset and limit").map(|note| note + whole);
     said.extend(left_out.map(|note| format!("\n<system-reminder>{note}</system-reminder>")));

@@ -437,11 +437,34 @@ pub(super) fn by_file(matches: &[Value]) -> impl Iterator<Item = &[Value]> {
     matches.chunk_by(|one, next| text(one, "path") == text(next, "path"))
 }
 
-/// Returns each line of a `read` response, with its number as `form` writes it.
-pub(super) fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
-    let first = number(data, "start_line");
-    let lines = text(data, "content").lines().zip(first..);
-    lines.map(|(line, number)| form(number, line)).collect::<Vec<_>>().join("\n")
+/// Returns the lines of a `read` response, each with its number as `form` writes it, and which lines these are: as many
+/// as fit `bytes_max` with their numbers, 0 for all, and at least one. The others do not count as read.
+pub(super) fn numbered(
+    lbx: &mut LbxClient<'_>,
+    data: &Value,
+    bytes_max: usize,
+    form: impl Fn(u64, &str) -> String,
+) -> (String, LinesShown) {
+    let mut shown = LinesShown::of(data);
+    let mut said = String::new();
+    for (line, number) in text(data, "content").split_terminator(terminator(data)).zip(shown.first..) {
+        let line = form(number, line.strip_suffix('\r').unwrap_or(line));
+        if bytes_max > 0 && number > shown.first && said.len() + line.len() >= bytes_max {
+            shown.end_at(number - 1);
+            lbx.shows_only(shown.first, shown.last);
+            break;
+        }
+        if number > shown.first {
+            said.push('\n');
+        }
+        said.push_str(&line);
+    }
+    (said, shown)
+}
+
+/// Returns the character at which the lines of a `read` response end.
+pub(super) fn terminator(data: &Value) -> char {
+    if text(data, "line_ending") == "cr" { '\r' } else { '\n' }
 }
 
 /// Rejects an empty list of edits: lbx's own `edit` takes that for no list.
@@ -469,6 +492,12 @@ impl LinesShown {
         clipped.extend(cut.filter(|line| !clipped.contains(line)));
         let [first, last, total] = ["start_line", "end_line", "total_lines"].map(|field| number(data, field));
         Self { first, last, total, clipped }
+    }
+
+    /// Ends the lines earlier.
+    fn end_at(&mut self, last: u64) {
+        self.last = last;
+        self.clipped.retain(|line| *line <= last);
     }
 
     /// Returns a line number; a negative one counts from the end of the file.
@@ -519,16 +548,22 @@ pub(super) fn count_of(count: u64, noun: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { noun } else { plural })
 }
 
-/// Returns the lines of a file around its first changed place, numbered as `cat -n` does.
-///
-/// # Errors
-/// Fails if the file cannot be read again.
-pub(super) fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
+/// Returns the lines of a file around its first changed place, numbered as `cat -n` does; or the reason why they cannot be
+/// shown: the change is made.
+pub(super) fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) -> String {
     let start = changed.0.saturating_sub(SNIPPET_CONTEXT).max(1);
     let end = changed.1.max(changed.0).saturating_add(SNIPPET_CONTEXT);
-    let data =
-        lbx.call::<read::Read>(serde_json::json!({ "path": path, "start_line": start, "end_line": end }))?;
-    Ok(numbered(&data, cat_n))
+    let asked = json!({ "path": path, "start_line": start, "end_line": end });
+    let shown = lbx.call::<read::Read>(asked).and_then(|data| {
+        let bytes_max = lbx.max_bytes()?;
+        Ok(numbered(lbx, &data, bytes_max, cat_n).0)
+    });
+    shown.unwrap_or_else(|error| not_shown(&error))
+}
+
+/// Returns the text for lines of a changed file that cannot be shown.
+pub(super) fn not_shown(error: &Error) -> String {
+    format!("({})", error.message())
 }
 
 /// Returns a line as `cat -n` prints it.

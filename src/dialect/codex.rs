@@ -128,13 +128,14 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
         says_past_end(lbx, &data);
         return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
     }
-    let mut said = numbered(&data, |number, line| format!("L{number}: {line}"));
-    let shown = LinesShown::of(&data);
-    lbx.shows_only(shown.first, shown.last);
+    let whole = LinesShown::of(&data);
+    lbx.shows_only(whole.first, whole.last);
+    let bytes_max = lbx.max_bytes()?;
+    let (mut said, shown) = numbered(lbx, &data, bytes_max, |number, line| format!("L{number}: {line}"));
     let asked_last = match mode {
         ReadMode::Slice => last_asked(offset, request.limit),
         // A block has its own end.
-        ReadMode::Indentation => Some(shown.last),
+        ReadMode::Indentation => Some(whole.last),
     };
     said.extend(shown.left_out(asked_last, "Use offset and limit").map(|note| format!("\n[{note}]")));
     Ok(said.into())

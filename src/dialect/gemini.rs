@@ -296,7 +296,7 @@ fn replace(lbx: &mut LbxClient<'_>, request: ReplaceRequest) -> Result<ToolOutpu
     });
     let data = lbx.call::<edit::Edit>(asked)?;
     let made = count_of(number(&data, "count"), "replacement", "replacements");
-    let shown = snippet(lbx, path, first_replacement(&data))?;
+    let shown = snippet(lbx, path, first_replacement(&data));
     Ok(format!("Successfully modified file: {path} ({made}).\nHere is the updated code:\n{shown}").into())
 }
 

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, LinesShown, absolute_paths, by_file, count_of, flag, list, number, numbered, says_past_end,
-    shown, text, tree,
+    LbxClient, absolute_paths, by_file, count_of, flag, list, number, numbered, says_past_end, shown, text,
+    tree,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -105,9 +105,9 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
         }
     };
     says_past_end(lbx, &data);
-    let shown = LinesShown::of(&data);
+    let bytes_max = lbx.max_bytes()?;
+    let (mut content, shown) = numbered(lbx, &data, bytes_max, |number, line| format!("{number}: {line}"));
     let (last, total) = (shown.last, shown.total);
-    let mut content = numbered(&data, |number, line| format!("{number}: {line}"));
     content.extend(shown.clipped().map(|note| format!("\n\n({note})")));
     let end = if last < total {
         format!("\n\n(Showing lines {start}-{last} of {total}. Use offset={} to continue.)", last + 1)

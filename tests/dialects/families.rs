@@ -388,7 +388,7 @@ fn dialects_report_omitted_lines_with_exact_counts() {
             "claude",
             "Read",
             json!({ "file_path": "lines.txt", "limit": 5000 }),
-            "Lines 1 to 2568 of 5000 are shown.",
+            "Lines 1 to 1786 of 5000 are shown.",
         ),
         ("claude", "Read", json!({ "file_path": "lines.txt", "limit": 5000 }), rest),
         ("claude", "Read", json!({ "file_path": "long.txt" }), "Only the start of line 101 is shown."),
@@ -403,7 +403,7 @@ fn dialects_report_omitted_lines_with_exact_counts() {
             "codex",
             "read_file",
             json!({ "file_path": "lines.txt" }),
-            "\n[Lines 1 to 2000 of 5000 are shown. Use offset",
+            "\n[Lines 1 to 1575 of 5000 are shown. Use offset",
         ),
         (
             "codex",
@@ -473,7 +473,7 @@ fn dialects_report_omitted_lines_with_exact_counts() {
             "anthropic-editor",
             editor,
             json!({ "command": "view", "path": "lines.txt", "view_range": [10, 4000] }),
-            "\n[Lines 10 to 2574 of 5000 are shown. Use view_range",
+            "\n[Lines 10 to 1518 of 5000 are shown. Use view_range",
         ),
     ];
     for (dialect, tool, request, says) in cases {
@@ -737,6 +737,94 @@ fn notebook_edit_refuses_a_notebook_that_is_not_utf_8() {
     let refused = ask("NotebookEdit", edit);
     assert!(refused.stderr().contains("Notebook is not valid JSON."), "{}", refused.stderr());
     assert_eq!(ws.read_bytes("n.ipynb"), notebook);
+}
+
+#[test]
+fn numbers_of_lines_and_several_reads_fit_into_a_response() {
+    /// Bytes of a payload.
+    const PAYLOAD_BYTES: usize = 24_576;
+    /// Bytes of the frame and the note about the rest.
+    const NOTE_BYTES: usize = 200;
+    let lines: String = (1..=5000).map(|number| format!("n{number}.\n")).collect();
+    let q =
+        json!([{ "mode": "Line", "path": "a.txt" }, { "mode": "Line", "path": "a.txt", "start_line": 4000 }]);
+    let all = json!([1, -1]);
+    let editor = json!({ "command": "view", "path": "a.txt", "view_range": all });
+    let cases = [
+        ("claude", "Read", json!({ "file_path": "a.txt", "limit": 5000 })),
+        ("codex", "read_file", json!({ "file_path": "a.txt", "limit": 5000 })),
+        ("opencode", "read", json!({ "filePath": "a.txt", "limit": 5000 })),
+        ("anthropic-editor", "str_replace_based_edit_tool", editor),
+        ("anthropic-memory", "memory", json!({ "command": "view", "path": "/memories/a.txt" })),
+        ("q", "fs_read", json!({ "operations": q })),
+    ];
+    for (dialect, tool, request) in cases {
+        let ws = Workspace::with(&[("a.txt", &lines)]);
+        let said = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text();
+        let size = said.len();
+        assert!(size <= PAYLOAD_BYTES + NOTE_BYTES && size > PAYLOAD_BYTES / 2, "{dialect}: {size}");
+        // All lines that count as read are there, and no others.
+        let read = ws.lbx(&["session"]).ok()["fresh"][0].as_str().unwrap().to_owned();
+        let ranges = read.split_once(':').unwrap().1;
+        let ranges: Vec<(u32, u32)> = ranges
+            .split(',')
+            .map(|range| range.split_once('-').unwrap())
+            .map(|(first, last)| (first.parse().unwrap(), last.parse().unwrap()))
+            .collect();
+        for line in 1..=5000 {
+            let counts = ranges.iter().any(|&(first, last)| first <= line && line <= last);
+            assert_eq!(said.contains(&format!("n{line}.")), counts, "{dialect}: line {line} of {read}");
+        }
+    }
+}
+
+#[test]
+fn lines_that_end_in_cr_have_numbers() {
+    for (dialect, tool, request, shown) in [
+        ("claude", "Read", json!({ "file_path": "a.txt" }), "1\ta\n2\tb\n"),
+        ("codex", "read_file", json!({ "file_path": "a.txt" }), "L1: a\nL2: b\n"),
+        ("opencode", "read", json!({ "filePath": "a.txt" }), "1: a\n2: b\n"),
+        (
+            "anthropic-editor",
+            "str_replace_editor",
+            json!({ "command": "view", "path": "a.txt" }),
+            "     2\tb\n",
+        ),
+        (
+            "anthropic-memory",
+            "memory",
+            json!({ "command": "view", "path": "/memories/a.txt" }),
+            "2\tb\n     3\t\n",
+        ),
+    ] {
+        let ws = Workspace::with(&[("a.txt", "a\rb\r")]);
+        let said = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text();
+        assert!(said.contains(shown), "{dialect}: {said:?}");
+    }
+}
+
+#[test]
+fn change_that_cannot_be_shown_is_no_error() {
+    let editor = "str_replace_based_edit_tool";
+    let replace = json!({ "command": "str_replace", "old_str": "two", "new_str": "t\0o" });
+    let insert = json!({ "command": "insert", "insert_line": 1, "insert_text": "t\0o" });
+    let gemini = json!({ "old_string": "two", "new_string": "t\0o", "instruction": "x" });
+    for (dialect, tool, field, request) in [
+        ("anthropic-editor", editor, "path", &replace),
+        ("anthropic-editor", editor, "path", &insert),
+        ("anthropic-memory", "memory", "path", &replace),
+        ("gemini", "replace", "file_path", &gemini),
+    ] {
+        let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+        ws.lbx(&["read", "a.txt"]).ok();
+        let mut request = request.clone();
+        request[field] = if tool == "memory" { "/memories/a.txt" } else { "a.txt" }.into();
+        let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
+        assert_eq!(answer.status(), 0, "{}", answer.stderr());
+        assert!(answer.stdout_text().contains("a.txt is a binary file"), "{}", answer.stdout_text());
+        assert!(answer.stderr().contains("U+0000"), "{}", answer.stderr());
+        assert!(ws.read_bytes("a.txt").contains(&0));
+    }
 }
 
 #[test]
