@@ -4,6 +4,7 @@
 //! asks by a request of its own, and the call waits. The stateless revision has no such requests: the response of the
 //! call is the question (`input_required`), and the client repeats the call with the person's answer.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,8 +88,8 @@ pub struct Root {
     is_named: bool,
     /// Roots for the calls that are received now.
     current: Mutex<Arc<ClientRoots>>,
-    /// Folder that a call worked in last.
-    last: Mutex<PathBuf>,
+    /// Folders in which calls have worked.
+    used: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// The folder that calls work in.
@@ -133,7 +134,7 @@ impl ChosenRoot {
 impl Root {
     /// Creates a root from the workspace found at the start.
     pub fn new(own: PathBuf, is_named: bool) -> Self {
-        Self { last: Mutex::new(own.clone()), own, is_named, current: Mutex::default() }
+        Self { used: Mutex::new([own.clone()].into()), own, is_named, current: Mutex::default() }
     }
 
     /// Returns the roots for a call that is received now.
@@ -161,7 +162,7 @@ impl Root {
             if roots.question.is_some() {
                 client.control.check_cancelled()?;
             }
-            self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&root.path);
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(root.path.clone());
             roots.chosen = Some(root);
         }
         roots.chosen.clone().ok_or_else(cancelled)
@@ -175,9 +176,9 @@ impl Root {
         )
     }
 
-    /// Returns the folder that a call worked in last.
-    pub fn last(&self) -> PathBuf {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the folders in which calls have worked.
+    pub fn used(&self) -> BTreeSet<PathBuf> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Forgets the client's roots for the calls that come from now on: they have changed.

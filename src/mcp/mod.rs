@@ -20,7 +20,7 @@ use crate::engine::store::session::SessionId;
 use crate::error::Error;
 use crate::platform;
 use client::{ChosenRoot, QUESTIONS_MAX, Root};
-use server::{OWN_SESSION, Server};
+use server::Server;
 use tools::ToolSet;
 
 /// Largest number of calls at once; more wait.
@@ -64,7 +64,8 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let is_named = options.workspace.is_some() || options.sandbox.is_some();
     // The client may name a root: if it does not, each call fails with that.
     let own = if is_named { options.open_workspace()?.root().to_owned() } else { implied_root()? };
-    let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
+    let own_session = if options.session.is_some() { None } else { Some(own_session()?) };
+    let session = own_session.clone().map_or_else(|| options.session_id(), Ok)?;
     // Only a call names a session to see just its history.
     let session = Some(session.as_str().to_owned());
     // The server's own workspace belongs to its sandbox; only a call names another.
@@ -80,12 +81,12 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let dialect = dialect::chosen(options.dialect.as_deref())?;
     let tools = ToolSet::new(dialect, settings.tools.as_deref(), settings.forks)?;
     let root = Root::new(own, is_named);
-    Ok(Server::new(root, options, settings.clone(), tools))
+    Ok(Server::new(root, (options, own_session), settings.clone(), tools))
 }
 
 /// Returns a session that no other process has.
 fn own_session() -> Result<SessionId, Error> {
     let mut random = [0_u8; 8];
     platform::fill_random(&mut random).map_err(|source| Error::io("read", "random bytes", source))?;
-    format!("{OWN_SESSION}{:016x}", u64::from_ne_bytes(random)).parse()
+    format!("mcp-{:016x}", u64::from_ne_bytes(random)).parse()
 }

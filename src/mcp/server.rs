@@ -55,9 +55,6 @@ const FORK_INSTRUCTIONS: &str = "\n\
 fork makes a copy of this workspace for another agent, with files, session and undo of its own: name it as `sandbox` in \
 a call of any tool, and it is made there. merge brings a fork's changes here; merge with check shows what would conflict.";
 
-/// Prefix of a session that only one connection has.
-pub const OWN_SESSION: &str = "mcp-";
-
 /// Protocol revisions that the server has, oldest first.
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", STATELESS];
 /// Newest revision with a handshake.
@@ -108,6 +105,8 @@ pub struct Server {
     root: Root,
     /// Session and other options of the command line.
     options: Options,
+    /// Session that only this connection has, if the command line names none.
+    own_session: Option<SessionId>,
     /// Form of results, and confirmation of changes.
     settings: Settings,
     /// Number of open questions to a person.
@@ -122,22 +121,27 @@ pub struct Server {
 
 impl Server {
     /// Creates a server for one workspace.
-    pub fn new(root: Root, options: Options, settings: Settings, tools: ToolSet) -> Self {
+    pub fn new(
+        root: Root,
+        (options, own_session): (Options, Option<SessionId>),
+        settings: Settings,
+        tools: ToolSet,
+    ) -> Self {
         let (questions, log_levels) = (AtomicUsize::new(0), Mutex::default());
         let lifecycle = Mutex::new(Lifecycle::Unopened);
-        Self { root, options, settings, questions, log_levels, tools, lifecycle }
+        Self { root, options, own_session, settings, questions, log_levels, tools, lifecycle }
     }
 
     /// Ends the jobs of the session that only this connection has, and removes its `/tmp`.
     pub fn end_session(&self) {
-        let own = self.options.session.as_deref().filter(|name| name.starts_with(OWN_SESSION));
-        let Some(session) = own.and_then(|name| name.parse::<SessionId>().ok()) else { return };
-        let folder = self.root.last();
-        if let Ok(workspace) = Workspace::discover(Some(&folder), &folder)
-            && let Ok(Some(state)) = State::find(&workspace)
-        {
-            bash::end_jobs(&workspace, &session);
-            caches::remove_tmp(&state, &session);
+        let Some(session) = &self.own_session else { return };
+        for folder in self.root.used() {
+            if let Ok(workspace) = Workspace::discover(Some(&folder), &folder)
+                && let Ok(Some(state)) = State::find(&workspace)
+            {
+                bash::end_jobs(&workspace, session);
+                caches::remove_tmp(&state, session);
+            }
         }
     }
 

@@ -284,6 +284,16 @@ fn job_of_a_connections_own_session_ends_with_the_connection() {
     // Its changes are recorded.
     let logged = ws.lbx(&["log"]).ok();
     assert_eq!(logged["snapshots"][0]["tool"], "bash", "{logged:#}");
+    // A session that has a name belongs to no connection, whatever the name.
+    let start = || Server::start(ws.call(&["mcp", "--session", "mcp-team"]));
+    let (mut server, other) = (start(), start());
+    let job = server.ok("bash", &json!({ "command": "sleep 1000", "background": true }))["job"].clone();
+    server.ok("bash", &json!({ "command": "echo keep >/tmp/kept" }));
+    other.close();
+    assert_eq!(server.ok("bash", &json!({ "job": job }))["state"], "running");
+    assert_eq!(server.ok("bash", &json!({ "command": "cat /tmp/kept" }))["stdout"], "keep\n");
+    server.ok("bash", &json!({ "job": job, "stop": true }));
+    server.close();
 }
 
 #[test]

@@ -128,6 +128,38 @@ fn call_sent_before_the_roots_changed_works_in_the_old_root() {
 }
 
 #[test]
+fn end_of_the_connection_ends_its_jobs_in_every_root() {
+    let (own, old, new) = (Workspace::with(&[]), Workspace::with(&[]), Workspace::with(&[]));
+    let mut client = serve(&own);
+    let mark = format!("jobs-of-{}", old.path("").display());
+    let is_running = || {
+        let has_mark = |environment: Vec<u8>| String::from_utf8_lossy(&environment).contains(&mark);
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok()).any(has_mark)
+    };
+    let job =
+        json!({ "command": "touch begun; sleep 1000", "background": true, "env": { "LBX_MARK": mark } });
+    let id = client.begin_call("bash", &job);
+    respond(&mut client, "roots/list", &root(&old));
+    assert_ne!(client.answer_to(id)["result"]["isError"], true);
+    let begun = old.path("begun");
+    for _ in 0..1000 {
+        if begun.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(is_running());
+    client.tell("notifications/roots/list_changed", &json!({}));
+    let id = write(&mut client, "a.txt");
+    respond(&mut client, "roots/list", &root(&new));
+    client.answer_to(id);
+    client.hang_up();
+    assert!(client.ends_within(Duration::from_secs(20)).success());
+    assert!(!is_running());
+}
+
+#[test]
 fn root_is_decoded_and_roots_elsewhere_are_passed_over() {
     let (own, named) = (Workspace::with(&[]), Workspace::with(&[]));
     let folder = named.path("a b/100%+5x").join(OsStr::from_bytes(b"\xff"));
