@@ -147,10 +147,13 @@ struct ListDirRequest {
     /// The absolute path of the directory
     dir_path: String,
     /// The entry to start from, from 1
+    #[schemars(extend("x-not-zero" = true))]
     offset: Option<u64>,
     /// Maximum entries to return
+    #[schemars(extend("x-not-zero" = true))]
     limit: Option<u64>,
     /// Levels to list
+    #[schemars(extend("x-not-zero" = true))]
     depth: Option<u64>,
 }
 

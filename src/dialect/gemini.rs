@@ -263,6 +263,7 @@ fn write_file(lbx: &mut LbxClient<'_>, request: WriteFileRequest) -> Result<Tool
 
 /// Replaces text in a file. By default exactly one occurrence of `old_string`; read the file first.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("x-ignored" = ["modified_by_user", "ai_proposed_content", "ai_proposed_string"]))]
 struct ReplaceRequest {
     /// The path of the file to modify
     file_path: String,

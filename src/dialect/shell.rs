@@ -1,6 +1,6 @@
 //! Shell tools of the families, which run `bash` in the same sandbox.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 use schemars::JsonSchema;
@@ -237,8 +237,8 @@ pub struct ShellRequest<Command> {
 impl<Command> ShellRequest<Command> {
     /// Runs the command as a script.
     fn run(&self, lbx: &mut LbxClient<'_>, script: &str) -> Result<ToolOutput, Error> {
-        if let Some(patch) = patch_of_script(script) {
-            return apply_patch(lbx, patch, self.workdir.as_ref());
+        if let Some((folder, patch)) = patch_of_script(script, self.workdir.as_ref()) {
+            return apply_patch(lbx, patch, folder.as_deref());
         }
         let limit = Some(self.timeout_ms.unwrap_or(CODEX_TIME_MS));
         let ran = run(lbx, script, self.workdir.as_ref(), limit, self.justification.as_ref())?;
@@ -270,7 +270,7 @@ fn shell(lbx: &mut LbxClient<'_>, request: ShellRequest<Vec<String>>) -> Result<
         // A single string instead of a list of words is a script.
         [script] if script.contains(char::is_whitespace) => script.clone(),
         words => match patch_of_words(words) {
-            Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref()),
+            Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref().map(Path::new)),
             None => escaped::join(words),
         },
     };
@@ -296,6 +296,9 @@ pub struct ExecCommandRequest {
     cmd: String,
     /// The folder to run it in
     workdir: Option<String>,
+    /// Time limit in milliseconds
+    #[schemars(extend("x-hidden" = true, "x-not-zero" = true))]
+    timeout_ms: Option<u64>,
 }
 
 /// `exec_command` of the `codex` family.
@@ -304,10 +307,10 @@ pub const EXEC_COMMAND: DialectTool =
 
 /// Runs `exec_command` of the `codex` family.
 fn exec_command(lbx: &mut LbxClient<'_>, request: ExecCommandRequest) -> Result<ToolOutput, Error> {
-    if let Some(patch) = patch_of_script(&request.cmd) {
-        return apply_patch(lbx, patch, request.workdir.as_ref());
+    if let Some((folder, patch)) = patch_of_script(&request.cmd, request.workdir.as_ref()) {
+        return apply_patch(lbx, patch, folder.as_deref());
     }
-    let ran = run(lbx, &request.cmd, request.workdir.as_ref(), None, None)?;
+    let ran = run(lbx, &request.cmd, request.workdir.as_ref(), request.timeout_ms, None)?;
     let said = json!({
         "wall_time_seconds": ran.seconds, "exit_code": ran.exit_code, "output": ran.output()
     });
@@ -420,12 +423,8 @@ const BEGIN: &str = "*** Begin Patch";
 ///
 /// # Errors
 /// Returns the error of `apply_patch`.
-pub fn apply_patch(
-    lbx: &mut LbxClient<'_>,
-    patch: &str,
-    folder: Option<&String>,
-) -> Result<ToolOutput, Error> {
-    let data = lbx.call_in::<patch::ApplyPatch>(folder.map(Path::new), json!({ "input": patch }))?;
+pub fn apply_patch(lbx: &mut LbxClient<'_>, patch: &str, folder: Option<&Path>) -> Result<ToolOutput, Error> {
+    let data = lbx.call_in::<patch::ApplyPatch>(folder, json!({ "input": patch }))?;
     let mut said = "Success. Updated the following files:\n".to_owned();
     for file in list(&data, "files") {
         let letter = match text(file, "action") {
@@ -447,15 +446,25 @@ fn patch_of_words(words: &[String]) -> Option<&str> {
     }
 }
 
-/// Returns the patch of a script that is one call with the patch as a here-document; `None` for other scripts, because
-/// the rest would not run.
-fn patch_of_script(script: &str) -> Option<&str> {
+/// Returns the patch of a script that is one call with the patch as a here-document, perhaps after `cd DIR &&`, and its
+/// folder; `None` for other scripts, because the rest would not run.
+fn patch_of_script<'s>(script: &'s str, workdir: Option<&String>) -> Option<(Option<PathBuf>, &'s str)> {
     let (call, document) = script.trim().split_once('\n')?;
+    let moved = call.strip_prefix("cd ").and_then(|rest| rest.split_once("&&"));
+    let (folder, call) =
+        moved.map_or((None, call), |(folder, call)| (Some(folder.trim()), call.trim_start()));
+    // The shell would read anything else in another way.
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);
+    if folder.is_some_and(|folder| folder.starts_with('-') || !folder.chars().all(is_plain)) {
+        return None;
+    }
+    let folders = workdir.map(String::as_str).into_iter().chain(folder);
+    let folder = folders.map(PathBuf::from).reduce(|workdir, folder| workdir.join(folder));
     let words = NAMES.iter().find_map(|name| call.strip_prefix(name))?;
     let delimiter = words.trim().strip_prefix("<<")?.trim_start().trim_matches(['\'', '"']);
     let (patch, end) = document.rsplit_once('\n')?;
     let is_word =
         !delimiter.is_empty() && delimiter.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
     let is_whole = end == delimiter && !patch.lines().any(|line| line == delimiter);
-    (is_word && is_whole && patch.trim_start().starts_with(BEGIN)).then_some(patch)
+    (is_word && is_whole && patch.trim_start().starts_with(BEGIN)).then_some((folder, patch))
 }

@@ -298,6 +298,8 @@ fn codex_shell_patch_is_relative_to_workdir() {
         ("shell", json!({ "command": ["apply_patch", patch], "workdir": "sub" })),
         ("shell_command", json!({ "command": script, "workdir": ws.path("sub").to_str().unwrap() })),
         ("exec_command", json!({ "cmd": script, "workdir": "sub/" })),
+        ("exec_command", json!({ "cmd": format!("cd sub && {script}"), "workdir": "." })),
+        ("shell_command", json!({ "command": format!("cd . && {script}"), "workdir": "sub" })),
     ] {
         let (status, said) = call(tool, &request);
         assert_eq!(status, 0, "{tool}: {said}");
@@ -932,6 +934,24 @@ fn diff_of_the_filesystem_server_has_its_format() {
 }
 
 #[test]
+fn parameters_that_say_nothing_here_are_accepted() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/e/f", "")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let ask = |dialect: &str, tool: &str, request: serde_json::Value| {
+        ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text()
+    };
+    let edit = json!({ "file_path": "a.txt", "old_string": "one", "new_string": "two", "instruction": "x",
+        "modified_by_user": false, "ai_proposed_content": "", "ai_proposed_string": "" });
+    ask("gemini", "replace", edit);
+    ws.holds("a.txt", "two\n");
+    let said = ask("codex", "exec_command", json!({ "cmd": "sleep 100", "timeout_ms": 10 }));
+    assert!(said.contains("\"exit_code\""), "{said}");
+    let listed = ask("codex", "list_dir", json!({ "dir_path": ".", "depth": 0, "offset": 0, "limit": 0 }));
+    assert_eq!(listed, ask("codex", "list_dir", json!({ "dir_path": "." })));
+    assert!(listed.contains("\n  e/\n"), "{listed}");
+}
+
+#[test]
 fn codex_script_that_only_applies_a_patch_is_a_patch() {
     let patch = "*** Begin Patch\n*** Add File: a\n+b\n*** End Patch";
     let ask = |tool: &str, command: serde_json::Value| {
@@ -954,6 +974,9 @@ fn codex_script_that_only_applies_a_patch_is_a_patch() {
         format!("apply_patch <<EOF\n{patch}\nEOF\nrm x <<EOF\nEOF"),
         format!("apply_patch <<\n{patch}\n"),
         format!("apply_patch <<EOF\n{patch}"),
+        format!("cd $HOME && apply_patch <<EOF\n{patch}\nEOF"),
+        format!("cd . && true && apply_patch <<EOF\n{patch}\nEOF"),
+        format!("cd . ; apply_patch <<EOF\n{patch}\nEOF"),
     ] {
         assert!(!ask("shell_command", other.as_str().into()), "{other}");
     }
