@@ -347,10 +347,10 @@ fn subagent_has_a_session_of_its_own() {
     let mut agent = Player::new(&ws, "s");
     agent.prompt("go");
     agent.read("a.txt");
-    let fields = json!({
+    let edit = json!({
         "tool_name": "Edit", "tool_input": { "file_path": ws.path("a.txt") }, "tool_use_id": "c", "agent_id": "sub",
     });
-    let said = agent.event("PreToolUse", &fields);
+    let said = agent.event("PreToolUse", &edit);
     assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
     let new = json!({ "file_path": ws.path("new.txt"), "content": "x\n" });
     let fields = json!({ "tool_name": "Write", "tool_input": new, "tool_use_id": "d", "agent_id": "sub" });
@@ -361,6 +361,10 @@ fn subagent_has_a_session_of_its_own() {
     assert!(line["systemMessage"].as_str().unwrap().starts_with("1 file, +1 -0"), "{line}");
     let (_, session) = log(&ws)[0].clone();
     assert!(session.starts_with("s.") && session.len() > 2, "{session}");
+    // The longest name of a session has no room for a part of its own.
+    let agent = Player::new(&ws, &"x".repeat(100));
+    let said = agent.event("PreToolUse", &edit);
+    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "deny", "{said}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::fork::{ForkFolder, Forks, parent_of};
 use crate::engine::store::calls::{self, HookRecord};
 use crate::engine::store::sandboxes;
+use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::workspace::{Workspace, fs, must_be_meant};
 use crate::engine::{Engine, journal};
@@ -161,7 +162,10 @@ fn take_session(engine: &mut Engine, client: &HookClient, event: &Event) -> Resu
         None => format!("{}-{}", client.name, short(event.conversation())),
     };
     if let Some(agent) = &event.agent {
-        session = format!("{session}.{}", short(agent));
+        let whole = format!("{session}.{}", short(agent));
+        // The longest names have no room for a subagent.
+        let is_short = whole.parse::<SessionId>().is_ok();
+        session = if is_short { whole } else { format!("{}-{}", client.name, short(&whole)) };
     }
     engine.act_for(session.parse()?);
     Ok(())
