@@ -535,6 +535,14 @@ fn init_keeps_the_users_hooks_in_a_group_of_its_own() {
     ws.lbx(&guard).ok();
     let with = String::from_utf8(ws.read_bytes(file)).unwrap();
     assert!(with.contains(&format!("[{{\"hooks\":[{mine}]}}, ")) && !with.contains("lbx session"), "{with}");
+    // A command of the user's that only speaks of lbx's is the user's.
+    let audit = r#"{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"./audit.sh 'before lbx hook runs'"}]}]}}"#;
+    let ws = Workspace::with(&[(file, audit)]);
+    ws.lbx(&guard).ok();
+    let with: Value = serde_json::from_slice(&ws.read_bytes(file)).unwrap();
+    assert!(with["hooks"]["PreToolUse"][1].to_string().contains("lbx hook claude-code"), "{with}");
+    ws.lbx(&remove).ok();
+    ws.holds(file, audit);
     // Hooks that the user adds to each group of lbx's stay alone in it.
     let ws = Workspace::with(&[]);
     ws.lbx(&guard).ok();

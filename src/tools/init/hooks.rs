@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::text::jsonc::{self, Fault};
 use crate::tools::hook::client::{CLIENTS, HookClient, Moment, ToolKind};
 
-/// Beginning of the command of each hook, by which they are found again.
-pub const GUARD_SIGN: &str = "lbx hook ";
+/// Beginning of the command of each hook, as JSON, by which they are found again.
+const GUARD_SIGN: &str = "\"lbx hook ";
 /// Word in a plugin that lbx wrote, if it guards.
 pub const PLUGIN_SIGN: &str = "`lbx hook`";
 /// Time after which a client ends a hook, in seconds; lbx gives up long before.
@@ -113,7 +113,7 @@ impl Guard {
         let event = if is_named { format!(" {event}") } else { String::new() };
         let session = format!(" --session {}@parent", whom.client);
         let session = if self.by_conversation { "" } else { session.as_str() };
-        format!("{GUARD_SIGN}{}{event}{session}", whom.client)
+        format!("lbx hook {}{event}{session}", whom.client)
     }
 }
 
@@ -124,7 +124,7 @@ pub fn is_guarded(text: &str) -> bool {
         let list = jsonc::get(text, &["hooks", *event]).ok().flatten();
         list.map_or(0, |list| signs(&list.to_string()))
     });
-    signs(text) > worktrees.sum()
+    signs(text) > worktrees.sum() || text.contains(PLUGIN_SIGN)
 }
 
 /// Returns the pattern of the tools whose events lbx serves; `None` for an event without a tool.
@@ -323,8 +323,8 @@ export default function (pi) {
 }
 ";
 
-/// Command of lbx's hooks, by which they are found again.
-pub const HOOK_SIGN: &str = "lbx session compact";
+/// Beginning of the command of hooks for compactions, as JSON, by which they are found again.
+pub const HOOK_SIGN: &str = "\"lbx session compact";
 
 /// Client and arguments that a piece is made for.
 #[derive(Clone, Copy)]

@@ -139,7 +139,7 @@ impl Hook {
     /// session did.
     pub fn item(&self, client: &str) -> Value {
         let session = format!("{client}@parent");
-        let command = format!("{HOOK_SIGN} --session {session} >/dev/null");
+        let command = format!("lbx session compact --session {session} >/dev/null");
         let called = |command: &str| json!({ "type": "command", "command": command });
         match self.form {
             HookForm::Shown { matcher } => {
