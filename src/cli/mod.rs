@@ -184,7 +184,7 @@ fn dispatch(
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
     let options = Options::from_matches(&matches)?;
     if matches!(named, Named::Batch | Named::Mcp)
-        && let Some(flag) = flag_of_one_call(&matches)
+        && let Some(flag) = flag_of_one_call(&matches, matches!(named, Named::Batch))
     {
         let command = named.name();
         return Err(Error::invalid(format!(
@@ -222,10 +222,11 @@ fn dispatch(
     }
 }
 
-/// Returns the first given flag that concerns the request or the output of one call.
-fn flag_of_one_call(matches: &ArgMatches) -> Option<&'static str> {
+/// Returns the first given flag that concerns the request or the output of one call; a batch has no tools of a dialect.
+fn flag_of_one_call(matches: &ArgMatches, is_batch: bool) -> Option<&'static str> {
     let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
-    ["json", "text", "null", "pretty", "exit_status"].into_iter().find(is_given)
+    let flags = ["json", "text", "null", "pretty", "exit_status"].into_iter();
+    flags.chain(is_batch.then_some("dialect")).find(is_given)
 }
 
 /// Runs one tool and prints its response; `parser` has parsed its arguments.

@@ -63,6 +63,13 @@ impl ToolSet {
                 _ => named.contains(&target.name()),
             }
         });
+        if tools.is_empty() {
+            return Err(Error::invalid(format!(
+                "--tools {filter} names no tool: all tools of this model family write"
+            ))
+            .suggest("Use all, or names of tools.")
+            .detail("field", "tools"));
+        }
         Ok(Self { dialect, tools, serves_forks })
     }
 

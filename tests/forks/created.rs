@@ -148,7 +148,9 @@ fn names_of_forks_are_checked() {
     let error = ws.lbx(&["sandbox", "remove", "one"]).error("invalid_request");
     let action = error["suggested_action"].as_str().unwrap();
     assert!(action.contains("deletes the fork with all its changes"), "{error}");
-    ws.lbx(&["sandbox", "create", "one", "--root", "."]).error("already_exists");
+    let error = ws.lbx(&["sandbox", "create", "one", "--root", "."]).error("already_exists");
+    let action = error["suggested_action"].as_str().unwrap();
+    assert_eq!(action, "Choose another name: this one is a fork's.");
 }
 
 #[test]

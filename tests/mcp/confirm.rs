@@ -93,6 +93,27 @@ fn url_only_client_gets_no_consent_form() {
 }
 
 #[test]
+fn reason_is_shown_under_each_of_its_names() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let mut client = serve(&ws);
+    for name in ["why", "description", "summary", "explanation", "Why"] {
+        for (tool, mut arguments) in [
+            ("append", json!({ "path": "a.txt", "content": "two\n" })),
+            ("bash", json!({ "command": "echo hi" })),
+        ] {
+            arguments[name] = "since".into();
+            let id = client.begin_call(tool, &arguments);
+            let asked = question(&mut client);
+            let text = asked["params"]["message"].as_str().unwrap();
+            assert!(text.ends_with("\n\nWhy, as the caller says: since"), "{name}: {text}");
+            assert_eq!(text.matches("since").count(), 1, "{name}: {text}");
+            accept(&mut client, &asked);
+            client.answer_to(id);
+        }
+    }
+}
+
+#[test]
 fn consent_to_one_change_does_not_cover_another() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let mut client = serve(&ws);

@@ -153,6 +153,12 @@ fn tools_flag_selects_the_served_tools() {
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
     assert!(String::from_utf8_lossy(&output.stderr).contains("nosuch"));
+    let none = ["mcp", "--tools", "read-only", "--dialect", "anthropic-editor"];
+    let output = workspace.lbx("", &none).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("all tools of this model family write"), "{said}");
+    assert!(said.contains("Use all, or names of tools."), "{said}");
 }
 
 #[test]

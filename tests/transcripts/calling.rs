@@ -717,7 +717,8 @@ fn batch_and_mcp_refuse_flags_of_one_call() {
     for command in ["batch", "mcp"] {
         let flags: [&[&str]; 5] =
             [&["--json", "{}"], &["--text"], &["-0"], &["--pretty"], &["--exit-status"]];
-        for flag in flags {
+        let of_batch: &[&[&str]] = if command == "batch" { &[&["--dialect", "claude"]] } else { &[] };
+        for flag in flags.iter().chain(of_batch) {
             let answer = ws.call(&[command]).arguments(flag).run();
             let said = answer.stdout_text() + &answer.stderr();
             assert!(

@@ -204,7 +204,10 @@ pub fn create(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
             ErrorKind::AlreadyExists,
             format!("sandbox {slug} exists already, with root {}", known.root),
         )
-        .suggest("Choose another name, or remove the old one first: `lbx sandbox remove` deletes no file.")),
+        .suggest(match &known.container {
+            Some(container) if container.fork.is_some() => "Choose another name: this one is a fork's.",
+            _ => "Choose another name, or remove the old one first: `lbx sandbox remove` deletes no file.",
+        })),
         Some(_) => Ok(false),
         None => {
             all.insert(slug.to_owned(), sandbox.clone());
