@@ -19,8 +19,7 @@ use crate::engine::workspace::{Workspace, must_be_meant};
 use crate::error::{Error, ErrorKind};
 use crate::request::quoted;
 use crate::sha256::Sha256;
-use crate::text::escaped;
-use crate::text::uri::file_path;
+use crate::text::escaped::{self, file_path};
 
 /// First revision without a handshake: each request says what its client can do.
 pub const STATELESS: &str = "2026-07-28";

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::RESOURCE_BYTES_MAX;
 use crate::request::quoted;
 use crate::text::content::Encoding;
-use crate::text::uri::{decoded, file_path};
+use crate::text::escaped::{file_path, percent_decoded};
 use crate::tools::{diff, log, ls, read, session};
 
 /// Resource with the files that this session has read and changed.
@@ -73,7 +73,7 @@ pub fn read(lbx: &mut LbxClient<'_>, name: &str) -> Result<Value, RpcError> {
         LOG => lbx.call::<log::Log>(json!({})).map(json),
         _ => match (name.strip_prefix(SNAPSHOT), name.strip_prefix(FILE), file_path(name)) {
             (Some(rest), ..) => in_snapshot(lbx, name, rest),
-            (_, Some(path), _) => file(lbx, name, &decoded(path)),
+            (_, Some(path), _) => file(lbx, name, &percent_decoded(path)),
             (.., Some(path)) => file(lbx, name, &path.display().to_string()),
             _ => Err(Error::new(ErrorKind::NotFound, format!("there is no resource {name}"))),
         },
@@ -104,7 +104,7 @@ fn file(lbx: &mut LbxClient<'_>, name: &str, path: &str) -> Result<Value, Error>
 fn in_snapshot(lbx: &mut LbxClient<'_>, name: &str, rest: &str) -> Result<Value, Error> {
     let missing = || Error::new(ErrorKind::NotFound, format!("there is no resource {name}"));
     let (id, path) = rest.split_once('/').ok_or_else(missing)?;
-    let (id, path) = (decoded(id), decoded(path));
+    let (id, path) = (percent_decoded(id), percent_decoded(path));
     let bytes = lbx.file_in_snapshot(&id, Path::new(&path))?;
     if bytes.len() > RESOURCE_BYTES_MAX {
         return Err(too_large(name));

@@ -1,8 +1,11 @@
 //! Text that is safe and clear to show: names that cannot control a terminal, visible blanks and look-alikes, and
-//! characters that nobody types; a number with its noun, and a command from a list of words.
+//! characters that nobody types; a number with its noun, a command from a list of words, and the text of a URI.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::fmt::{Display, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -357,6 +360,35 @@ fn is_command_flag(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|letters| {
         letters.contains('c') && letters.bytes().all(|letter| b"cli".contains(&letter))
     })
+}
+
+/// Decodes a part of a URI as text.
+pub fn percent_decoded(text: &str) -> String {
+    String::from_utf8_lossy(&percent_decoded_bytes(text)).into_owned()
+}
+
+/// Decodes a part of a URI.
+fn percent_decoded_bytes(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let digit =
+            |at: usize| char::from(*bytes.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let digits = digit(at + 1).zip(digit(at + 2)).filter(|_| byte == b'%');
+        let code = digits.map(|(high, low)| high << 4 | low);
+        plain.push(code.unwrap_or(byte));
+        at += if code.is_some() { 3 } else { 1 };
+    }
+    plain
+}
+
+/// Returns the path of a `file:` URI on this machine.
+pub fn file_path(uri: &str) -> Option<PathBuf> {
+    // The case of a scheme does not count (RFC 3986, 3.1).
+    let (_, rest) = uri.split_once("://").filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    path.starts_with('/').then(|| PathBuf::from(OsString::from_vec(percent_decoded_bytes(path))))
 }
 
 #[cfg(test)]

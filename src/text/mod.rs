@@ -26,4 +26,3 @@ pub mod similarity;
 pub mod sketch;
 pub mod slice;
 pub mod tree_merge;
-pub mod uri;

@@ -282,17 +282,18 @@ fn gate(
             return Err(with_others(error::explained(change, seen.current(), &miss), &others));
         }
     };
-    // Neither a sketch nor a number names the bytes that it removes.
-    let by_number = steps.iter().filter(|step| step.is_by_number() && step.range_sha256.is_none());
-    let by_number = by_number.filter_map(|step| step.lines).map(|lines| (lines.first, lines.last));
-    let unnamed: Vec<_> = edited.removed.iter().copied().chain(by_number).collect();
-    let seen = if unnamed.is_empty() {
-        seen
-    } else {
-        change.prove_more(seen, request.expected_sha256, Needs::Lines(&unnamed))?
-    };
+    let unnamed = unnamed_lines(steps, &edited.removed);
+    let seen = change.prove_more(seen, request.expected_sha256, Needs::Lines(&unnamed))?;
     let computed = ComputedEdit::of(file, edited, seen.current())?;
     Ok(PlannedEdit { seen, computed, rebased: false, base: None })
+}
+
+/// Returns the lines that edits replace without naming their bytes: those that a sketch removes, and those that only their
+/// numbers name.
+fn unnamed_lines(steps: &[EditStep], removed: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let by_number = steps.iter().filter(|step| step.is_by_number() && step.range_sha256.is_none());
+    let by_number = by_number.filter_map(|step| step.lines).map(|lines| (lines.first, lines.last));
+    by_number.chain(removed.iter().copied()).collect()
 }
 
 /// Suggests the cheapest read of several files: a search for the text to replace, which marks only its lines.

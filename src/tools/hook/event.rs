@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::request::{whole_characters, without_bom};
 use crate::sha256::Sha256;
 use crate::text::checked::str_or_empty;
-use crate::text::uri;
+use crate::text::escaped;
 
 /// Digits of a hash that stand for an id of the client in the name of a session or note.
 const ID_DIGITS: usize = 8;
@@ -171,7 +171,7 @@ impl Event {
         });
         for (path, is_whole) in named.chain(several).map(|path| (path, is_whole)).chain(patched) {
             let is_named = !path.is_empty();
-            let path = self.folder.join(uri::file_path(&path).unwrap_or_else(|| path.into()));
+            let path = self.folder.join(escaped::file_path(&path).unwrap_or_else(|| path.into()));
             if is_named && known.insert(path.clone()) {
                 paths.push((path, is_whole));
             }
