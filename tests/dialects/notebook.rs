@@ -102,13 +102,13 @@ fn notebook_errors_use_the_words_of_claude_code() {
 
 /// Returns a notebook of cells whose sources are long enough that not all fit into a response.
 fn long_notebook(ids: &[Option<&str>]) -> String {
-    let cell = |(number, id): (usize, &Option<&str>)| {
+    let cell = |(number, id): (usize, Option<&str>)| {
         let mut cell = json!({ "cell_type": "code", "metadata": {}, "outputs": [], "source": [] });
         cell["source"] = (0..30).map(|line| format!("cell {number}, line {line}\n")).collect();
         id.iter().for_each(|id| cell["id"] = (*id).into());
         cell
     };
-    let cells: Vec<Value> = ids.iter().enumerate().map(cell).collect();
+    let cells: Vec<Value> = ids.iter().copied().enumerate().map(cell).collect();
     format!("{:#}\n", json!({ "cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5 }))
 }
 
