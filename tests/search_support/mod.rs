@@ -123,9 +123,11 @@ fn run<T: Tool>(current: &Path, request: T::Request, control: Control) -> Result
     let response = T::run(&mut engine, request)?;
     let mut text = Text::new(false);
     T::text(&response, &mut text);
+    let (notes, mut delivery) = engine.finish("search");
+    assert_eq!(delivery.prepare().or(delivery.save()), None);
     Ok(Answer {
         data: serde_json::to_value(&response).unwrap(),
-        warnings: engine.finish("search").0.warnings,
+        warnings: notes.warnings,
         text: String::from_utf8(text.out).unwrap(),
         notes: text.notes,
         status: T::status(&response),
