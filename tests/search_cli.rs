@@ -86,6 +86,33 @@ fn edit_accepts_lines_shown_by_grep_with_mark() {
     assert_eq!(std::fs::read(tree.path().join("b.txt")).unwrap(), b"new\n");
 }
 
+/// Lines have the numbers of `read`, whatever bytes are in them; a text whose lines end in CR has no such numbers.
+#[test]
+fn grep_with_mark_numbers_lines_as_read_does() {
+    let mut log: Vec<u8> = (1..=2000).flat_map(|line| format!("line {line}\n").into_bytes()).collect();
+    log.splice(12_000..12_001, *b"\0");
+    let tree = with(&[
+        ("late", &log),
+        ("early", b"x\0y\nz\n"),
+        ("cr", b"alpha\rbeta\rgamma\r"),
+        ("cr_last", b"alpha\r"),
+        ("cr_mixed", b"alpha\rbeta\ngamma"),
+    ]);
+    for (pattern, path, line, fresh) in [
+        ("line 1900$", "late", 1900, Some("late:1900")),
+        ("^[yz]", "early", 2, Some("early:2")),
+        ("beta", "cr", 1, None),
+        ("alpha", "cr_last", 1, Some("cr_last")),
+        ("beta", "cr_mixed", 1, Some("cr_mixed:1")),
+    ] {
+        let session = ["--session", path];
+        let found = data(&lbx(tree.path(), &[&["grep", "--mark", pattern, path][..], &session].concat()));
+        assert_eq!((&found["matched"], &found["matches"][0]["line"]), (&1.into(), &line.into()), "{path}");
+        let status = data(&lbx(tree.path(), &[&["session", "status"][..], &session].concat()));
+        assert_eq!(status["fresh"][0].as_str(), fresh, "{path}: {status}");
+    }
+}
+
 #[test]
 fn short_flags_of_rg_and_ls_are_accepted() {
     let tree = tree();

@@ -172,6 +172,7 @@ impl<'a> Collector<'a> {
             })?;
         }
         let block = without_ending(found.bytes());
+        let has_lf = found.absolute_byte_offset() > 0 || found.bytes().ends_with(b"\n");
         let line_start =
             block.get(..start).map_or(0, |before| memchr::memrchr(b'\n', before).map_or(0, |at| at + 1));
         let line = found.line_number().unwrap_or(1) + newlines(block.get(..start).unwrap_or_default());
@@ -181,7 +182,8 @@ impl<'a> Collector<'a> {
             let shown = clip(block, start, self.style.line_bytes_max);
             let (text_column, line_bytes) =
                 shown.clipped.then_some((shown.column, block.len() as u64)).unzip();
-            let whole = !shown.clipped;
+            // In a text without LF, `read` counts lines that end in CR, so no line of it has this number.
+            let whole = !shown.clipped && (has_lf || memchr::memchr(b'\r', block).is_none());
             self.push(&Match { text: &shown.text, text_column, line_bytes, whole, ..found });
         } else {
             let (text, whole) = self.block(block, start);

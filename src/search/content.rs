@@ -159,7 +159,7 @@ impl Running<'_, '_> {
             Listener { should_stop: &should_stop, only_count: &only_count, hand_over: &mut hand_over };
         match searcher.search(fd, target.is_named(), listener) {
             Ok(Some(result)) => {
-                let cut_off = result.binary_at.is_some() && !target.is_named();
+                let cut_off = result.binary_at.is_some();
                 if result.count == 0 || (cut_off && self.search.manner.style.wanted == MatchDetail::Number) {
                     return;
                 }
@@ -185,11 +185,7 @@ impl Running<'_, '_> {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = || self.search.workspace.shown(&target.path());
         notes.push(|| {
-            if target.is_named() {
-                format!("{} is binary (NUL at byte {offset}): NULs were treated as line endings", shown())
-            } else {
-                format!("{} is binary (NUL at byte {offset}): matches after that are not shown", shown())
-            }
+            format!("{} is binary (NUL at byte {offset}): matches after that are not shown", shown())
         });
     }
 }

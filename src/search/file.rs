@@ -96,7 +96,7 @@ pub struct FileSearcher<'m> {
     manner: &'m Manner,
     /// Searcher for files that the walk found: a NUL byte ends the search.
     found: Searcher,
-    /// Searcher for files that the caller named: NUL bytes end lines.
+    /// Searcher for files that the caller named: NUL bytes are text, so that lines have the numbers of `read`.
     named: Searcher,
     /// Buffer for a small file.
     buffer: Vec<u8>,
@@ -118,7 +118,7 @@ impl<'m> FileSearcher<'m> {
         Self {
             manner,
             found: searcher(manner, BinaryDetection::quit(0)),
-            named: searcher(manner, BinaryDetection::convert(0)),
+            named: searcher(manner, BinaryDetection::none()),
             buffer: vec![0; WHOLE_BYTES_MAX],
         }
     }
@@ -147,7 +147,7 @@ impl<'m> FileSearcher<'m> {
         let mut collector =
             Collector::new(matcher, style, self.manner.counted_by_us(), only_count, hand_over);
         let searcher = if named { &mut self.named } else { &mut self.found };
-        if whole && !named && !has_bom(bytes) && !has_early_line(bytes) {
+        if whole && !has_bom(bytes) && !has_early_line(bytes) {
             match by_line {
                 Some(by_line) => searcher.search_slice(by_line, bytes, &mut collector)?,
                 None => searcher.search_slice(matcher, bytes, &mut collector)?,
