@@ -38,6 +38,10 @@ pub struct Clipped {
 /// A requested part of a text.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Slice {
+    /// First line, from 0: the one after the requested one if the bytes to omit are all of that line.
+    pub offset: u64,
+    /// Bytes omitted at the start of the first line.
+    pub skipped: usize,
     /// Lines of the part, with their endings: UTF-8, or raw bytes if the encoding is unknown.
     pub bytes: Vec<u8>,
     /// Number of complete lines, including clipped ones.
@@ -48,7 +52,7 @@ pub struct Slice {
     pub cut_at: Option<usize>,
     /// True if the bound on bytes ended the slice.
     pub stopped: bool,
-    /// True if the first line is shorter than the bytes to omit from it.
+    /// True if the bytes to omit are all of the first requested line.
     pub skipped_all: bool,
 }
 
@@ -132,8 +136,8 @@ impl Slicer {
         // Only now is it known that the text is not UTF-8, so the mark is part of the text.
         let has_own_mark = encoding == Encoding::Bytes && self.start.starts_with(super::content::UTF8_BOM);
         let parts = self.cutters.into_iter().map(|cutter| {
-            let (mut slice, wanted) = cutter.finish();
-            if has_own_mark && wanted.offset == 0 && wanted.skip_bytes == 0 {
+            let mut slice = cutter.finish();
+            if has_own_mark && slice.offset == 0 && slice.skipped == 0 {
                 slice.bytes.splice(0..0, super::content::UTF8_BOM.iter().copied());
             }
             slice
@@ -262,15 +266,21 @@ impl Cutter {
         let skipped = self.to_skip.min(line.len());
         self.to_skip -= skipped;
         self.slice.bytes.extend_from_slice(slice_or_empty(line, skipped..));
-        if is_whole {
-            self.slice.skipped_all |= self.to_skip > 0;
-            self.to_skip = 0;
-        }
-        if self.is_over(is_whole) {
+        if is_whole && self.slice.bytes.is_empty() {
+            self.skip_line();
+        } else if self.is_over(is_whole) {
             self.bound_line(is_whole);
         } else if is_whole {
             self.end_line();
         }
+    }
+
+    /// Begins with the next line, since nothing is left of the first one.
+    fn skip_line(&mut self) {
+        self.slice.skipped_all = true;
+        self.to_skip = 0;
+        let SliceBounds { offset, lines_max, skip_bytes, .. } = &mut self.wanted;
+        (*offset, *lines_max, *skip_bytes) = (*offset + 1, *lines_max - 1, 0);
     }
 
     /// Returns as much of the current line as has arrived.
@@ -310,11 +320,11 @@ impl Cutter {
     /// Keeps as much as the bound allows of the line that exceeds it: its start if it is very long, else nothing.
     fn bound_line(&mut self, is_whole: bool) {
         if self.line_start == 0 && !self.wanted.clips_first {
-            self.stop();
+            self.stop(is_whole);
         } else if is_long(self.pending().len(), self.pending_growth, self.wanted.room) {
             self.clip(is_whole);
         } else if is_whole {
-            self.stop();
+            self.stop(is_whole);
         }
         // Otherwise the rest of the line decides.
     }
@@ -327,7 +337,7 @@ impl Cutter {
         let start = slice_or_empty(self.pending(), ..kept);
         let growth = self.growth + growth_of(start) + ENDING_BYTES;
         if !self.wanted.room.takes(self.line_start + kept + ENDING_BYTES, growth) {
-            self.stop();
+            self.stop(is_whole);
             return;
         }
         self.slice.clipped.push(Clipped { line: self.ended + 1, kept, length: kept as u64 });
@@ -363,25 +373,29 @@ impl Cutter {
     }
 
     /// Ends the slice before the line that exceeds the bound, or inside it if it is the first.
-    fn stop(&mut self) {
-        self.slice.stopped = true;
-        if self.line_start > 0 {
-            self.slice.bytes.truncate(self.line_start);
-            return;
+    fn stop(&mut self, is_whole: bool) {
+        let is_first = self.line_start == 0;
+        let length = if is_first { self.wanted.room.prefix_of(&self.slice.bytes) } else { self.line_start };
+        if length < self.slice.bytes.len() {
+            self.slice.stopped = true;
+            self.slice.bytes.truncate(length);
+            self.slice.cut_at = is_first.then_some(self.wanted.skip_bytes + length);
+        } else if is_whole {
+            // The only character of the line, which is shown whatever the bound.
+            self.end_line();
         }
-        let length = self.wanted.room.prefix_of(&self.slice.bytes);
-        self.slice.bytes.truncate(length);
-        self.slice.cut_at = Some(self.wanted.skip_bytes + self.slice.bytes.len());
+        // Otherwise the rest of the line decides.
     }
 
-    /// Returns the slice, and the request.
-    fn finish(mut self) -> (Slice, SliceBounds) {
+    /// Returns the slice.
+    fn finish(mut self) -> Slice {
         if !self.slice.stopped && self.line_start < self.slice.bytes.len() {
             // The last line may have been incomplete.
-            if self.clipping.is_none() && self.is_over(true) { self.stop() } else { self.end_line() }
+            if self.clipping.is_none() && self.is_over(true) { self.stop(true) } else { self.end_line() }
+        } else if self.slice.bytes.is_empty() && self.to_skip < self.wanted.skip_bytes {
+            self.skip_line();
         }
-        self.slice.skipped_all |= self.to_skip > 0;
-        (self.slice, self.wanted)
+        Slice { offset: self.wanted.offset, skipped: self.wanted.skip_bytes, ..self.slice }
     }
 }
 

@@ -684,8 +684,40 @@ fn column_or_range_past_the_end_is_a_warning() {
         .warned("column 99 is past the end of line 1");
     assert_eq!(data["content"], "");
     ws.lbx(&["read", "a.txt", "--column", "7", "--limit", "1"]).ok();
+    for column in ["8", "99"] {
+        let data = ws
+            .lbx(&["read", "a.txt", "-n", "--column", column])
+            .warned(&format!("column {column} is past the end of line 1"));
+        assert_eq!((&data["content"], &data["start_line"]), (&json!("2\tline 2\n3\tline 3\n"), &json!(2)));
+    }
+    // Too long for the bound, the line after it is cut at its own column.
+    let cut = ws.lbx(&["read", "a.txt", "--column", "8", "--max-bytes", "4"]).warned("column 8 is");
+    assert_eq!(
+        (&cut["content"], &cut["next_offset"], &cut["next_column"]),
+        (&json!("line"), &json!(1), &json!(5))
+    );
     let data = ws.lbx(&["read", "a.txt", "--ranges", "3-9,8-9"]).warned("line 8 is past the end");
     assert_eq!((&data["start_line"], &data["end_line"]), (&json!(3), &json!(3)));
+}
+
+#[test]
+fn line_of_one_character_is_not_cut() {
+    let ws = Workspace::with(&[("blank", "\nb\n"), ("face", "\u{1f600}"), ("faces", "\u{1f600}\n\u{1f600}")]);
+    for (args, content, next) in [
+        (&["blank", "-n", "--max-bytes", "1"][..], "1\t\n", json!(1)),
+        (&["blank", "-n", "--around-line", "1", "--max-bytes", "1"], "1\t\n", json!(null)),
+        (&["face", "--max-bytes", "2"], "\u{1f600}", json!(null)),
+        (&["face", "-n", "--max-bytes", "2"], "1\t\u{1f600}", json!(null)),
+        (&["faces", "--offset", "1", "--max-bytes", "2"], "\u{1f600}", json!(null)),
+    ] {
+        let data = ws.lbx(&[&["read"], args].concat()).ok();
+        assert_eq!((&data["content"], &data["next_offset"]), (&json!(content), &next), "{args:?}");
+        assert_eq!(
+            (&data["end_line"], &data["next_column"]),
+            (&data["start_line"], &json!(null)),
+            "{args:?}"
+        );
+    }
 }
 
 #[test]

@@ -320,8 +320,6 @@ pub struct Pass {
     pub size: u64,
     /// Requested lines.
     pub sliced: Sliced,
-    /// Bounds of these lines.
-    pub wanted: Vec<SliceBounds>,
 }
 
 /// Reads a whole file: its SHA-256, and the requested lines of the same bytes.
@@ -346,7 +344,7 @@ pub fn slices(
             resolved.collect::<Result<Vec<_>, _>>()?
         };
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let pass = one_pass(engine, file, place, wanted, (terminator, charset))?;
+        let pass = one_pass(engine, file, place, &wanted, (terminator, charset))?;
         let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
         let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
         if is_cut_right && is_counted {
@@ -365,11 +363,10 @@ pub fn one_pass(
     engine: &Engine,
     file: &mut File,
     place: &ResolvedPath,
-    wanted: Vec<SliceBounds>,
+    wanted: &[SliceBounds],
     (terminator, charset): (u8, Option<Charset>),
 ) -> Result<Pass, Error> {
-    let (mut slicer, mut hasher, mut size) =
-        (Slicer::new(&wanted, terminator, charset), Hasher::default(), 0);
+    let (mut slicer, mut hasher, mut size) = (Slicer::new(wanted, terminator, charset), Hasher::default(), 0);
     let unsupported = |what| unsupported_encoding(place.shown(), what);
     let mut refused = None;
     for_each_piece(engine, file, place, |piece| {
@@ -383,7 +380,7 @@ pub fn one_pass(
         return Err(unsupported(what));
     }
     let sliced = slicer.finish().map_err(unsupported)?;
-    Ok(Pass { sha256: hasher.finish(), size, sliced, wanted })
+    Ok(Pass { sha256: hasher.finish(), size, sliced })
 }
 
 /// Passes a file on piece by piece.

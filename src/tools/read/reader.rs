@@ -105,7 +105,7 @@ fn answer(
     if let ([part], true) = (&parts[..], request.names_lines()) {
         text.range_sha256 = range_sha256(part, &pass.sliced);
     }
-    warn_of_text(engine, place, &pass.sliced, &parts);
+    warn_of_text(engine, place, &pass.sliced, &parts, request.column);
     let form = request.form();
     // With a named encoding, the caller wants to read the text.
     let is_plain = form == Form::default() && pass.sliced.encoding.charset().is_none();
@@ -154,7 +154,13 @@ pub fn past_end(line: u64, shown: &str, total_lines: u64) -> String {
 }
 
 /// Warns about invisible properties of the text.
-fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts: &[Part]) {
+fn warn_of_text(
+    engine: &mut Engine,
+    place: &ResolvedPath,
+    text: &Sliced,
+    parts: &[Part],
+    column: Option<usize>,
+) {
     let shown = place.shown();
     if text.encoding == Encoding::Bytes {
         engine.warn(text!(
@@ -162,13 +168,11 @@ fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts:
             shown
         ));
     }
-    if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
+    let is_past_end = |part: &&Part| part.first > text.total_lines && part.first > 1;
+    if let (Some(column), Some(part)) = (column, parts.iter().find(|part| part.lines.skipped_all)) {
+        engine.warn(format!("column {column} is past the end of line {}", part.first - 1));
+    } else if let Some(part) = parts.iter().find(is_past_end) {
         engine.warn(past_end(part.first, shown, text.total_lines));
-    }
-    for part in parts {
-        if part.lines.skipped_all && part.first <= text.total_lines {
-            engine.warn(format!("column {} is past the end of line {}", part.skipped + 1, part.first));
-        }
     }
     if place.path().as_path().to_str().is_none() {
         engine.warn(format!("the name of {shown} is not UTF-8 and is shown lossily"));
@@ -286,7 +290,8 @@ fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
     let length = longest_start(bytes, line, bounds.form, bounds.room);
     let cut_at = (is_cut || length < bytes.len()).then_some(length);
     let bytes = bytes.get(..length).unwrap_or_default().to_vec();
-    let lines = Slice { bytes, cut_at, stopped: cut_at.is_some(), ..Slice::default() };
+    let ended_lines = u64::from(cut_at.is_none() && !bytes.is_empty());
+    let lines = Slice { bytes, ended_lines, cut_at, stopped: cut_at.is_some(), ..Slice::default() };
     Part { first: line, lines, ..Part::default() }
 }
 

@@ -41,8 +41,6 @@ impl Form {
 pub struct Part {
     /// First line, from 1.
     pub first: u64,
-    /// Bytes skipped at the start of that line.
-    pub skipped: usize,
     /// Its lines.
     pub lines: Slice,
     /// Text to show.
@@ -57,7 +55,7 @@ impl Part {
 
     /// Returns the lines that are shown whole, as ranges.
     pub fn seen(&self) -> Vec<(u64, u64)> {
-        let mut from = self.first + u64::from(self.skipped > 0);
+        let mut from = self.first + u64::from(self.lines.skipped > 0);
         let mut seen = Vec::with_capacity(self.lines.clipped.len() + 1);
         for clipped in &self.lines.clipped {
             seen.push((from, clipped.line - 1));
@@ -71,7 +69,7 @@ impl Part {
     pub fn is_whole(&self) -> bool {
         self.lines.ended_lines > 0
             && self.lines.cut_at.is_none()
-            && self.skipped == 0
+            && self.lines.skipped == 0
             && self.lines.clipped.is_empty()
     }
 
@@ -82,7 +80,7 @@ impl Part {
 
     /// Returns true if it begins at the start of the file.
     pub fn is_start(&self) -> bool {
-        self.first == 1 && self.skipped == 0
+        self.first == 1 && self.lines.skipped == 0
     }
 
     /// Builds the text to show.
@@ -107,23 +105,28 @@ impl Part {
         let mut ended_lines = self.lines.ended_lines;
         for (line, number) in lines_of(&self.lines.bytes, style).zip(self.first..) {
             let known = known.next_if(|known| known.line == number);
-            let shown = form.of(line, number);
-            if room.holds(used.with(&shown)) {
+            let with = used.with(&form.of(line, number));
+            // A first line is always shown in part, so that the reader makes progress.
+            let length = if room.holds(with) {
+                line.len()
+            } else if used == TextSize::default() {
+                longest_start(line, number, form, room)
+            } else {
+                0
+            };
+            kept.extend_from_slice(line.get(..length).unwrap_or_default());
+            if length == line.len() {
                 clipped.extend(known);
-                used = used.with(&shown);
-                kept.extend_from_slice(line);
+                used = with;
                 kept_lines += 1;
                 continue;
             }
             self.lines.stopped = true;
             self.lines.cut_at = None;
             ended_lines = kept_lines;
-            // A first line is always shown in part, so that the reader makes progress.
-            if used == TextSize::default() {
-                let length = longest_start(line, number, form, room);
-                kept.extend_from_slice(line.get(..length).unwrap_or_default());
+            if length > 0 {
                 used = used.with(&form.of(&kept, number));
-                self.lines.cut_at = Some(self.skipped + length);
+                self.lines.cut_at = Some(self.lines.skipped + length);
             }
             break;
         }
@@ -158,10 +161,9 @@ pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> 
 pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
     let (mut shown, mut used) = (Vec::new(), TextSize::default());
     // A single pass already cut its lines to the limit, if they are shown unchanged.
-    let is_within = pass.wanted.len() <= 1 && form == Form::default();
-    for (slice, wanted) in pass.sliced.parts.iter().zip(&pass.wanted) {
-        let (first, skipped) = (wanted.offset + 1, wanted.skip_bytes);
-        let mut part = Part { first, skipped, lines: slice.clone(), text: String::new() };
+    let is_within = pass.sliced.parts.len() <= 1 && form == Form::default();
+    for slice in &pass.sliced.parts {
+        let mut part = Part { first: slice.offset + 1, lines: slice.clone(), text: String::new() };
         if !is_within {
             used = part.fit(form, pass.sliced.line_ending, used, room);
         }
