@@ -1,5 +1,8 @@
 //! `read`.
 
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use crate::common::{Workspace, sha256};
@@ -395,6 +398,24 @@ fn negative_start_line_works_in_every_encoding() {
         let data = ws.json("read", &json!({"path": path, "start_line": -2})).ok();
         assert_eq!((&data["content"], &data["start_line"]), (&json!(content), &json!(start)), "{path}");
     }
+}
+
+#[test]
+fn last_lines_of_a_growing_log_are_read() {
+    let ws = Workspace::bare(&[("app.log", &"old\n".repeat(4 << 20))]);
+    let mut log = std::fs::File::options().append(true).open(ws.path("app.log")).unwrap();
+    let is_read = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_read.load(Ordering::Relaxed) {
+                log.write_all(b"new\n").unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let data = ws.lbx(&["read", "app.log", "--start-line", "-2"]);
+        is_read.store(true, Ordering::Relaxed);
+        assert_eq!(data.ok()["content"].as_str().map(|lines| lines.lines().count()), Some(2));
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{Read as _, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
@@ -325,7 +325,7 @@ pub struct Pass {
 /// Reads a whole file: its SHA-256, and the requested lines of the same bytes.
 ///
 /// One pass is enough unless lines count from the end or end in CR alone: then the first pass counts the lines, and a
-/// second one follows.
+/// second one follows. It reads no more bytes than the first, so that another program may append meanwhile.
 pub fn slices(
     engine: &Engine,
     file: &mut File,
@@ -334,7 +334,7 @@ pub fn slices(
     (extent, charset): (Extent, Option<Charset>),
 ) -> Result<Pass, Error> {
     let is_relative = spans.iter().any(Span::is_relative);
-    let (mut terminator, mut known) = (b'\n', None);
+    let (mut terminator, mut known, mut size) = (b'\n', None, u64::MAX);
     for _ in 0..READ_PASSES_MAX {
         let total = known.map_or(0, |(_, total)| total);
         let wanted = if is_relative && known.is_none() {
@@ -344,7 +344,8 @@ pub fn slices(
             resolved.collect::<Result<Vec<_>, _>>()?
         };
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let pass = one_pass(engine, file, place, &wanted, (terminator, charset))?;
+        let pass = one_pass(engine, file.take(size), place, &wanted, (terminator, charset))?;
+        size = pass.size;
         let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
         let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
         if is_cut_right && is_counted {
@@ -361,7 +362,7 @@ pub fn slices(
 /// Reads a whole file in pieces: its SHA-256, its size, and the requested lines.
 pub fn one_pass(
     engine: &Engine,
-    file: &mut File,
+    file: impl Read,
     place: &ResolvedPath,
     wanted: &[SliceBounds],
     (terminator, charset): (u8, Option<Charset>),
@@ -386,7 +387,7 @@ pub fn one_pass(
 /// Passes a file on piece by piece.
 pub fn for_each_piece(
     engine: &Engine,
-    file: &mut File,
+    mut file: impl Read,
     place: &ResolvedPath,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), Error> {
