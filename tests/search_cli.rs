@@ -432,7 +432,13 @@ fn globs_with_a_slash_are_anchored() {
 
 #[test]
 fn text_form_is_that_of_rg() {
-    let tree = with(&[("a", b"foo\nx\ny\nfoo\n"), ("c", b"c"), ("-x", b"foo"), ("empty", b"")]);
+    let tree = with(&[
+        ("a", b"foo\nx\ny\nfoo\n"),
+        ("c", b"c"),
+        ("-x", b"foo"),
+        ("empty", b""),
+        ("long", b"aaaaaafoobbbbbbb"),
+    ]);
     for (args, text) in [
         (&["grep", "-A1", "foo", "a"][..], "a\n1:foo\n2-x\n--\n4:foo\n"),
         (&["grep", "-c", "-0", "foo", "a"], "a\x002\n"),
@@ -463,3 +469,4 @@ fn unreadable_path_that_is_named_is_an_error() {
     }
     assert!(warnings(&sums).contains("the folder p/q could not be read"));
 }
+        (&["grep", "foo", "--max-columns", "8", "long"], "long\n1:aafoobbb [… 8 more bytes]\n"),

@@ -200,7 +200,7 @@ fn entry(entry: &Value) -> String {
 
 /// Returns one match with its context.
 fn found(found: &Value) -> Value {
-    let lines: Vec<&str> = match_lines(found).map(|(_, _, text)| text).collect();
+    let lines: Vec<String> = match_lines(found).map(|(_, _, text)| text).collect();
     json!({ "line_number": number(found, "line"), "context": lines.join("\n") })
 }
 

@@ -18,6 +18,7 @@ use crate::engine::store::calls::Delivery;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::platform;
+use crate::search::collect::with_rest;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::escaped;
@@ -421,14 +422,20 @@ pub(super) fn absolute_paths(lbx: &LbxClient<'_>, data: &Value) -> Result<Vec<St
     Ok(texts(data, "paths").into_iter().map(|path| shown_path(&base.join(path))).collect())
 }
 
+/// Returns the text of a match, with a placeholder for what is not shown of its line.
+pub(super) fn match_text(found: &Value) -> Cow<'_, str> {
+    with_rest(text(found, "text"), found.get("line_bytes").and_then(Value::as_u64))
+}
+
 /// Returns the lines of a match with those before and after it: the number of each, true for the match, and its text.
-pub(super) fn match_lines(found: &Value) -> impl Iterator<Item = (u64, bool, &str)> {
+pub(super) fn match_lines(found: &Value) -> impl Iterator<Item = (u64, bool, String)> {
     let (line, before) = (number(found, "line"), texts(found, "before"));
     let first = line.saturating_sub(before.len() as u64);
-    let matched = text(found, "text").split('\n').map(|line| (true, line));
-    let around = |text| (false, text);
-    let lines =
-        before.into_iter().map(around).chain(matched).chain(texts(found, "after").into_iter().map(around));
+    let text = match_text(found);
+    let around =
+        |lines: Vec<&str>| lines.into_iter().map(|line| (false, line.to_owned())).collect::<Vec<_>>();
+    let matched = text.split('\n').map(|line| (true, line.to_owned()));
+    let lines = [around(before), matched.collect(), around(texts(found, "after"))].concat();
     (first..).zip(lines).map(|(number, (is_match, text))| (number, is_match, text))
 }
 

@@ -364,7 +364,7 @@ fn grep_search(lbx: &mut LbxClient<'_>, request: GrepSearchRequest) -> Result<To
 
 /// Returns matches with their context, grouped by file.
 fn grouped(matches: &[Value]) -> String {
-    let line = |(number, is_match, text): (u64, bool, &str)| {
+    let line = |(number, is_match, text): (u64, bool, String)| {
         format!("L{number}{} {text}\n", if is_match { ':' } else { '-' })
     };
     let file = |matches: &[Value]| {

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, absolute_paths, by_file, count_of, flag, list, number, numbered, says_past_end, shown, text,
-    tree,
+    LbxClient, absolute_paths, by_file, count_of, flag, list, match_text, number, numbered,
+    says_past_end, shown, text, tree,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -230,7 +230,7 @@ fn grep(lbx: &mut LbxClient<'_>, request: GrepRequest) -> Result<ToolOutput, Err
         return Ok("No files found".into());
     }
     let mut said = format!("Found {}", count_of(matches.len() as u64, "match", "matches"));
-    let line = |found: &Value| format!("\n  Line {}: {}", number(found, "line"), text(found, "text"));
+    let line = |found: &Value| format!("\n  Line {}: {}", number(found, "line"), match_text(found));
     let file = |matches: &[Value]| {
         let lines: String = matches.iter().map(line).collect();
         format!("{}:{lines}", matches.first().map(shown).unwrap_or_default())

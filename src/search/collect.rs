@@ -228,8 +228,7 @@ impl<'a> Collector<'a> {
         if !shown.clipped {
             return (shown.text, false);
         }
-        let missing = line.len() - self.style.line_bytes_max;
-        (format!("{} {}", shown.text, more_bytes(missing)).into(), true)
+        (with_rest(&shown.text, Some(line.len() as u64)).into_owned().into(), true)
     }
 
     /// Collects each match of a line by itself.
@@ -348,6 +347,17 @@ impl Sink for Collector<'_> {
         self.binary_at = end.binary_byte_offset();
         Ok(())
     }
+}
+
+/// Returns the shown part of a line of `line_bytes` bytes, with the placeholder for the rest; `None` means that it is whole.
+pub fn with_rest(text: &str, line_bytes: Option<u64>) -> Cow<'_, str> {
+    let Some(line_bytes) = line_bytes else { return text.into() };
+    // A replacement character is one byte of a line that is not UTF-8.
+    let bytes_of =
+        |character: char| if character == char::REPLACEMENT_CHARACTER { 1 } else { character.len_utf8() };
+    let shown: usize = text.chars().map(bytes_of).sum();
+    let line_bytes = usize::try_from(line_bytes).unwrap_or(usize::MAX);
+    format!("{text} {}", more_bytes(line_bytes.saturating_sub(shown))).into()
 }
 
 /// Returns the placeholder for bytes that are not shown.

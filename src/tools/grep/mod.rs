@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::engine::workspace::path::ShownPath;
 use crate::error::{Error, ErrorKind};
 use crate::limits::PLAIN_FILES_MAX;
-use crate::search::collect::{MatchDetail, Style};
+use crate::search::collect::{MatchDetail, Style, with_rest};
 use crate::search::content::FileToSearch;
 use crate::search::dir_sizes::{self, Order};
 use crate::search::entry::WalkEntry;
@@ -322,7 +322,7 @@ fn write_file(file: &FileMatches, text: &mut Text) {
 fn write_match(entry: &Match<'_>, text: &mut Text) {
     let (first, _) = entry.shown_lines();
     write_lines(text, first, '-', entry.before.lines().map(|(line, _)| line));
-    write_lines(text, entry.line, ':', entry.text.split('\n'));
+    write_lines(text, entry.line, ':', with_rest(entry.text, entry.line_bytes).split('\n'));
     write_lines(text, entry.line + entry.lines.max(1), '-', entry.after.lines().map(|(line, _)| line));
 }
 
