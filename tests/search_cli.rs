@@ -294,8 +294,40 @@ fn grep_responses_stay_within_max_bytes() {
         assert_eq!(data(&output)["matched"], 1, "{args:?}");
         assert!(output.stdout.len() < 24_576 + 512, "{args:?}: {}", output.stdout.len());
     }
+    let many: Vec<String> = (0..300).map(|number| format!("{}/{number}.txt", "folder".repeat(20))).collect();
+    let many = with(&many.iter().map(|path| (path.as_str(), &b"needle\n"[..])).collect::<Vec<_>>());
+    for list in ["-l", "-c"] {
+        let output = lbx(many.path(), &["grep", list, "--mark", "needle"]);
+        assert_eq!(data(&output)["truncated"], true);
+        assert!(output.stdout.len() < 24_576 + 512, "{list}: {}", output.stdout.len());
+    }
     let whole = lbx(tree.path(), &["grep", "--max-bytes", "0", "-U", r"start(.|\n)*end", "long.txt"]);
     assert!(whole.stdout.len() > long.len());
+}
+
+/// Of more context than fits, the nearest lines are shown, and the response says which.
+#[test]
+fn context_that_does_not_fit_is_cut_to_the_nearest_lines() {
+    let line = |number: usize| {
+        if number == 200 { "needle\n".into() } else { format!("{number} {}\n", "x".repeat(180)) }
+    };
+    let tree = with(&[("f", (1..=400).map(line).collect::<String>().as_bytes())]);
+    let output = lbx(tree.path(), &["grep", "--mark", "needle", "-C100", "f"]);
+    let found = data(&output)["matches"][0].clone();
+    let lines = |side: &str| found[side].as_array().unwrap().clone();
+    let (before, after) = (lines("before"), lines("after"));
+    assert!(before.len() > 50 && after.len() > 50, "{found}");
+    let first = 200 - before.len();
+    assert!(before[0].as_str().unwrap().starts_with(&format!("{first} x")));
+    assert!(after[0].as_str().unwrap().starts_with("201 x"));
+    let span = format!("lines {first} to {}", 200 + after.len());
+    let said =
+        format!("the context of f:200 was cut to {span} to fit max_bytes: use read for lines 100 to 300");
+    assert!(warnings(&output).contains(&said), "{}", warnings(&output));
+    let fresh = data(&lbx(tree.path(), &["session", "status"]))["fresh"].to_string();
+    assert!(fresh.contains(&format!("f:{first}-{}", 200 + after.len())), "{fresh}");
+    assert!(output.stdout.len() < 24_576 + 512);
+    assert_eq!(warnings(&lbx(tree.path(), &["grep", "needle", "-C50", "f"])), "null");
 }
 
 #[test]

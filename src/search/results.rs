@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 
 use rustix::fs::Stat;
+use serde::Serialize;
 
 use super::collect::{Gathered, MatchDetail, more_bytes};
-use super::page::{Budget, Offered, Page, json_bytes};
+use super::page::{Budget, Offered, json_bytes};
 use crate::control::Control;
 use crate::engine::workspace::path::{ShownPath, WorkspacePath};
 use crate::engine::workspace::{Workspace, fs};
@@ -20,6 +21,7 @@ use crate::search::rules::Selection;
 use crate::search::walk::Walk;
 use crate::sha256::Sha256;
 use crate::text::escaped::plural;
+use crate::text::lines::LineSpan;
 
 /// Result of a search.
 #[derive(Debug)]
@@ -76,8 +78,10 @@ pub struct Results<'s, 'w> {
     budget: Budget,
     /// Matches.
     matches: Vec<FileMatches>,
+    /// Part of the page that files or counts use.
+    files_budget: Budget,
     /// Files or counts.
-    files: Page<Count>,
+    files: Vec<Count>,
     /// Number of matches in files up to the end of the page.
     counted: u64,
     /// Number of files with matches, up to the end of the page unless a total is wanted.
@@ -86,6 +90,8 @@ pub struct Results<'s, 'w> {
     seen: Vec<ShownFile>,
     /// State of the present file.
     at_hand: AtHand,
+    /// Warning that the context of the first match was cut.
+    cut: Option<String>,
 }
 
 /// State of a file that may have more parts.
@@ -108,7 +114,9 @@ impl<'s, 'w> Results<'s, 'w> {
             search,
             budget: Budget::new(search.window),
             matches: Vec::new(),
-            files: Page::new(search.window),
+            files_budget: Budget::new(search.window),
+            files: Vec::new(),
+            cut: None,
             counted: 0,
             files_matched: 0,
             seen: Vec::new(),
@@ -118,7 +126,7 @@ impl<'s, 'w> Results<'s, 'w> {
 
     /// Returns true if the page is full.
     pub fn is_full(&self) -> bool {
-        self.budget.is_full() || self.files.budget.is_full()
+        self.budget.is_full() || self.files_budget.is_full()
     }
 
     /// Adds the next part.
@@ -159,13 +167,12 @@ impl<'s, 'w> Results<'s, 'w> {
                         let shown = self.at_hand.shown.clone().unwrap_or_else(shown);
                         self.matches.push(FileMatches::new(shown));
                     }
+                    let shown = cut.as_deref().and_then(|cut| Entries::of(cut).next()).unwrap_or(*entry);
+                    self.show(entry, &shown);
                     if let Some(cut) = cut {
                         self.keep(cut);
                     } else {
                         kept = if kept.is_empty() { start..end } else { kept.start..end };
-                        if self.search.manner.hash {
-                            self.at_hand.lines.extend(entry.whole_lines());
-                        }
                     }
                 }
             }
@@ -198,6 +205,21 @@ impl<'s, 'w> Results<'s, 'w> {
         })
     }
 
+    /// Records a match that is on the page, and as much of it as is shown.
+    fn show(&mut self, entry: &Match<'_>, shown: &Match<'_>) {
+        if self.search.manner.hash {
+            self.at_hand.lines.extend(shown.whole_lines());
+        }
+        let [shown, all] =
+            [shown, entry].map(Match::shown_lines).map(|(first, last)| LineSpan { first, last });
+        if shown != all {
+            let (path, line) = (self.at_hand.shown.as_deref().unwrap_or_default(), entry.line);
+            self.cut = Some(format!(
+                "the context of {path}:{line} was cut to {shown} to fit max_bytes: use read for {all}"
+            ));
+        }
+    }
+
     /// Keeps matches of the present file, which is on the page.
     fn keep(&mut self, piece: Piece) {
         if let Some(file) = self.matches.last_mut() {
@@ -227,24 +249,34 @@ impl<'s, 'w> Results<'s, 'w> {
 
     /// Adds a file with its count.
     fn take_file(&mut self, part: &SearchedPart) {
-        let shown = || self.search.workspace.listed(&part.path);
-        let offered = self.files.offer(|| Count { path: shown(), count: part.found.count });
+        let listed = || Count { path: self.search.workspace.listed(&part.path), count: part.found.count };
+        let mark = |count: &Count| part.found.seen.map_or(0, |_| mark_bytes(&count.path));
+        let mut made = None;
+        let offered = self.files_budget.offer(|| {
+            let count = made.insert(listed());
+            json_bytes(count) + mark(count)
+        });
         if offered == Offered::Left && !self.search.total {
             return;
         }
         self.files_matched += 1;
         self.counted += part.found.count;
-        if let (Offered::Kept, Some((sha256, stat))) = (offered, part.found.seen) {
-            let marked = Marked { path: shown().to_string(), sha256 };
-            self.seen.push(ShownFile { path: part.path.clone(), marked, stat, lines: Vec::new() });
+        if offered == Offered::Kept {
+            let count = made.unwrap_or_else(listed);
+            self.seen.extend(part.found.seen.map(|(sha256, stat)| {
+                let marked = Marked { path: count.path.to_string(), sha256 };
+                ShownFile { path: part.path.clone(), marked, stat, lines: Vec::new() }
+            }));
+            self.files.push(count);
         }
     }
 
     /// Returns the result.
-    pub fn finish(self, files_searched: u64, notes: SearchWarnings) -> SearchResult {
+    pub fn finish(mut self, files_searched: u64, mut notes: SearchWarnings) -> SearchResult {
+        notes.extend(self.cut.take());
         let wanted = self.search.manner.style.wanted;
         let full = self.is_full();
-        let next_offset = self.budget.next_offset().or(self.files.budget.next_offset());
+        let next_offset = self.budget.next_offset().or(self.files_budget.next_offset());
         let matched = match (wanted, next_offset) {
             (MatchDetail::Lines, Some(next)) if !self.search.total => next,
             (MatchDetail::Lines, _) => self.budget.seen(),
@@ -263,7 +295,7 @@ impl<'s, 'w> Results<'s, 'w> {
             complete: full && !self.search.total || !self.search.control.should_stop(),
             notes,
         };
-        let files = self.files.into_entries();
+        let files = self.files;
         if wanted == MatchDetail::Presence {
             outcome.files = files.into_iter().map(|file| file.path).collect();
         } else {
@@ -273,7 +305,7 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 }
 
-/// Returns the part of a match that fits: no context, and the beginning of its text.
+/// Returns the part of a match that fits: the beginning of its text, and the lines next to it.
 fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
     let bare = Match { before: Context::default(), after: Context::default(), ..*entry };
     let mut text = Cow::Borrowed(bare.text);
@@ -285,14 +317,46 @@ fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
         text = format!("{start} {}", more_bytes(bare.text.len() - end)).into();
         length = length * 3 / 4;
     }
-    let mut packer = Packer::default();
     let whole = entry.whole && matches!(text, Cow::Borrowed(_));
-    packer.push(&Match { text: &text, whole, ..bare });
+    let cut = Match { text: &text, whole, ..bare };
+    let (before, after) = nearest_lines(entry, room.saturating_sub(json_bytes(&cut)));
+    let mut packer = Packer::default();
+    before.iter().rev().for_each(|(line, whole)| packer.before(line, !whole));
+    packer.push(&cut);
+    after.iter().for_each(|(line, whole)| packer.after(line, !whole));
     packer.finish()
 }
 
+/// Lines of context, the nearest first, and true for each that is whole.
+type Nearest<'p> = Vec<(&'p str, bool)>;
+
+/// Returns the lines before and after a match that fit, one of each in turn, so that there is no gap.
+fn nearest_lines<'p>(entry: &Match<'p>, room: u64) -> (Nearest<'p>, Nearest<'p>) {
+    /// Bytes of the names of both lists.
+    const NAMES: u64 = r#","before":[],"after":[]"#.len() as u64;
+    let mut left = room.saturating_sub(NAMES);
+    let [mut before, mut after]: [Nearest<'p>; 2] =
+        [entry.before, entry.after].map(|context| context.lines().collect());
+    before.reverse();
+    let (mut above, mut below) = (0, 0);
+    let mut take = |line: Option<&(&str, bool)>, taken: &mut usize| {
+        let rest = line.and_then(|(text, _)| left.checked_sub(json_bytes(text) + 1));
+        left = rest.unwrap_or(left);
+        *taken += usize::from(rest.is_some());
+        rest.is_some()
+    };
+    let (mut rises, mut falls) = (true, true);
+    while rises || falls {
+        falls = falls && take(after.get(below), &mut below);
+        rises = rises && take(before.get(above), &mut above);
+    }
+    before.truncate(above);
+    after.truncate(below);
+    (before, after)
+}
+
 /// Returns the size in bytes of the `mark` of one file in a response.
-fn mark_bytes(path: &str) -> u64 {
+fn mark_bytes(path: &(impl Serialize + ?Sized)) -> u64 {
     /// Digest at the file's first match, and both field names of its mark.
     const BESIDE: u64 = r#","sha256":"""#.len() as u64 * 2 + r#"{"path":},"#.len() as u64 + 2 * 64;
     BESIDE + json_bytes(&path)
