@@ -421,6 +421,12 @@ fn selection_that_matches_no_file_is_named() {
         let said: Value = serde_json::from_slice(&said).unwrap();
         assert!(said["warnings"].to_string().contains(named), "{said}");
     }
+    let said = |args: &[&str]| warnings(&lbx(tree.path(), args));
+    assert!(said(&["glob", "*", "--exclude", "*"]).contains("exclude * leaves no file that matches"));
+    assert_eq!(said(&["glob", "nothing*", "--exclude", "*"]), "null");
+    // Each line matches: the pattern is not to blame.
+    assert_eq!(said(&["grep", "-v", "."]), "null");
+    assert_eq!(said(&["grep", "-v", "f|x"]), "null");
 }
 
 #[test]
@@ -431,6 +437,7 @@ fn depth_and_globs_begin_at_each_path() {
         (&["ls", ".", "a"][..], "a/\na/b/\na/y\ntop\n"),
         (&["ls", "a", "a/b"], "a/b/\na/b/c/\na/b/x\na/y\n"),
         (&["ls", ".", "a/b"], "a/\na/b/c/\na/b/x\ntop\n"),
+        (&["ls", ".", "a/b/c"], "a/\na/b/c/z\ntop\n"),
         (&["grep", "-l", "-d", "1", "foo", ".", "a/b"], "a/b/x\ntop\n"),
         (&["glob", "b/x", ".", "a"], "a/b/x\n"),
         (&["glob", "a/b/x", ".", "a"], "a/b/x\n"),

@@ -396,15 +396,14 @@ impl<'w> Walk<'w> {
         let frame = self.frames.last()?;
         let relative = |length: usize| self.path.get(length..).unwrap_or_default();
         let glob = self.selection.glob.as_ref();
-        let is_start = naming == Naming::Itself && kind == Kind::Dir;
         // Above a path that the caller named, deeper than another one reaches, only the way there counts.
         let goes_below = kind == Kind::Dir
             && frame.any_start(|length, depth| {
                 self.selection.goes_below(depth)
                     && glob.is_none_or(|glob| glob.may_lie_below(relative(length)))
             });
-        let is_shown =
-            matches!(enter, Enter::All | Enter::OnlyTracked) && !(is_start && frame.reach.only_named);
+        let is_on_the_way = kind == Kind::Dir && frame.reach.only_named;
+        let is_shown = matches!(enter, Enter::All | Enter::OnlyTracked) && !is_on_the_way;
         let matches =
             is_shown && glob.is_none_or(|glob| frame.any_start(|length, _| glob.matches(relative(length))));
         let is_of_kind = self.selection.kinds.contains(&kind);

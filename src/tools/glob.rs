@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +146,13 @@ impl Tool for Glob {
         if total == 0 {
             let empty = Empty { workspace, roots, selection, control, left_out };
             notes.extend(empty.advice(|found| found.count() as u64));
+            let selection = Selection { overrides: Override::empty(), ..empty.selection.clone() };
+            let is_excluded =
+                !request.exclude.is_empty() && Empty { selection, ..empty }.walk().next().is_some();
+            notes.extend(
+                is_excluded
+                    .then(|| format!("exclude {} leaves no file that matches", request.exclude.join(", "))),
+            );
             notes.extend(request.r#type.is_none().then(|| folders(workspace, &walk.folders)).flatten());
         }
         let is_lossy = paths.iter().any(ShownPath::is_lossy);

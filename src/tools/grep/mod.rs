@@ -182,11 +182,16 @@ impl Request {
             let files: Vec<WalkEntry> = found.filter(is_small).collect();
             files_with_matches(manner, empty, files.into_iter())
         });
-        let hints = [self.selected_nothing(empty), self.as_expression(patterns, manner, empty)];
+        // Every line matches an inverted pattern that finds nothing.
+        let pattern = match patterns {
+            [pattern] if !self.reading.literal && !self.invert => Some(pattern),
+            _ => None,
+        };
         left_out
             .into_iter()
-            .chain(hints.into_iter().flatten())
-            .chain(self.basic_syntax(patterns, manner, empty))
+            .chain(self.selected_nothing(empty))
+            .chain(pattern.and_then(|pattern| self.as_expression(pattern, manner, empty)))
+            .chain(pattern.and_then(|pattern| self.basic_syntax(pattern, manner, empty)))
             .collect()
     }
 
@@ -210,11 +215,7 @@ impl Request {
     }
 
     /// Returns a note if the files contain the pattern as plain text.
-    fn as_expression(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
-        let [pattern] = patterns else { return None };
-        if self.reading.literal {
-            return None;
-        }
+    fn as_expression(&self, pattern: &str, manner: &Manner, empty: &Empty<'_>) -> Option<String> {
         if let Some((inner, flags)) = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'))
             && !inner.is_empty()
             && flags.bytes().all(|flag| flag.is_ascii_lowercase())
@@ -225,7 +226,7 @@ impl Request {
             ));
         }
         let reading = Reading { literal: true, ..self.reading.clone() };
-        let Pattern { matcher, .. } = compile(std::slice::from_ref(pattern), &reading).ok()?;
+        let Pattern { matcher, .. } = compile(&[pattern.to_owned()], &reading).ok()?;
         let is_special = pattern.contains(|character: char| "\\^$.|?*+()[]{}".contains(character));
         let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
         let is_there =
@@ -237,9 +238,8 @@ impl Request {
 
     /// Returns the pattern in the syntax of lbx if it was written in the basic syntax of `grep`, and this explains the
     /// miss.
-    fn basic_syntax(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
-        let [pattern] = patterns else { return None };
-        if self.reading.literal || !pattern::is_likely_basic(pattern) {
+    fn basic_syntax(&self, pattern: &str, manner: &Manner, empty: &Empty<'_>) -> Option<String> {
+        if !pattern::is_likely_basic(pattern) {
             return None;
         }
         let extended = pattern::as_extended(pattern)?;
