@@ -329,6 +329,40 @@ fn tracked_files_of_a_split_or_sparse_index_are_found() {
         damaged.warnings
     );
     for path in &shared {
+/// Of a file that only the other side of a merge changed, the index has no version of this side.
+#[test]
+fn ignored_files_that_are_unmerged_are_found() {
+    if !is_installed("git") {
+        return;
+    }
+    let tree = Tree::with(&[(".gitignore", "gen*\n"), ("gen1", "base\n"), ("gen2", "base\n")]);
+    let git = |args: &[&str]| {
+        let user = ["git", "-c", "user.name=a", "-c", "user.email=a@b"];
+        let args = [&user[..], args].concat();
+        std::process::Command::new(args[0]).args(&args[1..]).current_dir(tree.path()).output().unwrap();
+    };
+    for call in [
+        &["init", "-q"][..],
+        &["add", "-f", "."],
+        &["commit", "-qm", "1"],
+        &["checkout", "-qb", "other"],
+        &["rm", "-q", "gen2"],
+    ] {
+        git(call);
+    }
+    tree.write("gen1", b"other\n");
+    git(&["commit", "-qam", "2"]);
+    git(&["checkout", "-q", "-"]);
+    git(&["rm", "-q", "gen1"]);
+    tree.write("gen2", b"mine\n");
+    git(&["commit", "-qam", "3"]);
+    // Ends in two conflicts.
+    git(&["merge", "other"]);
+    let found = texts(&tree.glob(&["gen*"]).data["paths"]).iter().map(PathBuf::from).collect::<BTreeSet<_>>();
+    assert_eq!(found, ["gen1", "gen2"].map(PathBuf::from).into());
+    assert!(listed_by_git(tree.path()).is_superset(&found));
+}
+
         std::fs::remove_dir(path).unwrap();
         std::fs::rename(moved(path), path).unwrap();
     }

@@ -424,7 +424,8 @@ impl Tracked {
         }
         match kind {
             Kind::Dir => self.index.path_is_directory(path.as_bstr()),
-            Kind::File | Kind::Symlink => self.index.entry_by_path(path.as_bstr()).is_some(),
+            // At any stage: of an unmerged file, the index may lack the version of either side.
+            Kind::File | Kind::Symlink => self.index.entry_range(path.as_bstr()).is_some(),
             Kind::Other => false,
         }
     }
