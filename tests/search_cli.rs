@@ -447,6 +447,31 @@ fn depth_and_globs_begin_at_each_path() {
     }
 }
 
+/// A glob finds what is below a folder whose dot it names.
+#[test]
+fn globs_name_folders_that_begin_with_a_dot() {
+    let files = [".github/w/ci.yml", "sub/.hid/f", ".venv/v.yml", "b.yml"];
+    let tree = with(&files.map(|path| (path, &b"on\n"[..])));
+    std::fs::write(tree.path().join(".gitignore"), ".venv\n").unwrap();
+    for (glob, found) in [
+        (".github/w/ci.yml", ".github/w/ci.yml\n"),
+        ("./.github/w/*.yml", ".github/w/ci.yml\n"),
+        (".github/**", ".github/w/ci.yml\n"),
+        ("**/.hid/*", "sub/.hid/f\n"),
+        (".git{hub,lab}/w/*", ".github/w/ci.yml\n"),
+        ("**/w/*", ""),
+        (".venv/*", ""),
+        ("*.yml", "b.yml\n"),
+    ] {
+        for args in [&["glob", glob][..], &["grep", "-l", "on", "-g", glob]] {
+            let output = lbx(tree.path(), &[args, &["--text"]].concat());
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), found, "{args:?}");
+        }
+    }
+    let below = lbx(tree.path(), &["glob", "--text", ".github/"]);
+    assert_eq!(String::from_utf8(below.stdout).unwrap(), ".github/w/ci.yml\n");
+}
+
 #[test]
 fn globs_with_a_slash_are_anchored() {
     let files = ["a.rs", "x/a.rs", "k/a.rs", "x/k/a.rs", "{{c}}/s.rs"].map(|path| (path, &b"foo\n"[..]));
@@ -484,6 +509,7 @@ fn text_form_is_that_of_rg() {
         (&["grep", "-U", "z*$", "-c", "c"], "c:1\n"),
         (&["grep", "-l", "-g", "-x", "foo"], "-x\n"),
         (&["read", "empty", "--end-line", "-1"], ""),
+        (&["grep", "foo", "--max-columns", "8", "long"], "long\n1:aafoobbb [… 8 more bytes]\n"),
     ] {
         let output = lbx(tree.path(), &[args, &["--text"]].concat());
         assert_eq!(String::from_utf8(output.stdout).unwrap(), text, "{args:?}");
@@ -508,4 +534,3 @@ fn unreadable_path_that_is_named_is_an_error() {
     }
     assert!(warnings(&sums).contains("the folder p/q could not be read"));
 }
-        (&["grep", "foo", "--max-columns", "8", "long"], "long\n1:aafoobbb [… 8 more bytes]\n"),

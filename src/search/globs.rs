@@ -33,6 +33,8 @@ const TYPE_LIKENESS_MIN: f32 = 0.5;
 pub struct PathGlob {
     /// The compiled pattern.
     set: GlobSet,
+    /// Folders above matches whose dot the pattern names.
+    dot_folders: GlobSet,
     /// Literal components that every match begins with.
     literal: Vec<Vec<u8>>,
     /// Most components of a match, if the pattern limits them.
@@ -74,7 +76,8 @@ impl PathGlob {
             .build()
             .map_err(|error| glob_error(pattern, &error.kind().to_string()))?;
         let literal = if ignore_case { Vec::new() } else { literal_components(&full) };
-        Ok(Self { set, literal, components_max: components_max(&full) })
+        let dot_folders = dot_folders([full.as_str()], ignore_case);
+        Ok(Self { set, dot_folders, literal, components_max: components_max(&full) })
     }
 
     /// Returns true if the path, relative to the start of the search, matches.
@@ -82,12 +85,13 @@ impl PathGlob {
         self.set.is_match_candidate(&Candidate::new(Path::new(OsStr::from_bytes(path))))
     }
 
-    /// Returns true if it matches a path whose last name begins with a dot because it names that dot: with a letter
-    /// before the dot, the path would not match.
+    /// Returns true if it names the dot at the beginning of the last name of a path: that of a folder above its matches,
+    /// or of a match, which would be none with a letter before the dot.
     pub fn names_dot(&self, path: &[u8]) -> bool {
         let name = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
         let with_letter = || path.split_at_checked(name).map(|(folder, name)| [folder, b"x", name].concat());
-        self.matches(path) && with_letter().is_some_and(|path| !self.matches(&path))
+        self.dot_folders.is_match(Path::new(OsStr::from_bytes(path)))
+            || self.matches(path) && with_letter().is_some_and(|path| !self.matches(&path))
     }
 
     /// Returns true if something below the folder at this path may match.
@@ -101,6 +105,25 @@ impl PathGlob {
         }
         self.components_max.is_none_or(|most| components < most)
     }
+}
+
+/// Returns the beginnings of some globs that end in a component with a literal dot: folders that hide no match of them.
+pub fn dot_folders<'g>(globs: impl IntoIterator<Item = &'g str>, ignore_case: bool) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        let beginnings = glob.match_indices('/').filter_map(|(slash, _)| glob.get(..slash));
+        for folder in
+            beginnings.filter(|folder| folder.rsplit('/').next().unwrap_or_default().starts_with('.'))
+        {
+            let mut builder = GlobBuilder::new(folder);
+            builder.literal_separator(true).case_insensitive(ignore_case).backslash_escape(true);
+            // A beginning that ends inside braces is no glob.
+            if let Ok(folder) = builder.build() {
+                set.add(folder);
+            }
+        }
+    }
+    set.build().unwrap_or_default()
 }
 
 /// Returns the leading components of `pattern` without wildcards, except the last component.

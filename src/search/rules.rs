@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use gix::bstr::ByteSlice;
 use gix::index::File;
+use globset::GlobSet;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::overrides::Override;
@@ -284,6 +285,8 @@ pub struct Selection {
     pub tracked: bool,
     /// Globs that include or exclude, with precedence over the ignore rules, as in ripgrep.
     pub overrides: Override,
+    /// Folders below the folder of these globs whose dot they name.
+    pub dot_folders: GlobSet,
     /// File types, as in ripgrep.
     pub types: Types,
     /// Levels below each path; 1 is the folder itself.
@@ -324,6 +327,7 @@ impl Selection {
             no_ignore: false,
             tracked: false,
             overrides: Override::empty(),
+            dot_folders: GlobSet::empty(),
             types: Types::empty(),
             depth: None,
             glob: None,
@@ -370,7 +374,9 @@ impl Selection {
                 Match::Whitelist(_) => shown = true,
             }
         }
-        if name.first() == Some(&b'.') && !hidden && !shown {
+        let is_named = || self.dot_folders.is_match(from_base(self.overrides.path(), path));
+        let is_hidden = name.first() == Some(&b'.') && !hidden && !shown;
+        if is_hidden && !(is_folder && is_named()) {
             return Admission::Hidden;
         }
         Admission::Wanted

@@ -28,8 +28,8 @@ use crate::text::escaped::plural;
 /// `*` and `?` match within one component, `**` across, `{a,b}` and `[a-z]` are choices. A pattern without a slash
 /// matches at any depth.
 ///
-/// Skips files that git ignores and hidden files, even if the pattern names them. If `truncated` is true, continue at
-/// `next_offset`.
+/// Skips files that git ignores, and hidden files unless the pattern names their dot. If `truncated` is true, continue
+/// at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Glob for paths, relative to `path`

@@ -285,6 +285,10 @@ impl Request {
             no_ignore: self.no_ignore || self.unrestricted >= 1,
             depth: self.depth,
             overrides: globs::overrides(engine.workspace.base(), &include, &exclude)?,
+            dot_folders: globs::dot_folders(
+                include.iter().map(|glob| glob.trim_start_matches("./").trim_start_matches('/')),
+                false,
+            ),
             types: globs::types(&self.r#type, &self.type_not)?,
             ..Selection::of(&[Kind::File])
         })
