@@ -480,6 +480,7 @@ fn globs_with_a_slash_are_anchored() {
     for (folder, args, found) in [
         ("", &["glob", "./*.rs"][..], "a.rs\n"),
         ("", &["glob", &at_root], "a.rs\n"),
+        ("", &["glob", "x/.//k/./a.rs"], "x/k/a.rs\n"),
         // A path means the file, whatever its characters mean in a glob.
         ("", &["glob", "{{c}}/s.rs"], "{{c}}/s.rs\n"),
         ("", &["grep", "-l", "foo", "-g", "{{c}}/*"], "{{c}}/s.rs\n"),

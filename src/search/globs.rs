@@ -47,21 +47,21 @@ impl PathGlob {
     /// # Errors
     /// Returns `invalid_request`, with the position if known.
     pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, Error> {
-        let mut text = pattern;
-        while let Some(rest) = text.strip_prefix("./") {
-            text = rest;
-        }
-        must_be_bounded(text)?;
-        if text.is_empty() {
-            return Err(Error::invalid("pattern is empty").suggest("Use `**` to find every file."));
-        }
-        if text.starts_with('/') || text.split('/').any(|component| component == "..") {
+        must_be_bounded(pattern)?;
+        let (above, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+        // As in a path, these mean the folder itself.
+        let above = above.split('/').filter(|component| !matches!(*component, "" | "."));
+        let text: String = above.flat_map(|component| [component, "/"]).chain([last]).collect();
+        if pattern.starts_with('/') || text.split('/').any(|component| component == "..") {
             return Err(Error::invalid(format!("the pattern {pattern} must lie below path"))
                 .suggest("Give the folder as `path` and the pattern relative to it."));
         }
+        if text.is_empty() {
+            return Err(Error::invalid("pattern is empty").suggest("Use `**` to find every file."));
+        }
         let full = match text.strip_suffix('/') {
             Some(folder) => format!("{folder}/**"),
-            None if pattern.contains('/') => text.to_owned(),
+            None if pattern.contains('/') => text,
             None => format!("**/{text}"),
         };
         let glob = GlobBuilder::new(&full)
