@@ -453,7 +453,7 @@ fn order<'a>(
         let sides: Vec<Vec<u8>> = sides.collect();
         let (own, rest) = changes.into_iter().partition(|change| sides.contains(&change.path));
         changes = rest;
-        let message = format!("{}: {message}", String::from_utf8_lossy(delta.path()));
+        let message = format!("{}: {message}", escaped::name(&String::from_utf8_lossy(delta.path())));
         order.steps.push(SquashCommit { message, changes: own });
     }
     Ok(order)

@@ -203,6 +203,36 @@ fn squash_can_commit_per_file_or_keep_history() {
 }
 
 #[test]
+fn squash_per_file_has_the_files_of_a_plain_one() {
+    let rows = [
+        // A file moves away, and another one to its place.
+        "mv a.txt z.txt; mv b.txt a.txt",
+        "mv a.txt z.txt; mv b.txt a.txt; mv d/c.txt b.txt; echo more >> a.txt",
+        // A link or a file is in the place of a folder, also of one whose files moved.
+        "rm -r d; ln -s nowhere d",
+        "mv d/c.txt e; mv d/b.txt a.txt; rmdir d; echo file > d",
+        "mv d/c.txt c; rm -r d; mv c d",
+        // A folder is in the place of a file.
+        "mv a.txt z.txt; mkdir a.txt; echo new > a.txt/b; mv b.txt a.txt/c",
+    ];
+    for command in rows {
+        let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n"), ("d/b.txt", "d\n"), ("d/c.txt", "c\nc\n")]);
+        for part in command.split("; ") {
+            ws.lbx(&["bash", part, "--session", "s"]).ok();
+        }
+        ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--per-file", "--onto", "files"]).ok();
+        ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "plain"]).ok();
+        assert_eq!(ws.git(&["diff", "--stat", "plain", "files"]), "", "{command}");
+        assert_eq!(ws.git(&["diff", "--stat", "lbx-snapshots", "files"]), "", "{command}");
+        ws.git(&["fsck", "--strict"]);
+    }
+    let ws = workspace(&[("n\n\nSigned-off-by: Boss <boss@example.org>", "")]);
+    ws.lbx(&["bash", "for name in n*; do echo 1 > \"$name\"; done", "--session", "s"]).ok();
+    ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--per-file"]).ok();
+    assert_eq!(ws.git(&["log", "-1", "--format=%(trailers)", "lbx/s"]), "");
+}
+
+#[test]
 fn squash_rejects_conflicts_and_invalid_branches() {
     let ws = workspace(&[("a.txt", TEN)]);
     edit(&ws, "s", "a.txt", "two", "TWO");

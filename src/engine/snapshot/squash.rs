@@ -274,7 +274,10 @@ impl Store {
         Ok(ignored)
     }
 
-    /// Applies each step to the tree of the branch, without the ignored files; returns its changes.
+    /// Places the changes of each step on the branch, without the ignored files; returns what each commit changes.
+    ///
+    /// Steps that a merge joins follow each other. Otherwise they are net changes, all of the same base, however they are
+    /// divided: what one of them puts at a path is nothing that another could move away.
     fn place_all(
         &self,
         squash: &Squash<'_>,
@@ -282,34 +285,12 @@ impl Store {
         squashed: &mut Squashed,
     ) -> Result<Vec<Vec<Placed>>, SnapshotError> {
         let (mut placed, mut tree) = (Vec::new(), base_tree);
-        for step in &squash.steps {
-            let mut of_step = Vec::new();
-            let moved: BTreeSet<&Vec<u8>> =
-                step.changes.iter().filter_map(|change| change.from.as_ref()).collect();
-            let is_left_out =
-                |change: &&PathChange| change.after.is_some() && squashed.ignored.contains(&change.path);
-            let changes = step.changes.iter().filter(|change| !is_left_out(change));
-            let (gone, there): (Vec<_>, Vec<_>) = changes.partition(|change| change.after.is_none());
-            // What the step deletes comes first: a new file may be in the place of a folder, or a folder in that of a
-            // file.
-            let mut cleared = tree;
-            for changes in [gone, there] {
-                for change in changes {
-                    let mut change = Cow::Borrowed(change);
-                    if change.after.is_none() && moved.contains(&change.path) {
-                        // Its text goes along, whatever the branch has of it.
-                        change.to_mut().before = tree::look_up(&self.repo, tree, &change.path)?.entry();
-                    }
-                    match self.place((tree, cleared), &change)? {
-                        Ok(None) => {}
-                        Ok(Some(one)) => of_step.push(one),
-                        Err(overlap) => squashed.conflicts.push(overlap),
-                    }
-                }
-                cleared = self.written(tree, &of_step)?;
-            }
-            tree = cleared;
-            placed.push(of_step);
+        let size = if squash.merge.is_some() { 1 } else { squash.steps.len().max(1) };
+        for steps in squash.steps.chunks(size) {
+            let changes: Vec<&PathChange> = steps.iter().flat_map(|step| &step.changes).collect();
+            let (of_steps, with_steps) = self.place_on(tree, &changes, squashed)?;
+            placed.extend(divided(steps, of_steps));
+            tree = with_steps;
         }
         squashed.files = compare::trees(&self.repo, base_tree, tree, usize::MAX)?.paths.len();
         // Drop the texts that were only compared, and keep those that no snapshot has: the session's alone.
@@ -323,6 +304,38 @@ impl Store {
             }
         }
         Ok(placed)
+    }
+
+    /// Places changes on a tree, without the ignored files; returns them, and the tree with them.
+    fn place_on(
+        &self,
+        tree: ObjectId,
+        changes: &[&PathChange],
+        squashed: &mut Squashed,
+    ) -> Result<(Vec<Placed>, ObjectId), SnapshotError> {
+        let moved: BTreeSet<&Vec<u8>> = changes.iter().filter_map(|change| change.from.as_ref()).collect();
+        let is_left_out =
+            |change: &&PathChange| change.after.is_some() && squashed.ignored.contains(&change.path);
+        let changes = changes.iter().copied().filter(|change| !is_left_out(change));
+        let (gone, there): (Vec<_>, Vec<_>) = changes.partition(|change| change.after.is_none());
+        // Deletions come first: a new file may be in the place of a folder, or a folder in that of a file.
+        let (mut placed, mut cleared) = (Vec::new(), tree);
+        for changes in [gone, there] {
+            for change in changes {
+                let mut change = Cow::Borrowed(change);
+                if change.after.is_none() && moved.contains(&change.path) {
+                    // Its text goes along, whatever the branch has of it.
+                    change.to_mut().before = tree::look_up(&self.repo, tree, &change.path)?.entry();
+                }
+                match self.place((tree, cleared), &change)? {
+                    Ok(None) => {}
+                    Ok(Some(one)) => placed.push(one),
+                    Err(overlap) => squashed.conflicts.push(overlap),
+                }
+            }
+            cleared = self.written(tree, &placed)?;
+        }
+        Ok((placed, cleared))
     }
 
     /// Returns the tree with the changes of a step.
@@ -460,6 +473,27 @@ impl Store {
             }
         }
     }
+}
+
+/// Divides what is placed among the commits of its steps. A commit that puts a file above or below deleted ones takes their
+/// deletions along.
+fn divided(steps: &[SquashCommit], mut placed: Vec<Placed>) -> Vec<Vec<Placed>> {
+    if steps.len() == 1 {
+        return vec![placed];
+    }
+    let is_above = |above: &[u8], path: &[u8]| {
+        path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    let commits = steps.iter().map(|step| {
+        let is_of_step = |one: &mut Placed| {
+            step.changes.iter().any(|PathChange { path, after, .. }| {
+                let gives_way = after.is_some() && matches!(one.to, To::Nothing);
+                *path == one.path || (gives_way && (is_above(path, &one.path) || is_above(&one.path, path)))
+            })
+        };
+        placed.extract_if(.., is_of_step).collect()
+    });
+    commits.collect()
 }
 
 /// A path with its target state.
