@@ -371,9 +371,101 @@ fn untracked_folder_without_the_search_bit_is_left_out_alone() {
     assert!(!ws.path("two.txt").exists() && ws.path("assets/known.txt").exists());
 }
 
-/// Starts a process that looks like a `git gc` with this word, and ends after a while.
-fn collector(ws: &Workspace, word: &str) -> std::process::Child {
-    let script = "sleep 0.5; rm -f .git/gc.pid";
+/// Returns the subject and the session of each snapshot, newest first.
+fn recorded(ws: &Workspace) -> String {
+    let format = "--format=%s|%(trailers:key=Lbx-Session,valueonly,separator=)";
+    ws.git(&["log", format, "main..lbx-snapshots"])
+}
+
+#[test]
+fn pruned_snapshots_are_made_again_by_the_next_call() {
+    let calls: [&[&str]; 4] = [
+        &["append", "a.txt", "--content", "u\n", "--session", "u"],
+        &["squash", "-m", "Do it", "--session", "s"],
+        &["snapshot"],
+        &["doctor", "--fix"],
+    ];
+    for call in calls {
+        let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+        ws.git(&["config", "user.name", "Dev"]);
+        ws.git(&["config", "user.email", "dev@example.org"]);
+        let append = |session: &str, path: &str| {
+            ws.lbx(&["append", path, "--content", &format!("{session}\n"), "--session", session]).ok();
+        };
+        append("s", "a.txt");
+        let whole = ws.git(&["rev-parse", "lbx-snapshots"]);
+        append("t", "b.txt");
+        append("s", "a.txt");
+        append("s", "a.txt");
+        // As a prune leaves it that read the references before.
+        let files = [".git/logs/refs/heads/lbx-snapshots", ".git/refs/heads/lbx-snapshots"];
+        let kept = files.map(|file| fs::read(ws.path(file)).unwrap());
+        ws.git(&["update-ref", "refs/heads/lbx-snapshots", &whole]);
+        ws.write(files[0], "");
+        ws.git(&["prune", "--expire=now"]);
+        files.iter().zip(kept).for_each(|(file, bytes)| ws.write(file, bytes));
+        ws.lbx(call).warned("the newest snapshots were gone");
+        let log = recorded(&ws);
+        let lost = "append: a.txt|s\nappend: a.txt|s\nappend: b.txt|t\nappend: a.txt|s";
+        assert!(log.ends_with(lost), "{call:?}: {log}");
+        assert_eq!(
+            ws.git(&["show", "lbx-snapshots:a.txt"]) + "\n",
+            fs::read_to_string(ws.path("a.txt")).unwrap(),
+            "{call:?}"
+        );
+        assert_eq!(ws.git(&["fsck", "--no-dangling"]).trim(), "", "{call:?}");
+        ws.git(&["gc", "-q"]);
+    }
+}
+
+#[test]
+fn changes_in_the_private_repository_are_recorded_again_in_their_own() {
+    let append = |ws: &Workspace, path: &str, session: &str| {
+        ws.lbx(&["append", path, "--content", &format!("{session}\n"), "--session", session])
+    };
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.git(&["config", "user.name", "Dev"]);
+    ws.git(&["config", "user.email", "dev@example.org"]);
+    append(&ws, "a.txt", "s").ok();
+    let config = fs::read(ws.path(".git/config")).unwrap();
+    ws.write(".git/config", "[broken");
+    append(&ws, "a.txt", "t").warned("snapshots go to the private repository");
+    append(&ws, "b.txt", "s").warned("snapshots go to the private repository");
+    ws.write(".git/config", config);
+    ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "mine"]).ok();
+    assert_eq!(recorded(&ws), "append: b.txt|s\nappend: a.txt|t\nappend: a.txt|s");
+    assert_eq!(ws.git(&["show", "mine:a.txt", "mine:b.txt"]), "one\ns\nb\ns");
+    ws.lbx(&["snapshot"]).ok();
+    assert_eq!(recorded(&ws), "append: b.txt|s\nappend: a.txt|t\nappend: a.txt|s");
+
+    let ws = Workspace::bare(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.git(&["init", "-q", "-b", "main", "--separate-git-dir", "../own.git"]);
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "first"]);
+    append(&ws, "a.txt", "s").warned("set snapshot.git_dirs");
+    ws.git(&["commit", "-qam", "by hand"]);
+    let allowed = format!("snapshot.git_dirs={}", ws.outside.join("own.git").display());
+    ws.lbx(&["append", "b.txt", "--content", "s\n", "--session", "s", "--set", &allowed]).ok();
+    assert_eq!(recorded(&ws), "append: b.txt|s\nappend: a.txt|s\nexternal: a.txt|");
+}
+
+#[test]
+fn snapshot_that_gc_would_take_is_made_later() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n", "--session", "s"]).ok();
+    let mut gc = collector(&ws, "--prune=now", "sleep 100");
+    ws.lbx(&["append", "a.txt", "--content", "three\n", "--session", "s"])
+        .warned("removes new objects; the next change after it");
+    ws.lbx(&["squash", "-m", "Do it", "--session", "s"]).error("invalid_request");
+    gc.kill().unwrap();
+    gc.wait().unwrap();
+    ws.lbx(&["append", "a.txt", "--content", "t\n", "--session", "t"]).ok();
+    assert_eq!(recorded(&ws), "append: a.txt|t\nappend: a.txt|s\nappend: a.txt|s");
+    assert_eq!(ws.git(&["show", "lbx-snapshots^:a.txt"]), "one\ntwo\nthree");
+}
+
+/// Starts a process that looks like a `git gc` with this word, and runs a script.
+fn collector(ws: &Workspace, word: &str, script: &str) -> std::process::Child {
     let mut command = std::process::Command::new("sh");
     let child = command.args(["-c", script, "gc", word]).current_dir(&ws.root).spawn().unwrap();
     ws.write(".git/gc.pid", format!("{} host", child.id()));
@@ -390,7 +482,7 @@ fn snapshot_waits_for_git_gc_with_prune_now() {
         ("--prune=now", &["snapshot"]),
     ] {
         ws.write("external.txt", word);
-        let mut gc = collector(&ws, word);
+        let mut gc = collector(&ws, word, "sleep 0.5; rm -f .git/gc.pid");
         ws.lbx(call).ok();
         assert!(!ws.path(".git/gc.pid").exists(), "{call:?} did not wait for {word}");
         gc.wait().unwrap();

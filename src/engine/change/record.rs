@@ -17,7 +17,9 @@ use crate::engine::history::account::ChangesAccount;
 use crate::engine::history::client_calls::ClientCall;
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::repack::{self, Amount};
-use crate::engine::journal::{self, JournalEntry, MissedSnapshot, NO_SNAPSHOT, Numbers, Version, backup};
+use crate::engine::journal::{
+    self, APART, JournalEntry, MissedSnapshot, NO_SNAPSHOT, Numbers, Version, backup,
+};
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
@@ -387,7 +389,23 @@ pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
     let locked = engine.lock()?;
     let state = &locked.state;
     let named = named_by_audit(engine);
-    let keep = |name: &str, bytes: &[u8]| -> Result<(), Error> {
+    let work = || match find_damaged(engine)? {
+        Some(store) => {
+            let repaired = store.repair(&named, &|name, bytes| keep(state, name, bytes))?;
+            Ok((Some(store), repaired))
+        }
+        None => Ok((None, Repaired::default())),
+    };
+    let (store, repaired) = uninterrupted(work)?;
+    if let (Some(store), Some(whole)) = (&store, &repaired.moved_to) {
+        note_lost(state, store, whole)?;
+    }
+    Ok(repaired)
+}
+
+/// Saves bytes that a repair replaces in [`DAMAGED_FOLDER`].
+fn keep(state: &State, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
+    let keep = || -> Result<(), Error> {
         let folder = state.folder(DAMAGED_FOLDER)?;
         let name = unique_name(name);
         let file = state.replace(folder.as_fd(), name.as_ref(), bytes, &unique_name("damaged"))?;
@@ -395,12 +413,43 @@ pub fn repair(engine: &mut Engine) -> Result<Repaired, Error> {
         file.sync_all().map_err(io)?;
         platform::sync(&*folder).map_err(|errno| io(errno.into()))
     };
-    let keep = |name: &str, bytes: &[u8]| keep(name, bytes).map_err(|error| SnapshotError::of(&error));
-    let work = || match find_damaged(engine)? {
-        Some(store) => store.repair(&named, &keep),
-        None => Ok(Repaired::default()),
+    keep().map_err(|error| SnapshotError::of(&error))
+}
+
+/// Moves the branch back to its newest whole snapshot if the one that it names is gone, so that the changes since are
+/// recorded again. Keeps the opened repository for the first snapshot. The caller holds both locks.
+pub fn go_back_if_gone(engine: &mut Engine, state: &State) {
+    if engine.early_store.borrow().is_none() {
+        open_early(engine);
+    }
+    let Some(store) = engine.early_store.take() else { return };
+    if !store.is_gone().unwrap_or(false) {
+        *engine.early_store.borrow_mut() = Some(store);
+        return;
+    }
+    let named = named_by_audit(engine);
+    let Ok(Some(whole)) = store.go_back_if_gone(&named, &|name, bytes| keep(state, name, bytes)) else {
+        return;
     };
-    Ok(uninterrupted(work)?)
+    engine.warn_if(note_lost(state, &store, &whole).err().map(|error| error.message().to_owned()));
+    let branch = store.branch();
+    engine.warn(format!("the newest snapshots were gone, as after `git prune`: {branch} went back to {whole}, and the changes since are recorded again"));
+}
+
+/// Leaves a mark for each change after the snapshot `whole`, to which the branch went back.
+fn note_lost(state: &State, store: &Store, whole: &str) -> Result<(), Error> {
+    let since = store.one(whole)?.map_or(0, |whole| whole.seconds);
+    let mut lost = Vec::new();
+    for session in journal::sessions(state)? {
+        let newest = store.newest_change_of(&session)?;
+        for seq in Numbers::of(state, &session)?.since(newest + 1)? {
+            let entry = journal::done_entry(state, &session, seq)?;
+            lost.extend(entry.filter(|entry| i64::try_from(entry.time).is_ok_and(|time| time >= since)));
+        }
+    }
+    lost.sort_unstable_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
+    lost.iter().for_each(|entry| MissedSnapshot::note(state, entry, whole.to_owned()));
+    Ok(())
 }
 
 /// Opens the snapshots for reading, however damaged the workspace's repository is.
@@ -791,6 +840,11 @@ pub fn pack_history(state: &State) {
 /// # Errors
 /// As [`record`].
 pub fn take(engine: &mut Engine, mut recorded: Recorded, entry: &JournalEntry) -> Result<(), Error> {
+    if recorded.is_apart
+        && let Ok(Some(state)) = State::find(&engine.workspace)
+    {
+        MissedSnapshot::note(&state, entry, APART.to_owned());
+    }
     keep_withheld(engine, &recorded.withheld);
     for warning in recorded.warnings {
         engine.warn(warning);

@@ -18,13 +18,13 @@ use crate::engine::history::stacks::moved_to;
 use crate::engine::journal::progress::{self, Observed, Progress, progress};
 use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
 use crate::engine::journal::{
-    self, FileEntry, GitLocksMark, HELD_FOLDER, JournalEntry, MissedSnapshot, OPEN_FOLDER, STUCK_FOLDER,
-    Version, backup,
+    self, APART, FileEntry, GitLocksMark, HELD_FOLDER, JournalEntry, MissedSnapshot, OPEN_FOLDER,
+    STUCK_FOLDER, Version, backup,
 };
 use crate::engine::policy::protected::ProtectedLinks;
 use crate::engine::sandbox::layer::{self, KeptLayer};
 use crate::engine::sandbox::running::{self, DirectCommand};
-use crate::engine::snapshot::{FileChange, OnDisk};
+use crate::engine::snapshot::{FileChange, OnDisk, Store};
 use crate::engine::store::audit::{self, Durable};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
@@ -43,6 +43,7 @@ use crate::text::escaped::short_path;
 /// # Errors
 /// Fails only for a full disk, a disk error or a signal.
 pub fn recover(engine: &mut Engine, state: &State, own: Option<&str>) -> Result<(), Error> {
+    record::go_back_if_gone(engine, state);
     let mut open = journal::open_entries(state, own)?;
     for entry in &open.entries {
         if is_closed(state, entry) {
@@ -415,7 +416,12 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
 /// bytes as the developer's, they would take it back.
 fn record_missed(engine: &Engine, state: &State, missed: &[MissedSnapshot]) {
     let Some(first) = missed.first() else { return };
-    let is_newest = record::newest(engine).as_ref() == Some(&first.tip);
+    let Ok(store) = record::find(engine) else { return };
+    let is_private = store.as_ref().is_some_and(Store::is_private);
+    if is_private && missed.iter().any(|missed| missed.tip == APART) {
+        return;
+    }
+    let is_newest = first.tip == APART || record::newest(engine).as_ref() == Some(&first.tip);
     let entry =
         |missed: &MissedSnapshot| journal::done_entry(state, &missed.session, missed.seq).ok().flatten();
     let entries: Vec<Option<JournalEntry>> =

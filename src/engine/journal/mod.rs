@@ -10,7 +10,8 @@
 //! whole entry under the name with the dot means that the call did not begin, unless some steps are done: a power
 //! failure may undo the rename.
 //!
-//! An empty file `journal/open/SESSION.SEQ.TIME.TIP.missed` means that the snapshot of a finished change failed.
+//! An empty file `journal/open/SESSION.SEQ.TIME.TIP.missed` means that the snapshot of a finished change failed, was lost,
+//! or is not in the workspace's repository.
 //!
 //! The file of an entry is one line of JSON and its SHA-256: one that a formatter or a recursive `sed` changed is
 //! damaged.
@@ -62,6 +63,8 @@ const GIT_LOCKS_MARK: &str = "git-locks";
 pub const DIRECT_MARK: &str = ".direct";
 /// Value for the newest snapshot of a [`MissedSnapshot`] before the first one.
 pub const NO_SNAPSHOT: &str = "none";
+/// Value for it if lbx's own repository has the snapshot, since the workspace's could not be used.
+pub const APART: &str = "apart";
 /// Suffix of the files among the open entries that name a finished change without its snapshot.
 const MISSED_MARK: &str = ".missed";
 /// Folder of what is derived from the histories and kept, below the state folder.
@@ -183,7 +186,7 @@ pub struct Unfinished {
     pub missed: Vec<MissedSnapshot>,
 }
 
-/// Finished change whose snapshot could not be made. The next change of any session makes it first, since the bytes on
+/// Finished change whose snapshot could not be made, or was lost. The next change of any session makes it first, since the bytes on
 /// disk would count as the developer's otherwise.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MissedSnapshot {
@@ -193,7 +196,7 @@ pub struct MissedSnapshot {
     pub seq: u64,
     /// Session.
     pub session: String,
-    /// Newest snapshot then, in hex; [`NO_SNAPSHOT`] if there was none.
+    /// Newest snapshot then, in hex; [`NO_SNAPSHOT`] if there was none, [`APART`] if it is in lbx's own repository.
     pub tip: String,
 }
 

@@ -24,6 +24,7 @@ use super::store::branch::{Branch, Moved};
 use super::store::commit_builder;
 use super::store::dir::Dir;
 use super::store::objects;
+use super::store::pack;
 use super::store::refs::{self, LogLine, RefLock, RefTarget};
 use super::store::tree::{self, TreeEdit, TreeItem};
 use super::store::{Context as _, SnapshotError};
@@ -199,6 +200,7 @@ impl Store {
             self.repo.take_new();
             return Ok(squashed);
         }
+        pack::wait_for_gc(&self.repo)?;
         let newest = self.commit_all(squash, &placed, base, base_tree, &mut squashed)?;
         let index = squash.checked_out.then(|| self.index_after(base_tree, newest)).transpose()?;
         objects::store_all(&self.repo, &[])?;

@@ -96,7 +96,7 @@ impl Store {
 
     /// Makes the commits of a change, in memory.
     fn make(&self, change: &CommitInfo<'_>) -> Result<NewCommits, SnapshotError> {
-        pack::wait_for_gc(&self.repo);
+        pack::wait_for_gc(&self.repo)?;
         let stamp = self.meta_of_change(change);
         let (tip, mut chain) = self.start_move(stamp)?;
         let prepared = prepared(self, &chain, change)?;
@@ -108,7 +108,7 @@ impl Store {
         warnings.extend(self.lost_branch(tip));
         warnings.extend(prepared.recorded.warnings);
         let (id, external) = (id.map(|id| id.to_string()), external.map(|id| id.to_string()));
-        let recorded = Recorded { id, external, warnings, ..prepared.recorded };
+        let recorded = Recorded { id, external, warnings, is_apart: self.is_apart(), ..prepared.recorded };
         let (newest, seconds) = (chain.newest, stamp.seconds);
         Ok(NewCommits { tip, newest, seconds, packed: prepared.packed, recorded })
     }
@@ -250,10 +250,7 @@ impl PreparedSnapshot {
             if branch.is_none() {
                 return Ok(None);
             }
-            // A `git prune` that began before the branch moved may still remove them.
-            if let Some(tip) = self.tip.filter(|_| written.objects.have_vanished()) {
-                let newest = written.value.to();
-                self.store.branch.advance(&self.store.repo, Some(newest), tip, &written.log)?;
+            if self.store.takes_back(&written.objects, (self.tip, written.value.to()), &written.log)? {
                 return Ok(None);
             }
         }

@@ -119,6 +119,8 @@ pub struct Recorded {
     pub warnings: Vec<String>,
     /// Digests of bytes that stayed out, for the session state.
     pub withheld: BTreeSet<Sha256>,
+    /// True if lbx's own repository has it, though the workspace has one.
+    pub is_apart: bool,
 }
 
 /// A path that did not enter a snapshot.

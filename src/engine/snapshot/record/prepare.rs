@@ -378,7 +378,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(());
         }
         self.kept_bytes = 0;
-        objects::store_all(self.repo, &std::mem::take(&mut self.done.packed))
+        objects::store_all(self.repo, &std::mem::take(&mut self.done.packed)).map(drop)
     }
 
     /// Returns the kind of a regular file; keeps the stored one if the file system's bits do not count.

@@ -182,7 +182,7 @@ impl Store {
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         recorded.warnings.splice(0..0, self.warnings.iter().cloned());
-        pack::wait_for_gc(&self.repo);
+        pack::wait_for_gc(&self.repo)?;
         if self.publish(tip, chain.newest, seconds(scan.time), &packed)? != Moved::Yes {
             return Ok(None);
         }

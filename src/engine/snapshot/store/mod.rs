@@ -45,6 +45,8 @@ pub struct Store {
     pub(in crate::engine::snapshot) branch: Branch,
     /// True if the repository is lbx's own.
     private: bool,
+    /// True if the workspace has a repository, and that cannot be used now.
+    apart: bool,
     /// Workspace, and lbx's own folder in it.
     pub(in crate::engine::snapshot) place: StatePlace,
     /// Limits of a snapshot.
@@ -102,6 +104,11 @@ impl Store {
     /// Returns true if the snapshots lie in lbx's own repository and not in the developer's.
     pub fn is_private(&self) -> bool {
         self.private
+    }
+
+    /// Returns true if they do so though the workspace has a repository, which lbx cannot use now.
+    pub fn is_apart(&self) -> bool {
+        self.apart
     }
 
     /// Returns the folder of the repository.
@@ -178,10 +185,25 @@ impl Store {
             self.branch.check_room(&self.repo)?;
         }
         let log = self.log_line(newest, seconds)?;
-        objects::store_all(&self.repo, packed)?;
+        let stored = objects::store_all(&self.repo, packed)?;
         let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
+        if moved == Moved::Yes && self.takes_back(&stored, (tip, newest), &log)? {
+            return Ok(Moved::Overtaken);
+        }
         self.tidy();
         Ok(moved)
+    }
+
+    /// Moves the branch back if a `git prune` that began before it moved has removed new objects; returns true if so.
+    pub(in crate::engine::snapshot) fn takes_back(
+        &self,
+        stored: &objects::LooseObjects,
+        (tip, newest): (Option<ObjectId>, ObjectId),
+        log: &LogLine,
+    ) -> Result<bool, SnapshotError> {
+        let Some(tip) = tip.filter(|_| stored.have_vanished()) else { return Ok(false) };
+        self.branch.advance(&self.repo, Some(newest), tip, log)?;
+        Ok(true)
     }
 
     /// Returns the locks in git's folder that a killed call of lbx left, as messages name them. With `settle`, removes

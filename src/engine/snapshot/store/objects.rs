@@ -60,12 +60,13 @@ impl Packed {
 }
 
 /// Stores every object in the memory of `repo`, and those of `packed`, durably.
-pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
+pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<LooseObjects, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let mut aside = write_aside(repo, packed)?;
     aside.sync().context(doing)?;
     aside.put().context(doing)?;
-    aside.sync_names().context(doing)
+    aside.sync_names().context(doing)?;
+    Ok(aside)
 }
 
 /// Writes every object in the memory of `repo`, and those of `packed`, to temporary files.
@@ -140,20 +141,20 @@ impl LooseObjects {
 
     /// Renames them to their final names.
     pub fn put(&mut self) -> io::Result<()> {
-        while let Some(one) = self.waiting.last() {
-            let mut folder = Arc::clone(&one.folder);
+        let mut tries_left = FOLDER_TRIES_MAX;
+        while let Some(one) = self.waiting.last_mut() {
             match one.at.rename(&one.name, &one.folder, &one.to) {
-                // `git gc` removes a folder that it finds empty.
-                Err(Errno::NOENT) => {
-                    let again = Arc::new(made(&self.objects, &one.fan_out)?);
-                    one.at.rename(&one.name, &again, &one.to)?;
-                    self.folders.insert(one.fan_out.clone(), Arc::clone(&again));
-                    folder = again;
+                // `git gc` removes a folder that it finds empty, perhaps again before the rename.
+                Err(Errno::NOENT) if tries_left > 0 => {
+                    tries_left -= 1;
+                    one.folder = Arc::new(made(&self.objects, &one.fan_out)?);
+                    self.folders.insert(one.fan_out.clone(), Arc::clone(&one.folder));
+                    continue;
                 }
                 renamed => renamed?,
             }
             let named = self.waiting.pop().filter(|_| self.named.len() < LOOKED_AT_MAX);
-            self.named.extend(named.map(|one| (folder, one.to)));
+            self.named.extend(named.map(|one| (one.folder, one.to)));
         }
         Ok(())
     }

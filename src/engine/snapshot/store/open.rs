@@ -126,7 +126,7 @@ fn open_with(
         let warnings = warning.into_iter().collect();
         let limits = Limits::default();
         let place = place.state_place()?;
-        Ok::<_, SnapshotError>(Store { repo, branch, private, place, limits, warnings })
+        Ok::<_, SnapshotError>(Store { repo, branch, private, apart: false, place, limits, warnings })
     };
     let root = place.root;
     // Small files of the repository that earlier calls have read.
@@ -165,6 +165,7 @@ fn open_with(
     let Some(own) = private(place)?.map(|own| own.keeping(files)) else {
         return Ok(None);
     };
+    let apart = refusal.is_some() || unusable.is_some();
     // Its ignore rules and line-ending settings still count.
     let settings = unusable.map(|located| adopt_rules(&own, &located)).transpose()?;
     let settings = Settings::of(PRIVATE_CONFIG.as_bytes(), &own, &own, &settings.unwrap_or_default())?;
@@ -172,7 +173,7 @@ fn open_with(
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
     let repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
-    store(repo, None, true, warning).map(Some)
+    Ok(Some(Store { apart, ..store(repo, None, true, warning)? }))
 }
 
 /// Opens a repository that was found; fails if it is unusable.

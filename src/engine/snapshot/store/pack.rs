@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -364,20 +365,33 @@ fn checksum(hash: gix::hash::Kind, bytes: &[u8]) -> io::Result<ObjectId> {
 /// unfinished snapshot, and leaves a branch without its commits.
 ///
 /// git's manual warns of this, but git does not prevent it. Any other `git gc` keeps objects for two weeks.
-pub fn wait_for_gc(repo: &Repo) {
+///
+/// # Errors
+/// Fails if it takes longer; then at once, until it has ended.
+pub fn wait_for_gc(repo: &Repo) -> Result<(), SnapshotError> {
+    /// Process of the last one that was waited for in vain.
+    static GIVEN_UP: AtomicU32 = AtomicU32::new(0);
     let asked = Instant::now();
-    while takes_young_objects(repo) && asked.elapsed() < PATIENCE {
+    while let Some(process) = taker_of_young_objects(repo) {
+        if asked.elapsed() >= PATIENCE || GIVEN_UP.load(Ordering::Relaxed) == process {
+            GIVEN_UP.store(process, Ordering::Relaxed);
+            return Err(SnapshotError::new(format!(
+                "git gc is running (process {process}) and removes new objects; the next change after it makes up for it"
+            )));
+        }
         thread::sleep(NAP);
     }
+    Ok(())
 }
 
-/// Returns true if a running `git gc` removes even the newest objects.
-fn takes_young_objects(repo: &Repo) -> bool {
-    let Ok(Some(named)) = repo.common().read_once(GC_NAME, GC_BYTES_MAX) else { return false };
+/// Returns the process of a running `git gc` that removes even the newest objects.
+fn taker_of_young_objects(repo: &Repo) -> Option<u32> {
+    let named = repo.common().read_once(GC_NAME, GC_BYTES_MAX).ok()??;
     let number = named.split(|&byte| byte == b' ').next().and_then(|word| std::str::from_utf8(word).ok());
     // A gc that has ended, or runs on another machine, has no such process here.
-    let Some(process) = number.and_then(|word| word.parse::<u32>().ok()) else { return false };
+    let process = number.and_then(|word| word.parse::<u32>().ok())?;
     let command = fs::read_at(CWD, OsStr::new(&format!("/proc/{process}/cmdline")), PACK_COMMAND_BYTES_MAX);
-    let Ok(Some(command)) = command else { return false };
-    command.split(|&byte| byte == 0).any(|word| matches!(word, b"--prune=now" | b"--prune=all"))
+    let command = command.ok()??;
+    let mut words = command.split(|&byte| byte == 0);
+    words.any(|word| matches!(word, b"--prune=now" | b"--prune=all")).then_some(process)
 }

@@ -285,6 +285,34 @@ impl Store {
         Ok(repaired)
     }
 
+    /// Moves the branch back to its newest whole snapshot if the one that it names is gone, as a `git prune` leaves it that
+    /// began before that was made; returns that snapshot, in hex.
+    ///
+    /// The caller holds lbx's lock.
+    ///
+    /// # Errors
+    /// As [`Self::repair`].
+    pub fn go_back_if_gone(&self, named: &[String], keep: Keep<'_>) -> Result<Option<String>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let Some(whole) = self.last_whole(tip, named) else { return Ok(None) };
+        self.go_back(whole, keep)?;
+        refs::remove_unreadable_lines(&self.repo, &self.branch.full_name(), |log| keep("log", log))?;
+        Ok(Some(whole.to_string()))
+    }
+
+    /// Returns true if the repository lacks the newest snapshot, or its tree. A damaged one is not gone.
+    ///
+    /// # Errors
+    /// Fails if the branch or the repository cannot be read.
+    pub fn is_gone(&self) -> Result<bool, SnapshotError> {
+        let Some(tip) = self.branch.tip(&self.repo)? else { return Ok(false) };
+        let id = match self.repo.find_commit(tip) {
+            Ok(commit) => commit.tree_id().context(|| format!("the commit {tip} cannot be read"))?,
+            Err(_) => tip,
+        };
+        Ok(!id.is_empty_tree() && self.repo.find_object(id).is_err() && !self.repo.holds(id)?)
+    }
+
     /// Moves objects with an empty or damaged file out of the repository; returns their number.
     fn move_unreadable_objects(&self, keep: Keep<'_>) -> Result<usize, SnapshotError> {
         let (until, mut moved) = (Instant::now() + SEARCH_TIME_MAX, 0);
