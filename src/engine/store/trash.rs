@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
@@ -111,8 +112,9 @@ pub struct Listed {
 /// Returns the OS error.
 pub fn list(state: Option<&State>) -> Result<Listed, Error> {
     let mut listed = Listed::default();
-    for (trash, id) in state.map_or_else(|| Ok(Vec::new()), |state| state.entries(FOLDER))? {
-        match entry(&trash, &id) {
+    let Some(state) = state else { return Ok(listed) };
+    for (trash, id) in state.entries(FOLDER)? {
+        match entry(&trash, &id).map_err(|source| unreadable(state, &id, source))? {
             Description::Entry(entry) if is_unique(&id) => listed.entries.push(entry),
             Description::Damaged if is_unique(&id) => listed.damaged.push(id),
             _ => {}
@@ -152,8 +154,15 @@ pub fn describe(state: &State, entry: &TrashEntry) -> Result<File, Error> {
 /// Returns the OS error.
 pub fn described(state: &State, id: &str) -> Result<Description, Error> {
     let folder = state.find_folder(FOLDER)?.filter(|_| is_unique(id));
-    let opened = folder.and_then(|trash| fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok());
-    Ok(opened.map_or(Description::Missing, |folder| description(&folder, id)))
+    let Some(trash) = folder else { return Ok(Description::Missing) };
+    let described = fs::found(fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER))
+        .and_then(|opened| opened.map_or(Ok(Description::Missing), |folder| description(&folder, id)));
+    described.map_err(|source| unreadable(state, id, source))
+}
+
+/// Returns the error for an entry that cannot be read now.
+fn unreadable(state: &State, id: &str, source: io::Error) -> Error {
+    Error::io("read", state.shown(&format!("{FOLDER}/{id}")), source)
 }
 
 /// Returns the original path of a path in the trash.
@@ -185,24 +194,24 @@ impl Description {
 }
 
 /// Returns the description of the entry `id`; `Missing` if its content is.
-fn entry(trash: &OwnedFd, id: &str) -> Description {
-    let Ok(folder) = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER) else {
-        return Description::Missing;
+fn entry(trash: &OwnedFd, id: &str) -> io::Result<Description> {
+    let Some(folder) = fs::found(fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER))? else {
+        return Ok(Description::Missing);
     };
-    if fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_err() {
-        return Description::Missing;
+    if fs::found(fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)))?.is_none() {
+        return Ok(Description::Missing);
     }
     description(&folder, id)
 }
 
 /// Reads the description of the entry `id`.
-fn description(folder: &OwnedFd, id: &str) -> Description {
-    let bytes = match fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Description::Missing,
-        Err(_) => return Description::Damaged,
-    };
-    described_by(&bytes, id)
+fn description(folder: &OwnedFd, id: &str) -> io::Result<Description> {
+    let read = fs::found(fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX))?;
+    Ok(match read {
+        Some(Some(bytes)) => described_by(&bytes, id),
+        Some(None) => Description::Missing,
+        None => Description::Damaged,
+    })
 }
 
 /// Parses the description of the entry `id`.

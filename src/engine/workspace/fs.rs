@@ -206,6 +206,20 @@ pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
     Ok(listing.iter().map(|entry| OsStr::from_bytes(entry.name).to_owned()).collect())
 }
 
+/// Returns what a look found, `None` where it failed for what is at the name.
+///
+/// # Errors
+/// Returns an error that says nothing about the name: the system was short of something, or the disk failed.
+pub fn found<T, E: Into<io::Error>>(looked: Result<T, E>) -> io::Result<Option<T>> {
+    let error = match looked {
+        Ok(found) => return Ok(Some(found)),
+        Err(error) => error.into(),
+    };
+    let of_system = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::INTR];
+    let is_of_system = |code| of_system.iter().any(|errno| errno.raw_os_error() == code);
+    if error.raw_os_error().is_some_and(is_of_system) { Err(error) } else { Ok(None) }
+}
+
 /// Returns all of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` if it is missing.
 ///
 /// # Errors
