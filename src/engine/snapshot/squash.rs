@@ -113,9 +113,9 @@ pub struct Squashed {
 /// Branch that gets the commits.
 pub(in crate::engine::snapshot) struct Onto {
     /// The branch.
-    branch: Branch,
+    pub(in crate::engine::snapshot) branch: Branch,
     /// Its commit; `None` if the branch does not exist.
-    tip: Option<ObjectId>,
+    pub(in crate::engine::snapshot) tip: Option<ObjectId>,
     /// That commit, else HEAD.
     pub(in crate::engine::snapshot) at: Option<ObjectId>,
 }

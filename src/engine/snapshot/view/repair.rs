@@ -168,11 +168,16 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the tree of the developer's commit below a snapshot, if it is readable: its contents are git's to keep.
-    fn head_tree_of(&self, id: ObjectId) -> Option<ObjectId> {
+    /// Returns the developer's commit below a snapshot, if the snapshot is readable and names one.
+    pub(super) fn head_at(&self, id: ObjectId) -> Option<ObjectId> {
         let commit = self.repo.find_commit(id).ok()?;
         let head = commit_builder::parse_trailers(commit.message_raw().ok()?)?.head?;
-        let head = ObjectId::from_hex(head.as_bytes()).ok()?;
+        ObjectId::from_hex(head.as_bytes()).ok()
+    }
+
+    /// Returns the tree of the developer's commit below a snapshot, if it is readable: its contents are git's to keep.
+    fn head_tree_of(&self, id: ObjectId) -> Option<ObjectId> {
+        let head = self.head_at(id)?;
         commit_builder::tree_of(&self.repo, head).ok().filter(|tree| self.repo.find_tree(*tree).is_ok())
     }
 

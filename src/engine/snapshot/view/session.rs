@@ -4,6 +4,7 @@
 //! the merge is then the part that the branch already has, not the state before the session: otherwise the same lines
 //! would conflict with themselves.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gix::ObjectId;
@@ -15,7 +16,7 @@ use super::history::Snapshot;
 use crate::engine::history::session_diff::{self, AtEnd, PathChanges, Sides};
 use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::commit_builder;
-use crate::engine::snapshot::store::refs;
+use crate::engine::snapshot::store::refs::{self, RefTarget};
 use crate::engine::snapshot::store::tree::{self, TreeItem};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::text::content::looks_binary;
@@ -609,9 +610,8 @@ impl Store {
     /// Fails if a snapshot or a commit of the branch cannot be read.
     pub fn missing_on(&self, branch: &str, part: &SessionPart<'_>) -> Result<Missing, SnapshotError> {
         let mut steps = self.steps_of(part)?;
-        let Some(began) = steps.first().map(|first| first.snapshot.seconds) else {
-            return Ok(Missing::default());
-        };
+        let Some(first) = steps.first().map(|first| &first.snapshot) else { return Ok(Missing::default()) };
+        let began = (self.head_at(refs::commit_id(&first.id)?), first.seconds);
         let branch = self.trees_of(branch, began)?;
         let mut paths = ChangedPaths::<PathSteps>::default();
         steps.iter().for_each(|step| paths.take(&step.paths));
@@ -869,24 +869,59 @@ impl Store {
         Ok(0)
     }
 
-    /// Returns the trees of a branch, or of HEAD if it does not exist. Commits older than `began`, in seconds since 1970,
-    /// cannot contain changes of the session.
-    fn trees_of(&self, branch: &str, began: i64) -> Result<BranchTrees, SnapshotError> {
-        let tip = self.onto(branch)?.at;
+    /// Returns the trees of a branch, or of HEAD if it does not exist. The commit `head` at which the session began, and
+    /// those before it, cannot contain its changes. Without that commit, the older ones are those before `seconds`,
+    /// since 1970.
+    fn trees_of(
+        &self,
+        branch: &str,
+        (head, seconds): (Option<ObjectId>, i64),
+    ) -> Result<BranchTrees, SnapshotError> {
+        let onto = self.onto(branch)?;
+        let tip = onto.at;
         let now = tip.map(|tip| commit_builder::tree_of(&self.repo, tip)).transpose()?;
         let mut trees = BranchTrees { now, ..BranchTrees::default() };
         let (mut seen, mut waiting) = (BTreeSet::from_iter(tip), VecDeque::from_iter(tip));
+        let before = OnceCell::new();
         while let Some(id) = waiting.pop_front().filter(|_| trees.since.len() < COMMITS_MAX) {
+            // A shallow clone lacks the parents of its oldest commits.
+            if Some(id) != tip && !self.repo.holds(id)? {
+                continue;
+            }
             let doing = || format!("the commit {id} cannot be read");
             let commit = self.repo.find_commit(id).context(doing)?;
             let tree = commit.tree_id().context(doing)?;
-            if commit.seconds().context(doing)? < began {
+            let is_dated_before = commit.seconds().context(doing)? < seconds;
+            let is_before = |head| before.get_or_init(|| self.ancestors_of(head)).contains(&id);
+            if Some(id) == head || (is_dated_before && head.is_none_or(is_before)) {
                 trees.older.push(tree);
                 continue;
             }
             trees.since.push((tree, commit.authored_seconds().context(doing)?));
             waiting.extend(commit.parent_ids().filter(|parent| seen.insert(*parent)));
         }
+        // The developer may have amended it.
+        if let Some(head) = head.filter(|head| !seen.contains(head)) {
+            let log = match (onto.tip, refs::head_target(&self.repo)?) {
+                (Some(_), _) => onto.branch.full_name(),
+                (None, Some(RefTarget::Symbolic(name))) => name.as_bstr().to_string(),
+                (None, _) => "HEAD".to_owned(),
+            };
+            if refs::log_values(&self.repo, &log).contains(&head) {
+                trees.older.extend(commit_builder::tree_of(&self.repo, head).ok());
+            }
+        }
         Ok(trees)
+    }
+
+    /// Returns a commit and some of those before it, as far as they can be read.
+    fn ancestors_of(&self, id: ObjectId) -> BTreeSet<ObjectId> {
+        let (mut seen, mut waiting) = (BTreeSet::from([id]), VecDeque::from([id]));
+        while let Some(id) = waiting.pop_front().filter(|_| seen.len() < COMMITS_MAX) {
+            if let Ok(commit) = self.repo.find_commit(id) {
+                waiting.extend(commit.parent_ids().filter(|parent| seen.insert(*parent)));
+            }
+        }
+        seen
     }
 }
