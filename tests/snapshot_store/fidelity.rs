@@ -18,7 +18,7 @@ fn contents(name: &str) -> Vec<Vec<u8>> {
         match name {
             "x.u16" => units.collect(),
             "x.bom" => [0xff, 0xfe].into_iter().chain(units).collect(),
-            "x.l1" => text.chars().map(|c| c as u8).collect(),
+            "x.l1" => text.chars().map(|c| c as u8).chain([0x80, 0x93, 0x9f, b'\n']).collect(),
             _ => text.as_bytes().to_vec(),
         }
     };
@@ -111,11 +111,14 @@ fn attributes_missing_in_the_work_tree_still_apply() {
 }
 
 #[test]
-fn unknown_encoding_is_stored_unchanged_with_a_warning() {
-    let place = Place::with(&[(".gitattributes", "*.x working-tree-encoding=KLINGON\n")]);
-    let recorded = place.put("a.x", "qapla\n");
-    assert_eq!(place.shown("a.x"), "qapla");
-    assert!(recorded.warnings[0].contains("a.x"), "{recorded:?}");
+fn encoding_that_git_reads_otherwise_stays_out() {
+    for encoding in ["KLINGON", "UTF-16LE-BOM", "SHIFT-JIS", "ISO-8859-9", "EUC-KR"] {
+        let place = Place::with(&[(".gitattributes", &format!("*.x working-tree-encoding={encoding}\n"))]);
+        let reason = &place.put("b.x", "a\0\n\0").left_out[0].reason;
+        assert_eq!(*reason, Reason::Encoding(encoding.into()));
+        let said = format!("git would convert it from {encoding}, and lbx cannot do that just so");
+        assert_eq!(reason.to_string(), said);
+    }
 }
 
 #[test]

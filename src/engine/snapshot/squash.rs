@@ -269,9 +269,17 @@ impl Store {
         let queries: Vec<IgnoreQuery<'_>> = paths.into_iter().map(query).collect();
         let mut ignored = BTreeSet::new();
         for (query, found) in queries.iter().zip(self.ignored(&queries)?) {
-            if found.is_some() && tree::look_up(&self.repo, base_tree, query.path)?.entry().is_none() {
-                ignored.insert(query.path.to_vec());
+            let Some(found) = found else { continue };
+            if tree::look_up(&self.repo, base_tree, query.path)?.entry().is_some() {
+                continue;
             }
+            if let Some(why) = found.barred {
+                let path = query.path.to_str_lossy();
+                return Err(SnapshotError::new(format!(
+                    "nothing tells if git ignores `{path}` by now: {why}"
+                )));
+            }
+            ignored.insert(query.path.to_vec());
         }
         Ok(ignored)
     }

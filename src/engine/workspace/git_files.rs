@@ -321,9 +321,12 @@ pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Resu
 }
 
 /// Returns the rule file `name` in a folder; `None` if it is missing, not a regular file, or too large.
-pub fn read(folder: impl AsFd, name: &[u8]) -> Option<Vec<u8>> {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::from_bytes(name), RULE_FILE_BYTES_MAX).ok().flatten()?;
-    is_few(&bytes).then_some(bytes)
+///
+/// # Errors
+/// As [`fs::found`].
+pub fn read(folder: impl AsFd, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let read = fs::found(fs::read_at(folder.as_fd(), OsStr::from_bytes(name), RULE_FILE_BYTES_MAX))?;
+    Ok(read.flatten().filter(|bytes| is_few(bytes)))
 }
 
 /// Returns true if rules are within the limits. A pattern with many `**` takes time that grows with the depth of a path to

@@ -38,7 +38,7 @@ impl Classified {
     /// Classifies the differences of a fork. Where rules cannot be read, nothing counts as ignored: half of a rename would
     /// be merged.
     pub fn surely(engine: &Engine, layer: &OwnedFd, found: &[Differing]) -> Self {
-        Self::with(engine, layer, found, false, |ignored| ignored.is_certain)
+        Self::with(engine, layer, found, false, |ignored| ignored.barred.is_none())
     }
 
     /// Classifies the differences of a layer by those results that `counts` accepts.

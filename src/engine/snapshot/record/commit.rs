@@ -314,13 +314,13 @@ pub struct IgnoreQuery<'a> {
 }
 
 /// Result for an ignored path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
     /// Length of the outermost ignored folder that contains the path, in bytes; of the whole path if there is no such
     /// folder.
     pub folder_bytes: usize,
-    /// False if rules cannot be read: then it may be ignored.
-    pub is_certain: bool,
+    /// What prevents to read rules, if anything does: then it may be ignored.
+    pub barred: Option<String>,
 }
 
 impl Store {
@@ -361,12 +361,11 @@ fn ignored_at<'a>(
         };
         folders.insert(folder, is_ignored);
         if is_ignored {
-            let is_certain = !rules.are_barred(folder)?;
-            return Ok(Some(Ignored { folder_bytes: folder.len(), is_certain }));
+            return Ok(Some(Ignored { folder_bytes: folder.len(), barred: rules.bar(folder)? }));
         }
     }
     let is_ignored =
         if query.is_folder { rules.ignores_folder(query.path)? } else { rules.ignores(query.path)? };
-    let is_certain = !rules.are_barred(query.path)?;
-    Ok(is_ignored.then_some(Ignored { folder_bytes: query.path.len(), is_certain }))
+    let barred = rules.bar(query.path)?;
+    Ok(is_ignored.then_some(Ignored { folder_bytes: query.path.len(), barred }))
 }

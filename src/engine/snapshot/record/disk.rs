@@ -236,8 +236,8 @@ impl ScannedFolder {
     /// Returns the bytes of the rule file `name` in it; `None` if it is unreadable, not a regular file, or too large.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
         match self {
-            Self::Opened(folder) => git_files::read(folder, name),
-            Self::Surveyed(root, path) => git_files::read(root.opened(path).ok()?, name),
+            Self::Opened(folder) => git_files::read(folder, name).ok()?,
+            Self::Surveyed(root, path) => git_files::read(root.opened(path).ok()?, name).ok()?,
         }
     }
 }

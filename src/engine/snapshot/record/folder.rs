@@ -285,7 +285,7 @@ impl Taker<'_, '_, '_, '_> {
         if reason.is_some() {
             return Ok(reason);
         }
-        let (kind, bytes) = self.preparer.stored_form(&side.path, state, side.found, true)?;
+        let (kind, bytes) = self.preparer.stored_form(&side.path, state, side.found)?;
         let id = self.preparer.hash(&side.path, &bytes)?;
         if known != Some(id) && side.found.entry().is_none_or(|found| found.id != id) {
             self.preparer.keep(&side.path, id, &bytes)?;

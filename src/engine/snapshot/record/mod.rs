@@ -162,6 +162,8 @@ pub enum Reason {
     NoRoom,
     /// A program of this name is configured to convert it; lbx runs none.
     Filter(String),
+    /// It is in this encoding, which lbx does not convert just as git does.
+    Encoding(String),
     /// Git rejects the name, or it lies in lbx's own folder.
     Name,
     /// It lies in a repository within the workspace, at this path.
@@ -186,6 +188,9 @@ impl fmt::Display for Reason {
             }
             Self::NoRoom => f.write_str("the scan has reached its limit (snapshot.scan_bytes)"),
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
+            Self::Encoding(name) => {
+                write!(f, "git would convert it from {name}, and lbx cannot do that just so")
+            }
             Self::Name => f.write_str("git or lbx keeps such a name for itself"),
             Self::NestedRepository(path) => {
                 write!(f, "it belongs to the repository in `{}`", short_path(path))

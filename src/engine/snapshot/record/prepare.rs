@@ -124,7 +124,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Some(reason));
         }
         // A deletion converts nothing, so that it needs no filter, but the state before it is unknown.
-        let is_filtered = file.after.is_none() && self.rules.program(file.path)?.is_some();
+        let is_filtered = file.after.is_none() && self.rules.cannot_convert(file.path)?.is_some();
         let fits = |state: FileState<'_>| state.size_bytes() <= self.limits.file_bytes_max;
         if !is_filtered && file.before.is_none_or(fits) {
             let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
@@ -161,7 +161,7 @@ impl<'a> Preparer<'_, 'a> {
                 && known.is_some_and(|known| self.is_as_it_is(state, known));
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
         }
-        let (kind, bytes) = self.stored_form(path, state, found, true)?;
+        let (kind, bytes) = self.stored_form(path, state, found)?;
         let id = self.hash(path, &bytes)?;
         if known == Some(TreeItem { kind, id }) {
             return Ok(Scanned::IsKnown);
@@ -190,7 +190,7 @@ impl<'a> Preparer<'_, 'a> {
     /// Returns true if a scan leaves out a file, whatever its content.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
         let is_barred = size_bytes > self.limits.file_bytes_max || self.rules.obstacle(path)?.is_some();
-        Ok(is_barred || self.rules.program(path)?.is_some())
+        Ok(is_barred || self.rules.cannot_convert(path)?.is_some())
     }
 
     /// Returns the result.
@@ -241,7 +241,7 @@ impl<'a> Preparer<'_, 'a> {
             Some(state) if state.size_bytes() > self.limits.file_bytes_max => {
                 Ok(Some(self.too_large(state.size_bytes())))
             }
-            Some(FileState::Regular { .. }) => Ok(self.rules.program(path)?.map(Reason::Filter)),
+            Some(FileState::Regular { .. }) => self.rules.cannot_convert(path),
             Some(FileState::Symlink { .. } | FileState::TooLarge { .. }) | None => Ok(None),
         }
     }
@@ -315,7 +315,7 @@ impl<'a> Preparer<'_, 'a> {
         found: Lookup,
         wanted: bool,
     ) -> Result<TreeItem, SnapshotError> {
-        let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
+        let (kind, bytes) = self.stored_form(path, state, found)?;
         let id = self.hash(path, &bytes)?;
         if wanted || found.entry().is_none_or(|found| found.id != id) {
             self.keep(path, id, &bytes)?;
@@ -323,22 +323,20 @@ impl<'a> Preparer<'_, 'a> {
         Ok(TreeItem { kind, id })
     }
 
-    /// Returns the bytes and kind that git would store for a file. Notes warnings if the file is `wanted`.
+    /// Returns the bytes and kind that git would store for a file.
     pub fn stored_form<'b>(
         &mut self,
         path: &[u8],
         state: FileState<'b>,
         found: Lookup,
-        wanted: bool,
     ) -> Result<(EntryKind, Cow<'b, [u8]>), SnapshotError> {
         let stored = found.entry().filter(|found| found.is_file());
         Ok(match state {
             FileState::Symlink { target } => (EntryKind::Link, Cow::Borrowed(target)),
-            FileState::Regular { executable, bytes } => {
-                let (bytes, warning) = self.rules.stored_form(path, bytes, stored.map(|found| found.id))?;
-                self.done.recorded.warnings.extend(warning.filter(|_| wanted));
-                (self.kind(executable, stored), bytes)
-            }
+            FileState::Regular { executable, bytes } => match self.kind(executable, found.entry()) {
+                EntryKind::Link => (EntryKind::Link, Cow::Borrowed(bytes)),
+                kind => (kind, self.rules.stored_form(path, bytes, stored.map(|found| found.id))?),
+            },
             FileState::TooLarge { .. } => {
                 return Err(SnapshotError::new(format!("`{}` is too large", path.to_str_lossy())));
             }
@@ -381,9 +379,14 @@ impl<'a> Preparer<'_, 'a> {
         objects::store_all(self.repo, &std::mem::take(&mut self.done.packed)).map(drop)
     }
 
-    /// Returns the kind of a regular file; keeps the stored one if the file system's bits do not count.
+    /// Returns the kind of a regular file; keeps the stored one if the file system's bits do not count, or if git checks
+    /// out links as files.
     fn kind(&self, executable: bool, stored: Option<TreeItem>) -> EntryKind {
-        match (self.modes, executable, stored) {
+        let is_link = stored.is_some_and(|stored| stored.kind == EntryKind::Link);
+        if is_link && self.repo.settings().boolean("core.symlinks") == Some(false) {
+            return EntryKind::Link;
+        }
+        match (self.modes, executable, stored.filter(|stored| stored.is_file())) {
             (true, true, _) => EntryKind::BlobExecutable,
             (true, false, _) | (false, _, None) => EntryKind::Blob,
             (false, _, Some(stored)) => stored.kind,

@@ -25,10 +25,9 @@ use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::settings::{self, users_file};
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
-use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
+use crate::engine::workspace::fs::{self, is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::git_files;
 use crate::limits::{PATH_RULES_BYTES_MAX, RULE_FILE_BYTES_MAX};
-use crate::text::escaped::short_path;
 
 /// Attributes file in git's folder.
 const INFO_ATTRIBUTES: &str = "info/attributes";
@@ -117,7 +116,9 @@ impl<'repo> Rules<'repo> {
         let path = gix::path::from_byte_slice(folder).unwrap_or(Path::new("."));
         // A missing folder, or one behind a link, has no rules of its own.
         let root = self.repo.work_tree();
-        let below = if folder.is_empty() { None } else { root.folder(path).ok().flatten() };
+        let doing = || format!("the rules in `{}` cannot be read", path.display());
+        let below =
+            if folder.is_empty() { None } else { fs::found(root.folder(path)).context(doing)?.flatten() };
         let opened = if folder.is_empty() { Some(root) } else { below.as_ref() };
         let stat_of = |name: &[u8]| opened.map_or(Ok(None), |opened| opened.stat(name.to_path_lossy()));
         match stat_of(b".git") {
@@ -129,17 +130,16 @@ impl<'repo> Rules<'repo> {
             }
             _ => {}
         }
-        let stat_of = |name: &[u8]| stat_of(name).ok().flatten();
         let mut bytes = above;
         for name in RULE_FILES {
-            let found = stat_of(name);
+            let found = fs::found(stat_of(name)).context(doing)?.flatten();
             if found.is_some() && !std::mem::replace(&mut self.has_files, true) {
                 self.stacks = Stacks::default();
             }
             match (found, opened) {
                 (Some(stat), _) if is_symlink(&stat) || is_folder(&stat) => {}
                 (Some(stat), Some(opened))
-                    if is_regular(&stat) && git_files::read(opened, name).is_some() =>
+                    if is_regular(&stat) && git_files::read(opened, name).context(doing)?.is_some() =>
                 {
                     bytes += size_of(&stat);
                 }
@@ -189,9 +189,10 @@ impl<'repo> Rules<'repo> {
         self.excludes(path, Mode::DIR)
     }
 
-    /// Returns true if rules on the way to `path` cannot be read.
-    pub fn are_barred(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
-        Ok(matches!(self.obstacle(path)?, Some((_, Reason::Rules(_)))))
+    /// Returns what prevents to read the rules on the way to `path`, if anything does.
+    pub fn bar(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
+        let barred = self.obstacle(path)?.map(|(_, reason)| reason);
+        Ok(barred.filter(|reason| matches!(reason, Reason::Rules(_))).map(|reason| reason.to_string()))
     }
 
     /// Returns true if something of the type `mode` is ignored at `path`.
@@ -209,34 +210,60 @@ impl<'repo> Rules<'repo> {
         Ok(platform.is_excluded())
     }
 
-    /// Returns the filter program that is configured to convert `path`, if any.
-    pub fn program(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
-        if self.programs.is_empty() {
-            return Ok(None);
+    /// Returns the reason why lbx cannot convert a file as git would: a filter program is configured for it, or it has an
+    /// encoding of which lbx reads some bytes otherwise than git.
+    pub fn cannot_convert(&mut self, path: &[u8]) -> Result<Option<Reason>, SnapshotError> {
+        if !self.programs.is_empty()
+            && let Some(name) = self.attribute("filter", path)?.filter(|name| self.programs.contains(name))
+        {
+            return Ok(Some(Reason::Filter(name.to_string())));
         }
+        let is_unlike =
+            |name: &BString| !is_one_of(name.as_ref(), &SAME_ENCODINGS) && !is_one_of(name.as_ref(), &LATIN1);
+        let encoding = self.attribute(ENCODING, path)?.filter(is_unlike);
+        Ok(encoding.map(|name| Reason::Encoding(name.to_string())))
+    }
+
+    /// Returns true if a file is in [`LATIN1`].
+    fn is_latin1(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        Ok(self.attribute(ENCODING, path)?.is_some_and(|name| is_one_of(name.as_ref(), &LATIN1)))
+    }
+
+    /// Returns the value of an attribute of a file.
+    fn attribute(&mut self, name: &'static str, path: &[u8]) -> Result<Option<BString>, SnapshotError> {
         self.obstacle(path)?;
         let (stack, _) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
-        let mut found = stack.selected_attribute_matches(["filter"]);
+        let mut found = stack.selected_attribute_matches([name]);
         let platform = stack
             .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
             .context(|| format!("the attributes of `{}` cannot be read", path.to_str_lossy()))?;
         platform.matching_attributes(&mut found);
-        let name = found.iter_selected().find_map(|matched| match matched.assignment.state {
+        Ok(found.iter_selected().find_map(|matched| match matched.assignment.state {
             gix::attrs::StateRef::Value(value) => Some(value.as_bstr().to_owned()),
             _ => None,
-        });
-        Ok(name.filter(|name| self.programs.contains(name)).map(|name| name.to_string()))
+        }))
     }
 
-    /// Returns the bytes that git would store for a file; `stored` is the present entry.
-    ///
-    /// An unknown encoding leaves the bytes as they are, with a warning.
+    /// Returns the bytes that git would store for a file; `stored` is the present entry. Bytes that cannot be converted
+    /// stay as they are.
     pub fn stored_form<'b>(
         &mut self,
         path: &[u8],
         bytes: &'b [u8],
         stored: Option<ObjectId>,
-    ) -> Result<(Cow<'b, [u8]>, Option<String>), SnapshotError> {
+    ) -> Result<Cow<'b, [u8]>, SnapshotError> {
+        let Some(converted) = self.converted(path, bytes, stored)? else { return Ok(Cow::Borrowed(bytes)) };
+        let is_latin1 = !converted.is_ascii() && self.is_latin1(path)?;
+        Ok(Cow::Owned(if is_latin1 { with_controls(&converted).into_bytes() } else { converted }))
+    }
+
+    /// Returns the converted bytes, if that changes them.
+    fn converted(
+        &mut self,
+        path: &[u8],
+        bytes: &[u8],
+        stored: Option<ObjectId>,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
         self.obstacle(path)?;
         let objects = &self.objects;
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
@@ -255,19 +282,17 @@ impl<'repo> Rules<'repo> {
             },
         );
         Ok(match converted {
-            Ok(ToGitOutcome::Buffer(buffer)) => (Cow::Owned(buffer.to_vec()), None),
-            Ok(ToGitOutcome::Unchanged(_) | ToGitOutcome::Process(_)) => (Cow::Borrowed(bytes), None),
-            Err(error) => {
-                let path = path.to_str_lossy();
-                let path = short_path(&path);
-                (Cow::Borrowed(bytes), Some(format!("`{path}` is stored as it is on disk, since {error}")))
-            }
+            Ok(ToGitOutcome::Buffer(buffer)) => Some(buffer.to_vec()),
+            Ok(ToGitOutcome::Unchanged(_) | ToGitOutcome::Process(_)) | Err(_) => None,
         })
     }
 
     /// Returns the bytes that a checkout would write for a stored file.
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         self.obstacle(path)?;
+        let letters =
+            if !stored.is_ascii() && self.is_latin1(path)? { Some(with_letters(stored)) } else { None };
+        let stored = letters.as_ref().map_or(stored, String::as_bytes);
         let context = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let (stack, pipeline) = self.stacks.on_the_way(self.repo, &self.index, self.has_files, path)?;
         let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).context(context)?;
@@ -284,6 +309,71 @@ impl<'repo> Rules<'repo> {
             ToWorktreeOutcome::Unchanged(_) | ToWorktreeOutcome::Process(_) => stored.to_vec(),
         })
     }
+}
+
+/// Attribute that names the encoding of a file on disk.
+const ENCODING: &str = "working-tree-encoding";
+/// Encodings that lbx, by the tables of the web, and git, by those of iconv, read as the same characters.
+const SAME_ENCODINGS: [&str; 38] = [
+    "UTF-8",
+    "UTF8",
+    "UTF-16",
+    "UTF-16LE",
+    "UTF-16BE",
+    "GBK",
+    "KOI8-R",
+    "CP866",
+    "WINDOWS-1250",
+    "WINDOWS-1251",
+    "WINDOWS-1252",
+    "WINDOWS-1253",
+    "WINDOWS-1254",
+    "WINDOWS-1255",
+    "WINDOWS-1256",
+    "WINDOWS-1257",
+    "WINDOWS-1258",
+    "CP1250",
+    "CP1251",
+    "CP1252",
+    "CP1253",
+    "CP1254",
+    "CP1255",
+    "CP1256",
+    "CP1257",
+    "CP1258",
+    "ISO-8859-2",
+    "ISO-8859-3",
+    "ISO-8859-4",
+    "ISO-8859-5",
+    "ISO-8859-6",
+    "ISO-8859-7",
+    "ISO-8859-8",
+    "ISO-8859-10",
+    "ISO-8859-13",
+    "ISO-8859-14",
+    "ISO-8859-15",
+    "ISO-8859-16",
+];
+/// Names of the encoding that is so but for 32 control characters, which the web reads as these letters.
+const LATIN1: [&str; 2] = ["ISO-8859-1", "LATIN1"];
+/// These letters, from U+0080 on.
+const LETTERS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
+
+/// Returns true if an encoding is one of these.
+fn is_one_of(encoding: &BStr, known: &[&str]) -> bool {
+    known.iter().any(|known| encoding.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// Returns a text of [`LATIN1`] with the control characters for the letters, as git reads it.
+fn with_controls(text: &[u8]) -> String {
+    let control = |letter| ('\u{80}'..).zip(LETTERS.chars()).find(|pair| pair.1 == letter);
+    text.to_str_lossy().chars().map(|letter| control(letter).map_or(letter, |pair| pair.0)).collect()
+}
+
+/// Returns it with the letters for the control characters.
+fn with_letters(text: &[u8]) -> String {
+    let letter = |control| ('\u{80}'..).zip(LETTERS.chars()).find(|pair| pair.0 == control);
+    text.to_str_lossy().chars().map(|control| letter(control).map_or(control, |pair| pair.1)).collect()
 }
 
 /// Rules of the folders above a path.

@@ -284,7 +284,7 @@ impl Store {
         let has_crlf = |bytes: &[u8]| bytes.find("\r\n").is_some();
         if like.contains(&b'\n') && has_crlf(&on_disk) != has_crlf(like) {
             let other = if has_crlf(like) { with_crlf(&stored) } else { stored.clone() };
-            if *rules.stored_form(path, &other, Some(item.id))?.0 == stored {
+            if *rules.stored_form(path, &other, Some(item.id))? == stored {
                 return Ok(Some((item, other)));
             }
         }
