@@ -331,7 +331,7 @@ fn own_repository(engine: &Engine) -> Result<Store, Error> {
 fn no_repository(engine: &Engine, refusal: Option<String>) -> Error {
     let has_one = fs::stat_at(engine.workspace.root_fd(), ".git".as_ref()).is_ok();
     // Changes so far are in the private repository, and a new one would begin without them.
-    let patch = "`lbx diff -t` shows the changes as a patch.";
+    let patch = "`lbx diff -t --binary --max-bytes 0` shows the changes as a patch.";
     match refusal {
         Some(why) => refused(&why).suggest(format!("Repair what this names, or take a patch: {patch}")),
         None if has_one => Error::new(
@@ -399,7 +399,7 @@ fn author_of(store: &Store) -> Result<Author, Error> {
 }
 
 /// Suggestion if the commit failed that the index would have followed.
-const FIT_INDEX: &str = "Leave out `checked_out` to commit on another branch. For this one, commit or stash what is staged, end a merge, and join a split index: `git update-index --no-split-index`.";
+const FIT_INDEX: &str = "Leave out `checked_out` to commit on another branch. For this one, commit or stash what is staged, end a merge, join a split index by `git update-index --no-split-index`, and fill a sparse one by `git sparse-checkout reapply --no-sparse-index`.";
 
 /// Returns an error for a state of git that prevents the commit.
 fn refused(why: &str) -> Error {

@@ -286,7 +286,7 @@ fn squash_rejects_conflicts_and_invalid_branches() {
     let error = bare.lbx(&["squash", "-m", "Do it"]).error("not_found");
     assert_eq!(
         error["suggested_action"],
-        "Take a patch: `lbx diff -t` shows the changes as a patch. A repository made now has only the changes after it."
+        "Take a patch: `lbx diff -t --binary --max-bytes 0` shows the changes as a patch. A repository made now has only the changes after it."
     );
 }
 

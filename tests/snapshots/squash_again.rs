@@ -237,6 +237,15 @@ fn squash_commits_nothing_that_git_ignores_by_now() {
     assert!(!diff["diff"].as_str().unwrap().contains("out.log"), "{diff}");
     squash(&ws).warned(message);
     assert_eq!(ws.git(&["diff", "--name-only", "main", "feature"]), ".gitignore");
+    // Where the rules have become too many to be read, half of a move would be committed.
+    ws.lbx(&["move", "a.txt", "b.txt", "--session", "s"]).ok();
+    let rules = fs::read_to_string(ws.path(".gitignore")).unwrap();
+    ws.write(".gitignore", (0..30_000).map(|number| format!("{number}\n")).collect::<String>());
+    let error = squash(&ws).error("invalid_request")["message"].to_string();
+    let said =
+        "nothing tells if git ignores `b.txt` by now: `.gitignore` is not a regular file, or has too many";
+    assert!(error.contains(said), "{error}");
+    ws.write(".gitignore", rules);
     ws.git(&["add", "--force", "token.txt"]);
     squash(&ws).ok();
     assert_eq!(on_feature(&ws, "token.txt"), "secret\n");
@@ -460,7 +469,9 @@ fn squash_checked_out_rejects_conflicting_index_states() {
     ws.git(&["reset", "-q"]);
     ws.git(&["update-index", "--split-index"]);
     let error = refused_as("invalid_request", "a split one");
-    assert!(error["suggested_action"].as_str().unwrap().ends_with("`git update-index --no-split-index`."));
+    assert!(error["suggested_action"].as_str().unwrap().ends_with(
+        "join a split index by `git update-index --no-split-index`, and fill a sparse one by `git sparse-checkout reapply --no-sparse-index`."
+    ));
     ws.git(&["update-index", "--no-split-index"]);
     ws.write(".git/index.lock", "");
     let error = refused_as("lock_timeout", "index is locked");
@@ -487,4 +498,67 @@ fn squash_checked_out_rejects_conflicting_index_states() {
     ws.lbx(&["squash", "-m", "First", "--session", "t", "--checked-out"]).ok();
     assert_eq!(ws.git(&["log", "--format=%s", "fresh"]), "First");
     assert_eq!(ws.git(&["ls-files"]), "y.txt");
+}
+
+#[test]
+fn branch_since_the_session_began_is_known_by_commits_and_not_by_times() {
+    // The developer amends the commit that made the file.
+    let ws = workspace(&[("k.txt", "k\n")]);
+    ws.write("a.txt", TEN);
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-qm", "add"]);
+    ws.lbx(&["move", "a.txt", "b.txt", "--session", "s"]).ok();
+    ws.git(&["commit", "-qa", "--amend", "--allow-empty", "-m", "amended"]);
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "b.txt"), TEN);
+
+    // A clock goes back.
+    let ws = workspace(&[("a.txt", TEN)]);
+    edit(&ws, "s", "a.txt", "five", "5");
+    for (old, new) in [("two", "2"), ("nine", "9")] {
+        let text = fs::read_to_string(ws.path("a.txt")).unwrap();
+        ws.write("a.txt", text.replace(old, new));
+        let mut commit = ws.git_command(&["commit", "-qam", "by hand"]);
+        let date = "2001-01-01T00:00:00Z";
+        assert!(
+            commit.env("GIT_COMMITTER_DATE", date).env("GIT_AUTHOR_DATE", date).status().unwrap().success()
+        );
+    }
+    edit(&ws, "s", "a.txt", "5", "V");
+    squash(&ws).ok();
+    let wanted = TEN.replace("five", "V").replace("two", "2").replace("nine", "9");
+    assert_eq!(on_feature(&ws, "a.txt"), wanted);
+
+    // A shallow clone lacks the parents of what was fetched.
+    let ws = workspace(&[("a.txt", TEN)]);
+    edit(&ws, "s", "a.txt", "five", "5");
+    let tree = ws.git(&["rev-parse", "HEAD^{tree}"]);
+    let parent = "1".repeat(tree.len());
+    let by = "Dev <dev@example.org> 4102444800 +0000";
+    let commit = format!("tree {tree}\nparent {parent}\nauthor {by}\ncommitter {by}\n\nfetched\n");
+    fs::write(ws.outside.join("commit"), commit).unwrap();
+    let id = ws.git(&["hash-object", "-t", "commit", "-w", "../commit"]);
+    ws.write(".git/shallow", format!("{id}\n"));
+    ws.git(&["reset", "-q", "--soft", &id]);
+    ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "feature", "--keep-history"]).ok();
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("five", "5"));
+}
+
+#[test]
+fn link_that_git_checks_out_as_a_file_stays_a_link() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    std::os::unix::fs::symlink("a.txt", ws.path("link")).unwrap();
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-qm", "link"]);
+    ws.git(&["config", "core.symlinks", "false"]);
+    fs::remove_file(ws.path("link")).unwrap();
+    ws.git(&["checkout", "link"]);
+    edit(&ws, "s", "link", "a.txt", "b.txt");
+    ws.lbx(&["snapshot"]).ok();
+    squash(&ws).ok();
+    for branch in ["lbx-snapshots", "feature"] {
+        let entry = ws.git(&["ls-tree", branch, "link"]);
+        assert!(entry.starts_with("120000 blob "), "{branch}: {entry}");
+    }
+    assert_eq!(on_feature(&ws, "link"), "b.txt");
 }
