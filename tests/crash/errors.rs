@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::common::Workspace;
 use crate::common::skip::can_trace;
 use crate::inject::{Point, each, fail_at, points, sample};
 use crate::judge::Sides;
@@ -97,6 +98,24 @@ fn undo_never_takes_an_unreadable_path_for_missing() {
     let first: Vec<Point> = first.into_iter().filter(|point| point.number <= 30).collect();
     let wrong = each(&first, |point| {
         check(&scenario, &sides, "EMFILE", point).map_err(|what| format!("openat2 {}: {what}", point.number))
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn trash_that_cannot_be_read_now_is_neither_empty_nor_damaged() {
+    if !can_trace() {
+        return;
+    }
+    let base = Workspace::with(&[(".gitignore", "*.ig\n")]);
+    base.write("x.ig", "x\n");
+    base.lbx(&["delete", "x.ig"]).success();
+    let call = ["restore", "x.ig"];
+    let wrong = each(&points(&base.copy(), &["openat"], &call), |point| {
+        let output = fail_at(&base.copy(), point, "EMFILE", &call);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_wrong = ["not_found", "damaged", "is empty"].iter().any(|word| said.contains(word));
+        if is_wrong { Err(format!("openat {}: {said}", point.number)) } else { Ok(()) }
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
