@@ -157,7 +157,12 @@ impl Revisions {
             && !from.is_empty()
             && !from.contains('/')
         {
-            let to = to.strip_prefix('.').unwrap_or(to);
+            if let Some(to) = to.strip_prefix('.') {
+                let to = if to.is_empty() { "HEAD" } else { to };
+                return Err(Error::invalid(format!("{text}: diff looks for no merge base"))
+                    .suggest(format!("Put what `git merge-base {from} {to}` prints before two dots."))
+                    .detail("field", "path"));
+            }
             let to = if to.is_empty() { store.branch() } else { to.to_owned() };
             return Ok(Some(Self::Between(
                 commit_named(store, from, "from")?,

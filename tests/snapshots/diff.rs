@@ -240,3 +240,27 @@ fn diff_accepts_two_revisions_and_several_paths_as_git_does() {
     ws.lbx(&["diff", "HEAD..lbx-snapshots", &second]).error("invalid_request");
     ws.lbx(&["diff", "a.txt", "nosuch"]).error("not_found");
 }
+
+#[test]
+fn what_a_clone_was_made_without_is_named_with_the_command_that_fetches_it() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.write("a.txt", "two\n");
+    ws.git(&["commit", "-qam", "second"]);
+    let error = ws.lbx(&["diff", "HEAD~1...HEAD"]).error("invalid_request");
+    assert_eq!(error["suggested_action"], "Put what `git merge-base HEAD~1 HEAD` prints before two dots.");
+    ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
+    let told = |id: &str, fetches: &str| {
+        fs::remove_file(ws.path(".git/objects").join(&id[..2]).join(&id[2..])).unwrap();
+        let error = ws.lbx(&["diff", "HEAD~1"]).error("not_found");
+        let action = format!("This clone was made without it: `{fetches}` fetches it, then repeat the call.");
+        assert_eq!(error["suggested_action"], action);
+    };
+    let blob = ws.git(&["rev-parse", "HEAD~1:a.txt"]);
+    let commit = ws.git(&["rev-parse", "HEAD~1"]);
+    ws.git(&["config", "core.repositoryFormatVersion", "1"]);
+    ws.git(&["config", "extensions.partialClone", "origin"]);
+    told(&blob, &format!("git cat-file -p {blob}"));
+    ws.git(&["config", "--unset", "extensions.partialClone"]);
+    ws.write(".git/shallow", ws.git(&["rev-parse", "HEAD"]) + "\n");
+    told(&commit, "git fetch --unshallow");
+}

@@ -544,6 +544,11 @@ impl From<SnapshotError> for Error {
         if error.is_full() {
             return refused;
         }
+        if let Some(remedy) = error.remedy() {
+            return Self::new(ErrorKind::NotFound, format!("no snapshot: {error}")).suggest(format!(
+                "This clone was made without it: `{remedy}` fetches it, then repeat the call."
+            ));
+        }
         refused.suggest(
             "Run `lbx doctor`: it says what is damaged and how to repair it. Changes can still be undone.",
         )

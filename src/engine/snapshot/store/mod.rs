@@ -262,6 +262,8 @@ pub struct SnapshotError {
     short: Option<Errno>,
     /// True if the work was stopped.
     timeout: bool,
+    /// Command that fetches what the repository lacks, as a shallow clone does.
+    remedy: Option<String>,
 }
 
 impl SnapshotError {
@@ -308,7 +310,17 @@ impl SnapshotError {
 
     /// Returns an error without a cause.
     pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), interrupted: false, short: None, timeout: false }
+        Self { message: message.into(), interrupted: false, short: None, timeout: false, remedy: None }
+    }
+
+    /// Returns the error for an object that a clone was made without, with the command that fetches it.
+    pub(in crate::engine::snapshot) fn not_fetched(message: String, remedy: String) -> Self {
+        Self { remedy: Some(remedy), ..Self::new(message) }
+    }
+
+    /// Returns the command that fetches what the repository lacks, if that is the reason.
+    pub fn remedy(&self) -> Option<&str> {
+        self.remedy.as_deref()
     }
 
     /// Takes the message of lbx's general error type.
@@ -320,7 +332,9 @@ impl SnapshotError {
     #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
     fn because(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
         let cause: &(dyn Error + 'static) = cause.as_ref();
+        let mut remedy = None;
         let (said, timeout) = if let Some(before) = cause.downcast_ref::<Self>() {
+            remedy.clone_from(&before.remedy);
             (Some(before.message.clone()), before.timeout)
         } else if let Some(own) = cause.downcast_ref::<crate::error::Error>() {
             (Some(own.message().to_owned()), own.kind() == crate::error::ErrorKind::Timeout)
@@ -328,7 +342,7 @@ impl SnapshotError {
             (said_by_system(cause), false)
         };
         let message = said.map_or(message.clone(), |said| format!("{message}: {said}"));
-        Self { message, interrupted: was_interrupted(cause), short: shortage(cause), timeout }
+        Self { message, interrupted: was_interrupted(cause), short: shortage(cause), timeout, remedy }
     }
 
     /// Returns an error with `message` alone, or with the resource that the system was short of.

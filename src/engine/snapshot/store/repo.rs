@@ -252,8 +252,19 @@ impl Repo {
     /// Fails if it is missing, damaged or too large.
     pub fn find_object(&self, id: ObjectId) -> Result<Object, SnapshotError> {
         let missing = || format!("the object {id} is missing, damaged or too large");
-        let found = self.look_for(&id).context(missing)?.ok_or_else(|| SnapshotError::new(missing()))?;
+        let found = self.look_for(&id).context(missing)?.ok_or_else(|| self.lacking(id, missing()))?;
         Ok(Rc::unwrap_or_clone(found))
+    }
+
+    /// Returns the error for an object that is not there: a clone may have been made without it.
+    fn lacking(&self, id: ObjectId, message: String) -> SnapshotError {
+        if self.settings.string("extensions.partialClone").is_some() {
+            return SnapshotError::not_fetched(message, format!("git cat-file -p {id}"));
+        }
+        match self.common().stat("shallow") {
+            Ok(Some(_)) => SnapshotError::not_fetched(message, "git fetch --unshallow".to_owned()),
+            _ => SnapshotError::new(message),
+        }
     }
 
     /// Returns the commit `id`.
@@ -295,7 +306,7 @@ impl Repo {
         let elsewhere = self.elsewhere()?;
         elsewhere.check_loose(&self.folders.objects, &id)?;
         let header = gix::objs::FindHeader::try_header(&elsewhere.odb, &id).context_redacted(missing)?;
-        header.map(|it| (it.kind, it.size)).ok_or_else(|| SnapshotError::new(missing()))
+        header.map(|it| (it.kind, it.size)).ok_or_else(|| self.lacking(id, missing()))
     }
 
     /// Returns the objects whose ids begin with `prefix`.
