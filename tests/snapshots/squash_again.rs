@@ -562,3 +562,20 @@ fn link_that_git_checks_out_as_a_file_stays_a_link() {
     }
     assert_eq!(on_feature(&ws, "link"), "b.txt");
 }
+
+#[test]
+fn second_squash_with_history_has_no_conflict_with_the_first() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    edit(&ws, "s", "a.txt", "four", "4");
+    edit(&ws, "t", "a.txt", "nine", "NINE");
+    edit(&ws, "s", "a.txt", "two", "two\na");
+    edit(&ws, "s", "a.txt", "a\n", "a\nb\n");
+    let squash =
+        || ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "feature", "--keep-history"]);
+    squash().ok();
+    squash().error("not_found");
+    edit(&ws, "s", "a.txt", "seven", "7");
+    squash().ok();
+    let wanted = TEN.replace("four", "4").replace("two", "two\na\nb").replace("seven", "7");
+    assert_eq!(on_feature(&ws, "a.txt"), wanted);
+}

@@ -319,7 +319,7 @@ pub struct Ignored {
     /// Length of the outermost ignored folder that contains the path, in bytes; of the whole path if there is no such
     /// folder.
     pub folder_bytes: usize,
-    /// What prevents to read rules, if anything does: then it may be ignored.
+    /// Reason why rules cannot be read, if they cannot: then it may be ignored.
     pub barred: Option<String>,
 }
 

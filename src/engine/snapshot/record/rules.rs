@@ -189,7 +189,7 @@ impl<'repo> Rules<'repo> {
         self.excludes(path, Mode::DIR)
     }
 
-    /// Returns what prevents to read the rules on the way to `path`, if anything does.
+    /// Returns the reason why rules on the way to `path` cannot be read, if they cannot.
     pub fn bar(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
         let barred = self.obstacle(path)?.map(|(_, reason)| reason);
         Ok(barred.filter(|reason| matches!(reason, Reason::Rules(_))).map(|reason| reason.to_string()))

@@ -800,7 +800,9 @@ impl Store {
                 continue;
             }
             if let Some(count) = gone_since.take().and_then(had_gone).or_else(|| count(then)) {
-                return Ok(count);
+                // Commits of single changes, without those of others between them, may have brought more.
+                let more = first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))?;
+                return Ok(count.max(more));
             }
             if first == then {
                 break;
@@ -851,7 +853,7 @@ impl Store {
         for count in (1..=steps.len()).rev() {
             let then = match steps.get(count..) {
                 Some(rest @ [_, ..]) => self.change_of(path.to_vec(), rest, Until::Then)?.before,
-                _ => steps.last().and_then(|(_, after)| *after),
+                _ => self.change_of(path.to_vec(), steps, Until::Then)?.after,
             };
             let Some(then) = then.filter(|then| then.is_file()) else { continue };
             let then = self.content_to_compare(then)?;
