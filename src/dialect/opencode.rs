@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, absolute_paths, by_file, count_of, flag, list, match_text, number, numbered,
-    says_past_end, shown, text, tree,
+    LbxClient, absolute_paths, by_file, count_of, flag, list, match_text, number, numbered, says_past_end,
+    shown, text, tree,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};

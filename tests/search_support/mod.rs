@@ -124,7 +124,7 @@ fn run<T: Tool>(current: &Path, request: T::Request, control: Control) -> Result
     let mut text = Text::new(false);
     T::text(&response, &mut text);
     let (notes, mut delivery) = engine.finish("search");
-    assert_eq!(delivery.prepare().or(delivery.save()), None);
+    assert_eq!(delivery.save(), None);
     Ok(Answer {
         data: serde_json::to_value(&response).unwrap(),
         warnings: notes.warnings,
