@@ -800,21 +800,38 @@ fn mask_of_an_access_list_is_no_mode() {
         return;
     }
     let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
-    let modes = [ws.mode("a.txt"), ws.mode("d")];
+    ws.chmod("", 0o755);
+    let paths = ["a.txt", "d", ""];
+    let modes = paths.map(|path| ws.mode(path));
     let list = "struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *it) for it in [(1, 7, none), (2, 7, os.getuid()), (4, 5, none), (16, 7, none), (32, 5, none)])";
     let set = format!(
-        "import os, struct; none = 2**32 - 1; [os.setxattr(path, 'system.posix_acl_access', {list}) for path in ('a.txt', 'd')]"
+        "import os, struct; none = 2**32 - 1; [os.setxattr(path, 'system.posix_acl_access', {list}) for path in ('a.txt', 'd', '.')]"
     );
-    let answer = ws.lbx(&["bash", &format!("python3 -c \"{set}\" || echo none")]).success();
+    let set = format!("python3 -c \"{set}\"");
+    let answer = ws.lbx(&["bash", &format!("{set} || echo none; chmod 644 a.txt")]).success();
     if answer["data"]["stdout"] != "" {
         return skipped("the file system has no access lists");
     }
     assert_eq!(
-        (&answer["data"]["changed"], [ws.mode("a.txt"), ws.mode("d")]),
+        (&answer["data"]["changed"], paths.map(|path| ws.mode(path))),
         (&json!([]), modes),
         "{answer:#}"
     );
-    assert!(answer["warnings"][0].as_str().unwrap().contains("stay as they were: a.txt, d."), "{answer:#}");
+    assert!(
+        answer["warnings"][0].as_str().unwrap().contains("stay as they were: ., a.txt, d."),
+        "{answer:#}"
+    );
+    // Modes that the command gives as well are applied, with the rights that the list has for the group.
+    let chmod = "chmod 770 a.txt; chmod 751 d; chmod 770 .";
+    let answer = ws.lbx(&["bash", &format!("{set}; {chmod}")]).success();
+    assert_eq!(paths.map(|path| ws.mode(path)), [0o750, 0o751, 0o750], "{answer:#}");
+    // A list that was there keeps its mask, unless the command only sets that.
+    ws.lbx(&["bash", "--direct", &format!("{set}; chmod 755 a.txt d .")]).success();
+    let wider = set.replace("(4, 5, none)", "(4, 7, none)");
+    ws.lbx(&["bash", &wider]).success();
+    assert_eq!(paths.map(|path| ws.mode(path)), [0o755; 3]);
+    ws.lbx(&["bash", "chmod 775 a.txt d ."]).success();
+    assert_eq!(paths.map(|path| ws.mode(path)), [0o775; 3]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ use crate::engine::store::lock::{Lock, is_unique_with, unique_name};
 use crate::engine::store::state::{State, replace_record};
 use crate::engine::store::{trash, version_of, written_by_newer};
 use crate::engine::workspace::fs::{self, rename_new};
-use crate::engine::workspace::metadata::make_alike;
+use crate::engine::workspace::metadata::{self, make_alike};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::survey::{Moment, changed_at};
 use crate::engine::workspace::sync::is_on_overlay;
@@ -232,16 +232,21 @@ impl LayerFolder {
         Self { state, layers, name, folder, upper, outside, record, known, is_kept, is_spare, marks, lock }
     }
 
-    /// Returns the difference of the root itself, if the command changed its mode.
+    /// Returns the difference of the root itself, if the command changed its mode or gave it an access list.
     pub fn root_difference(&self, workspace: &Workspace) -> Option<Difference> {
         let mut upper = overlay::enter_root(&self.upper).ok()?;
         let lower = rustix::fs::fstat(workspace.root_fd()).ok()?;
         let is_changed = self.record.root_mode.is_some_and(|mode| mode != fs::mode_of(&upper));
+        let given = upper.st_mode;
+        // No attributes are read through the root as the workspace holds it.
+        let root = fs::open_at(workspace.root_fd(), OsStr::new("."), fs::FOLDER);
+        let attributes = [root.map(metadata::own).unwrap_or_default(), metadata::own(&self.upper)];
+        overlay::set_group(&lower, &mut upper, &attributes);
         // The layer's root belongs to this account, whoever owns that of the workspace.
-        let has_other_attributes = ![lower.st_uid, 0].contains(&fs::user_id());
-        if has_other_attributes {
+        if ![lower.st_uid, 0].contains(&fs::user_id()) {
             upper.st_mode = lower.st_mode;
         }
+        let has_other_attributes = upper.st_mode != given;
         let path = WorkspacePath::root();
         is_changed.then_some(Difference {
             path,

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat, Timespec, Timestamps, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RawMode, Stat, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 
 use crate::control::Control;
@@ -48,6 +48,16 @@ const INODE: &str = "user.overlay.lbx.inode";
 pub(super) const MODE: &str = "user.overlay.lbx.mode";
 /// Longest number in an attribute, in digits.
 const DIGITS_MAX: usize = 20;
+/// Bytes before the entries of an access list.
+const ACL_HEADER_BYTES: usize = 4;
+/// Bytes of an entry of an access list: its kind, the rights, and an id.
+const ACL_ENTRY_BYTES: usize = 8;
+/// Kind of the entry for the group of the file.
+const ACL_GROUP: u8 = 4;
+/// Kind of the entry that limits all but the owner and others.
+const ACL_MASK: u8 = 16;
+/// Permission bits of the group.
+const GROUP_BITS: RawMode = 0o070;
 /// Largest list of a file's attribute names, in bytes (Linux, `XATTR_LIST_MAX`).
 const NAMES_BYTES: usize = 64 << 10;
 
@@ -177,9 +187,11 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
             && fs::is_regular(upper)
             && lower.st_mode != upper.st_mode
         {
-            let open = |folder: Option<&OwnedFd>| fs::open_at(folder?.as_fd(), name, fs::READ).ok();
-            let [old, new] = [folder.lower.as_ref().and_then(Stack::top), Some(&*folder.upper)].map(open);
-            keep_group(lower, upper, [old, new].map(|file| file.map(metadata::own).unwrap_or_default()));
+            let old = folder.lower.as_ref().and_then(Stack::top);
+            let old = old.and_then(|folder| fs::open_at(folder.as_fd(), name, fs::READ).ok());
+            // The command may have closed its file after it gave it a list.
+            let new = open(&*folder.upper, &WorkspacePath::root().join(name)).ok();
+            set_group(lower, upper, &[old, new].map(|file| file.map(metadata::own).unwrap_or_default()));
         }
         let is_change = lower.is_some() || upper.is_some();
         let difference = Difference { path, lower, upper, has_other_attributes: false };
@@ -200,7 +212,7 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     let has_other_attributes = lower.as_ref().zip(lower_folder.as_ref()).is_some_and(|(lower, folder)| {
         let attributes = [folder.top().map(metadata::own).unwrap_or_default(), metadata::own(&opened)];
         let is_other = attributes.first() != attributes.last();
-        keep_group(lower, &mut stat, attributes);
+        set_group(lower, &mut stat, &attributes);
         is_other || (lower.st_uid, lower.st_gid) != (stat.st_uid, stat.st_gid)
     });
     let is_changed = lower_folder.is_none()
@@ -218,12 +230,28 @@ fn look(folder: &Waiting, name: &OsStr) -> Result<(Option<Difference>, Option<Wa
     Ok((is_changed.then_some(difference), Some(inner)))
 }
 
-/// Keeps the mode of a file or folder whose first access list a command made: the bits of its group are the mask of that
-/// list, which is not applied. `attributes` are those before and after.
-fn keep_group(lower: &Stat, upper: &mut Stat, attributes: [BTreeMap<Vec<u8>, Vec<u8>>; 2]) {
-    if attributes.map(|it| it.contains_key(metadata::ACCESS_LIST.as_bytes())) == [false, true] {
-        upper.st_mode = lower.st_mode;
-    }
+/// Sets the bits of the group in the mode of a file or folder whose access list a command made or changed: they are the
+/// mask of that list, which is not applied. The first list says what the group itself may do; with an earlier one they
+/// stay. `attributes` are those before and after.
+pub fn set_group(lower: &Stat, upper: &mut Stat, attributes: &[BTreeMap<Vec<u8>, Vec<u8>>; 2]) {
+    let list = |it: &BTreeMap<Vec<u8>, Vec<u8>>| it.get(metadata::ACCESS_LIST.as_bytes()).cloned();
+    let [old, Some(new)] = attributes.each_ref().map(list) else { return };
+    let of_group = |entry: &[u8]| match entry {
+        [ACL_GROUP, 0, rights, ..] => Some((RawMode::from(*rights) << 3) & upper.st_mode),
+        _ => None,
+    };
+    let group = match old {
+        Some(old) if entries_of(&old).eq(entries_of(&new)) => return,
+        Some(_) => None,
+        None => entries_of(&new).find_map(of_group),
+    };
+    upper.st_mode = (upper.st_mode & !GROUP_BITS) | (group.unwrap_or(lower.st_mode) & GROUP_BITS);
+}
+
+/// Returns the entries of an access list without its mask, which `chmod` changes.
+fn entries_of(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let entries = list.get(ACL_HEADER_BYTES..).unwrap_or_default().chunks_exact(ACL_ENTRY_BYTES);
+    entries.filter(|entry| !entry.starts_with(&[ACL_MASK, 0]))
 }
 
 /// Entry of a [`Stack`].
