@@ -834,6 +834,19 @@ fn mask_of_an_access_list_is_no_mode() {
     assert_eq!(paths.map(|path| ws.mode(path)), [0o775; 3]);
 }
 
+/// The first call makes a repository in the root, which changes its time.
+#[test]
+fn root_gets_its_mode_from_the_first_command() {
+    if !has_overlays() {
+        return;
+    }
+    for options in [&[][..], &["--transaction"]] {
+        let ws = Workspace::with(&[("b.txt", "b\n")]);
+        let answer = ws.lbx(&[&["bash", "chmod 700 .; echo a > a.txt"], options].concat()).success();
+        assert_eq!((ws.mode(""), &answer["warnings"]), (0o700, &json!(null)), "{answer:#}");
+    }
+}
+
 #[test]
 fn next_command_gets_the_empty_folders_of_a_layer_and_nothing_in_them() {
     if !has_overlays() {

@@ -356,7 +356,9 @@ impl LayeredCommand {
                 && fs::mode_of(lower) != fs::mode_of(upper)
             {
                 let mode = fs::mode_of(lower);
-                if changed_at(lower) <= self.0.record.began {
+                // New names change the time of the root, whose mode is on record.
+                let is_mode_of_root = path.is_root() && self.0.record.root_mode == Some(mode);
+                if is_mode_of_root || changed_at(lower) <= self.0.record.began {
                     modes.insert(path.clone(), mode);
                 }
                 if modes.get(path) == Some(&mode) {
