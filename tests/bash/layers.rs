@@ -271,6 +271,62 @@ fn apply_over_bytes_that_the_layer_was_not_shown_with_is_stale() {
 }
 
 #[test]
+fn folders_that_others_swapped_are_conflicts() {
+    if !has_overlays() {
+        return;
+    }
+    let folders = ["build", "d", "gone", "same", "tree"];
+    let swap = |ws: &Workspace| {
+        for folder in folders {
+            std::fs::rename(ws.path(folder), ws.path(&format!("{folder}.old"))).unwrap();
+            std::fs::rename(ws.path(&format!("{folder}.new")), ws.path(folder)).unwrap();
+        }
+        ws.write("own/theirs.txt", "t\n");
+        ws.write("theirs.txt", "t\n");
+    };
+    let paths = folders.map(|folder| [format!("{folder}/s/f"), format!("{folder}.new/s/f")]);
+    let mut files: Vec<(&str, &str)> = vec![(".gitignore", "build*/\n"), ("own/f", "old\n")];
+    for [old, new] in &paths {
+        let theirs = if new.starts_with("same") { "old\n" } else { "theirs\n" };
+        files.extend([(old.as_str(), "old\n"), (new.as_str(), theirs)]);
+    }
+    let command =
+        "for f in build d same; do echo mine >> $f/s/f; done; echo mine > own/f; rm gone/s/f; rm -r tree/s";
+    let ws = Workspace::with(&files);
+    ws.lbx(&["write", "own/more.txt", "--content", "more\n"]).success();
+    let meeting = Meeting::new(&ws);
+    let limit = ["--set", "bash.ignored_file_bytes=4"];
+    let call = meeting.start(&ws, &limit, command);
+    swap(&ws);
+    let answer = meeting.end(call);
+    let conflicts = answer["data"]["conflicts"].as_array().unwrap();
+    let conflicts: Vec<_> = conflicts.iter().map(|conflict| conflict["path"].as_str().unwrap()).collect();
+    assert_eq!(conflicts, ["build/s/f", "d/s/f", "gone/s/f", "tree/s"], "{answer:#}");
+    for [path, _] in &paths {
+        ws.holds(path, if path.starts_with("same") { "old\nmine\n" } else { "theirs\n" });
+    }
+    ws.holds("own/f", "mine\n");
+    // A swap after the layer was shown is one as well.
+    let layer = answer["data"]["layer"].as_str().unwrap();
+    ws.write("d.old/s/f", "later\n");
+    ws.lbx(&["bash", "--layer", layer]).ok();
+    std::fs::rename(ws.path("d"), ws.path("d.shown")).unwrap();
+    std::fs::rename(ws.path("d.old"), ws.path("d")).unwrap();
+    ws.unchanged(|| ws.lbx(&["bash", "--layer", layer, "--apply"]).error("stale_file"));
+    ws.lbx(&["bash", "--layer", layer]).ok();
+    ws.lbx(&["bash", "--layer", layer, "--apply"]).success();
+    ws.holds("d/s/f", "old\nmine\n");
+
+    let ws = Workspace::with(&files);
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &["--transaction"], command);
+    swap(&ws);
+    let answer = meeting.end(call);
+    assert_eq!(answer["error"]["kind"], "stale_file", "{answer:#}");
+    ws.holds("build/s/f", "theirs\n");
+}
+
+#[test]
 fn dropped_layer_has_no_paths_that_were_not_applied() {
     if !has_overlays() {
         return;

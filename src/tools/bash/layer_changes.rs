@@ -1,7 +1,7 @@
 //! The files that a layer changes, with the ignored folders that hold them, and the changes that others made to these
 //! files while the command ran.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -219,6 +219,8 @@ pub struct LayerConflicts<'a> {
     found: &'a [Differing],
     /// True if it renamed or removed a regular file, once that is known.
     has_removed: OnceCell<bool>,
+    /// Folders, each with two answers: others changed it, and it or one above it may be another than the command had.
+    folders: RefCell<BTreeMap<WorkspacePath, (bool, bool)>>,
     /// Files of the newest snapshot from before the command. It may be older than the files were then.
     earlier: EarlierFiles<'a>,
 }
@@ -238,7 +240,8 @@ impl<'a> LayerConflicts<'a> {
     /// Compares a layer with the workspace as it is now.
     pub fn new(engine: &'a Engine, layer: &'a LayerFolder, found: &'a [Differing]) -> Self {
         let earlier = EarlierFiles::new(engine, layer.record.tip.as_deref(), layer.record.began.0);
-        Self { workspace: &engine.workspace, layer, found, has_removed: OnceCell::new(), earlier }
+        let (has_removed, folders) = (OnceCell::new(), RefCell::new(BTreeMap::new()));
+        Self { workspace: &engine.workspace, layer, found, has_removed, folders, earlier }
     }
 
     /// Returns true if the command renamed or removed a regular file, even if its name has another one now, as after
@@ -277,17 +280,49 @@ impl<'a> LayerConflicts<'a> {
         let is_as_before = match (lower, &now) {
             (None, None) => true,
             (Some(lower), Some(now)) if fs::is_same_file(lower, now) => {
-                if !fs::is_folder(now) {
-                    changed_at(now) <= began
-                } else if upper.as_ref().is_some_and(fs::is_folder) {
+                if fs::is_folder(now) && upper.as_ref().is_some_and(fs::is_folder) {
                     true
+                } else if fs::is_folder(now) {
+                    is_tree_old(workspace, path, began)? && !self.may_be_elsewhere(path)
                 } else {
-                    is_tree_old(workspace, path, began)?
+                    changed_at(now) <= began
+                        && (!self.may_be_elsewhere(path) || self.is_as_in_snapshot(path, now))
                 }
             }
             _ => false,
         };
         Ok(!is_as_before)
+    }
+
+    /// Returns true if others may have put another folder above a path. A rename changes the times of the folder and of
+    /// the one that holds it, but none of the files in it.
+    fn may_be_elsewhere(&self, path: &WorkspacePath) -> bool {
+        path.parent().is_some_and(|folder| self.changes_of(&folder).1)
+    }
+
+    /// Returns true if others changed a folder, and true if it or one above it may be another than the command had.
+    fn changes_of(&self, folder: &WorkspacePath) -> (bool, bool) {
+        if let Some(known) = self.folders.borrow().get(folder) {
+            return *known;
+        }
+        let now = fs::stat_beneath(self.workspace.root_fd(), folder);
+        let has_changed = now.map_or(true, |now| changed_at(&now) > self.layer.record.began);
+        let holder = folder.parent().map(|holder| self.changes_of(&holder));
+        let is_other = holder.is_some_and(|(has_new, is_other)| is_other || (has_new && has_changed));
+        self.folders.borrow_mut().insert(folder.clone(), (has_changed, is_other));
+        (has_changed, is_other)
+    }
+
+    /// Returns true if a file has the bytes and the mode of the snapshot.
+    fn is_as_in_snapshot(&self, path: &WorkspacePath, now: &Stat) -> bool {
+        let is_same = || {
+            let (file, stat) = self.workspace.open_regular(path, "").ok()?;
+            let current = fs::read_to_end(file, fs::size_of(&stat), MERGED_BYTES_MAX).ok()?;
+            let (item, bytes) = self.earlier.version(path, &current)?;
+            let mode = fs::recorded_mode(now);
+            Some(bytes == current && record::mode_of(&item, Some(mode)) == mode)
+        };
+        is_same() == Some(true)
     }
 
     /// Returns true if others removed or renamed what the command changed: a file, a folder, or a folder above it.
@@ -301,6 +336,7 @@ impl<'a> LayerConflicts<'a> {
             let parent = path.and_above().skip(1).find_map(|parent| self.workspace.open_folder(&parent).ok());
             let stat = parent.and_then(|parent| rustix::fs::fstat(&parent).ok());
             stat.is_some_and(|stat| changed_at(&stat) > self.layer.record.began)
+                || self.may_be_elsewhere(path)
         };
         let has_lost_its_original = || {
             let may_be_renamed = fs::is_regular(upper) && self.has_removed();
