@@ -149,6 +149,14 @@ impl LayeredCommand {
         let root = self.0.root_difference(&engine.workspace);
         let mut found = overlay::read(&engine.workspace, &self.0.upper, &engine.control, is_skipped)?;
         found.paths.splice(0..0, root);
+        let conflicts = &self.0.record.conflicts;
+        if !conflicts.is_empty() {
+            // The modes and times of folders above them were settled when the rest was applied.
+            let is_open = |path: &WorkspacePath| conflicts.iter().any(|it| path.is_within(&it.path));
+            let is_kept = |stat: &Option<Stat>| stat.as_ref().is_some_and(fs::is_folder);
+            found.paths.retain(|it| !is_kept(&it.lower) || !is_kept(&it.upper) || is_open(&it.path));
+            found.times.retain(|(path, _)| is_open(path));
+        }
         Ok(found)
     }
 
