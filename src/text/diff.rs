@@ -16,6 +16,8 @@ use crate::text::{escaped, line_diff, lines};
 const CONTEXT_LINES: usize = 3;
 /// Unchanged lines shown around a change if the diff should be small.
 const CONTEXT_LINES_SMALL: usize = 1;
+/// End of the note on what was omitted.
+const MORE_LINES: &str = " more lines of diff";
 /// Diffs of at most this many bytes are small.
 const SMALL_BYTES: usize = 1000;
 
@@ -88,9 +90,14 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
     }
     let Bounded { mut text, left_out, .. } = text;
     if left_out > 0 {
-        text.extend(["... ", &left_out.to_string(), " more lines of diff\n"]);
+        text.extend(["... ", &left_out.to_string(), MORE_LINES, "\n"]);
     }
     text
+}
+
+/// Returns true if a diff of [`unified`] was cut: no line of a file begins as that note does.
+pub fn is_cut(diff: &str) -> bool {
+    diff.lines().next_back().is_some_and(|line| line.starts_with("... ") && line.ends_with(MORE_LINES))
 }
 
 /// Returns the line before a hunk; an empty side names the line before it.

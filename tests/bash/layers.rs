@@ -347,6 +347,50 @@ fn apply_of_a_kept_layer_settles_no_mode_again() {
 }
 
 #[test]
+fn layer_is_shown_only_with_its_whole_diff() {
+    if !has_overlays() {
+        return;
+    }
+    let lines = |word: &str| (0..9000).map(|number| format!("{word} {number}\n")).collect::<String>();
+    let ws = Workspace::with(&[("a.txt", &lines("old")), ("z.txt", "one\n")]);
+    let meeting = Meeting::new(&ws);
+    let call = meeting.start(&ws, &[], "sed -i s/old/mine/ a.txt; echo mine > z.txt");
+    ws.write("a.txt", lines("theirs"));
+    ws.write("z.txt", "theirs\n");
+    let layer = meeting.end(call)["data"]["layer"].as_str().unwrap().to_owned();
+    ws.write("z.txt", "theirs, later\n");
+    let show = |bytes: &str| ws.lbx(&["bash", "--layer", &layer, "--max-bytes", bytes]);
+    let apply = || ws.lbx(&["bash", "--layer", &layer, "--apply"]);
+    show("20000").warned("A larger `max_bytes` shows more");
+    ws.unchanged(|| apply().error("stale_file"));
+    let shown = show("2000000").success();
+    assert_eq!(shown["warnings"], json!(null));
+    apply().success();
+    ws.holds("z.txt", "mine\n");
+}
+
+#[test]
+fn kept_layer_that_cannot_be_written_is_shown() {
+    if !has_overlays() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let meeting = Meeting::new(&ws);
+    let start = |arguments: &[&str]| ws.call_unprivileged(arguments);
+    let Some(call) = meeting.start_by(start, &[], "echo mine > a.txt") else { return };
+    ws.write("a.txt", "theirs\n");
+    let answer = meeting.end(call);
+    let layer = answer["data"]["layer"].as_str().unwrap_or_else(|| panic!("{answer:#}"));
+    let folder = format!("{}/{layer}", state("layers"));
+    ws.chmod(&folder, 0o555);
+    let answer = ws.call_unprivileged(&["bash", "--layer", layer]).unwrap().run();
+    let answer =
+        answer.warned("cannot note that the layer was shown, so `apply` refuses files that others changed");
+    assert!(answer["diff"].as_str().unwrap().contains("+mine\n"), "{answer:#}");
+    ws.chmod(&folder, 0o700);
+}
+
+#[test]
 fn dropped_layer_has_no_paths_that_were_not_applied() {
     if !has_overlays() {
         return;

@@ -33,7 +33,7 @@ use crate::engine::workspace::survey::changed_at;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind, text};
 use crate::limits::APPLY_TRIES_MAX;
-use crate::text::diff::unified;
+use crate::text::diff::{is_cut, unified};
 use crate::text::escaped::{first_of, short_path};
 use crate::tools::Tool as _;
 use crate::tools::common::warn_of_lossy;
@@ -118,26 +118,30 @@ impl LayeredCommand {
         listed.map(|changes| CommandDiff::of(&engine.workspace, changes)).map_err(|error| self.refused(error))
     }
 
-    /// Returns a unified diff from the current files to those of the layer, at most `bytes_max` long.
+    /// Returns a unified diff from the current files to those of the layer, at most `bytes_max` long, and
+    /// true if nothing of it was cut.
     ///
     /// # Errors
     /// Returns the OS error.
-    pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<String, Error> {
+    pub fn diff(&self, engine: &Engine, bytes_max: usize) -> Result<(String, bool), Error> {
         let workspace = &engine.workspace;
         let found = self.read(engine, &|_| false)?.paths;
         let file_bytes_max = engine.policy().number(Key::FileBytes).min(LAYER_DIFF_BYTES_MAX);
         let mut text = String::new();
         for differing in &found {
             if text.len() >= bytes_max {
-                break;
+                return Ok((text, false));
             }
             let read = versions(workspace, &self.0.upper, differing, file_bytes_max);
             let Some([old, new]) = read else { continue };
             let shown = workspace.shown(&differing.path);
             let (old_name, new_name) = (format!("a/{shown}"), format!("b/{shown}"));
             text.push_str(&unified(&old_name, &new_name, &old, &new, bytes_max - text.len()));
+            if is_cut(&text) {
+                return Ok((text, false));
+            }
         }
-        Ok(text)
+        Ok((text, true))
     }
 
     /// Returns the differences of the layer, without the paths for which `is_skipped` is true, and all below them.

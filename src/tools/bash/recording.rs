@@ -21,7 +21,7 @@ use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, text};
 use crate::limits::READ_AGAIN_BYTES_MAX;
 use crate::sha256::Sha256;
 use crate::text::answer_size::AnswerRoom;
@@ -208,12 +208,23 @@ pub fn handle_layer(engine: &mut Engine, name: &str, request: &Request) -> Resul
         response.conflicts = std::mem::take(&mut difference.conflicts);
         set_changed(&mut response, difference, bytes_max);
     } else {
-        let shown_at = (has_conflicts && !request.dry_run).then(|| layered.0.moment()).transpose()?;
+        let shown_at = (has_conflicts && !request.dry_run).then(|| layered.0.moment());
         let difference = layered.look(engine)?;
         set_changed(&mut response, difference, bytes_max / 2);
-        response.diff = layered.diff(engine, bytes_max / 2)?;
+        let (diff, is_whole) = layered.diff(engine, bytes_max / 2)?;
+        response.diff = diff;
         response.applied = request.apply;
-        shown_at.map(|moment| layered.0.note_shown(moment)).transpose()?;
+        match shown_at {
+            Some(_) if !is_whole => {
+                engine.warn("the diff is cut, so `apply` refuses files that others changed since the layer was kept or shown whole. A larger `max_bytes` shows more");
+            }
+            Some(moment) => {
+                if let Err(error) = moment.and_then(|moment| layered.0.note_shown(moment)) {
+                    engine.warn(text!("cannot note that the layer was shown, so `apply` refuses files that others changed since: {}", error.message()));
+                }
+            }
+            None => {}
+        }
     }
     Ok(response)
 }
