@@ -332,15 +332,21 @@ fn apply_of_a_kept_layer_settles_no_mode_again() {
         return;
     }
     let ws = Workspace::with(&[("d/a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    ws.chmod("d/a.txt", 0o644);
     let meeting = Meeting::new(&ws);
     let call = meeting.start(&ws, &[], "chmod 750 .; echo mine > d/a.txt; echo mine > d/b.txt");
     ws.write("d/a.txt", "theirs\n");
+    ws.chmod("d/a.txt", 0o600);
     ws.chmod("d", 0o700);
     let layer = meeting.end(call)["data"]["layer"].as_str().unwrap().to_owned();
     assert_eq!([ws.mode(""), ws.mode("d")], [0o750, 0o700]);
     ws.chmod("", 0o711);
     let shown = ws.lbx(&["bash", "--layer", &layer]).ok();
     assert_eq!(shown["changed"].as_array().unwrap().len(), 1, "{shown:#}");
+    assert!(
+        shown["diff"].as_str().unwrap().starts_with("old mode 100600\nnew mode 100644\n---"),
+        "{shown:#}"
+    );
     ws.lbx(&["bash", "--layer", &layer, "--apply"]).success();
     assert_eq!([ws.mode(""), ws.mode("d")], [0o711, 0o700]);
     ws.holds("d/a.txt", "mine\n");

@@ -136,6 +136,12 @@ impl LayeredCommand {
             let Some([old, new]) = read else { continue };
             let shown = workspace.shown(&differing.path);
             let (old_name, new_name) = (format!("a/{shown}"), format!("b/{shown}"));
+            if let [Some(old), Some(new)] =
+                [&differing.lower, &differing.upper].map(|it| it.as_ref().map(fs::recorded_mode))
+                && old != new
+            {
+                text.extend([format!("old mode 100{old:03o}\nnew mode 100{new:03o}\n")]);
+            }
             text.push_str(&unified(&old_name, &new_name, &old, &new, bytes_max - text.len()));
             if is_cut(&text) {
                 return Ok((text, false));
