@@ -84,13 +84,29 @@ fn objects_and_references_are_shared_as_git_shares_them() {
 
 #[test]
 fn workspace_of_a_group_has_state_that_its_group_can_use() {
-    for (root, shared) in [(0o770, [0o770, 0o660, 0o660]), (0o750, [0o700, 0o600, 0o600])] {
+    // Mode and group of the root, and the modes of the state. Only root may give a file to any group.
+    let own = rustix::process::getegid().as_raw();
+    let other = if rustix::process::geteuid().is_root() { 7777 } else { own };
+    for (root, group, shared) in [
+        (0o770, own, [0o770, 0o660, 0o660]),
+        (0o750, own, [0o700, 0o600, 0o600]),
+        (0o770, other, if other == own { [0o770, 0o660, 0o660] } else { [0o700, 0o600, 0o600] }),
+    ] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
+        std::os::unix::fs::chown(&ws.root, None, Some(group)).unwrap();
         ws.chmod("", root);
         let mut command = Command::new("sh");
         ws.surround(&mut command);
         let ran = command.args(["-c", "umask 077; $0 append a.txt --content 2", LBX]).output().unwrap();
         assert!(ran.status.success(), "{ran:?}");
-        assert_eq!([".lbx", ".lbx/lock", ".lbx/.gitignore"].map(|path| ws.mode(path)), shared, "{root:o}");
+        let modes = [".lbx", ".lbx/lock", ".lbx/.gitignore"].map(|path| ws.mode(path));
+        assert_eq!(modes, shared, "{root:o}, group {group}");
+        // Another name of the user's own file keeps its mode.
+        std::fs::write(ws.path("secret"), "").unwrap();
+        ws.chmod("secret", 0o600);
+        std::fs::remove_file(ws.path(".lbx/lock")).unwrap();
+        std::fs::hard_link(ws.path("secret"), ws.path(".lbx/lock")).unwrap();
+        ws.lbx(&["mkdir", "d"]).ok();
+        assert_eq!(ws.mode("secret"), 0o600);
     }
 }

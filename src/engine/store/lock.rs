@@ -233,6 +233,7 @@ fn open(
 ) -> Result<(File, Stat), Errno> {
     let mut last = Errno::AGAIN;
     for _ in 0..TRIES {
+        let mut is_shared_and_new = false;
         // Others may write here, so the path may hold anything, and merely opening it may do harm.
         if mode & OTHERS != 0 {
             match fs::stat_at(folder, name) {
@@ -240,15 +241,16 @@ fn open(
                     set_aside(folder, name, patience)?;
                     continue;
                 }
-                Ok(_) | Err(Errno::NOENT) => {}
+                Ok(_) => {}
+                Err(Errno::NOENT) => is_shared_and_new = true,
                 Err(errno) => return Err(errno),
             }
         }
         match open_or_make(folder, name, mode) {
             Ok(file) => match rustix::fs::fstat(&file) {
                 Ok(stat) if fs::is_regular(&stat) => {
-                    if mode & OTHERS != 0 {
-                        // Another account's file keeps its mode.
+                    if is_shared_and_new {
+                        // A file that another account made meanwhile keeps its mode.
                         let _ = fs::share_with_group_of(folder, &file);
                     }
                     return Ok((file, stat));

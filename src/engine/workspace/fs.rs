@@ -386,7 +386,8 @@ pub fn may_add_to(folder: impl AsFd) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::accessat(&folder, ".", wanted, AtFlags::EACCESS))
 }
 
-/// Gives the group that may write `folder` the same rights on what this account made in it, whatever the umask.
+/// Gives the group that may write `folder` the same rights on what this account made in it, whatever the umask. Anything
+/// of another group, or with another name elsewhere, keeps its mode.
 ///
 /// # Errors
 /// Returns the OS error.
@@ -394,7 +395,8 @@ pub fn share_with_group_of(folder: impl AsFd, made: impl AsFd) -> Result<(), Err
     let (around, stat) = (rustix::fs::fstat(folder)?, rustix::fs::fstat(&made)?);
     let (rights, mode) = (mode_of(&around) & 0o070, mode_of(&stat));
     let wanted = mode | if is_folder(&stat) { rights } else { rights & 0o060 };
-    if rights & 0o020 == 0 || wanted == mode {
+    let is_shared = around.st_gid == stat.st_gid && (is_folder(&stat) || stat.st_nlink == 1);
+    if rights & 0o020 == 0 || wanted == mode || !is_shared {
         return Ok(());
     }
     rustix::fs::fchmod(made, platform::mode(wanted))
