@@ -1378,14 +1378,33 @@ fn advice_of_undo_leads_somewhere() {
         ws.chmod("old", 0o600);
         ws.holds("old", "old\n");
     }
-    // A file that is gone.
-    let ws = Workspace::with(&[("a.txt", "one\n")]);
-    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
-    fs::remove_file(ws.path("a.txt")).unwrap();
-    for words in [&["undo"][..], &["undo", "--merge"], &["undo", "--seq", "1"]] {
-        let error = ws.lbx(words).error("stale_file");
+    // A file that is gone: only snapshots list its versions.
+    let gone = "What this session wrote there is gone with the file. With `seq`, `undo` takes back another change by its number.";
+    for (path, is_listed) in [("a.txt", true), ("old", false)] {
+        let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "old\n")]);
+        ws.write("old", "old\n");
+        ws.lbx(&["append", path, "--content", "two\n"]).success();
+        fs::remove_file(ws.path(path)).unwrap();
+        let versions = if is_listed { " `log` with this path lists the versions of the file." } else { "" };
+        for words in [&["undo"][..], &["undo", "--merge"], &["undo", "--seq", "1"]] {
+            let error = ws.lbx(words).error("stale_file");
+            assert_eq!(error["suggested_action"], format!("{gone}{versions}"), "{path}");
+        }
+        if is_listed {
+            ws.lbx(&["log", path]).ok();
+        }
+    }
+    // One that the session itself moved or removed later.
+    for command in ["mv a.txt b.txt", "rm a.txt"] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+        ws.lbx(&["bash", command]).ok();
+        let error = ws.lbx(&["undo", "--seq", "1"]).error("stale_file");
         let action = error["suggested_action"].as_str().unwrap();
-        assert!(action.starts_with("What this session wrote there is gone with the file."), "{error}");
+        assert!(action.starts_with("Undo this session's later changes of a.txt first"), "{error}");
+        ws.lbx(&["undo", "--seq", "2"]).ok();
+        ws.lbx(&["undo", "--seq", "1"]).ok();
+        ws.holds("a.txt", "one\n");
     }
 }
 

@@ -363,12 +363,27 @@ impl History {
     /// # Errors
     /// Returns the OS error.
     pub fn left(&self, state: &State, path: &WorkspacePath, any: bool) -> Result<Option<Version>, Error> {
+        let last = self.last_of(state, path)?.filter(|(_, is_merged)| any || *is_merged);
+        Ok(last.and_then(|(file, _)| file.after))
+    }
+
+    /// Returns true if the session's last change of `path` removed the file there.
+    ///
+    /// # Errors
+    /// Returns the OS error.
+    pub fn has_removed(&self, state: &State, path: &WorkspacePath) -> Result<bool, Error> {
+        Ok(self.last_of(state, path)?.is_some_and(|(file, _)| file.after.is_none()))
+    }
+
+    /// Returns what the session's last change of `path` did to it, and true if that was a merge.
+    fn last_of(&self, state: &State, path: &WorkspacePath) -> Result<Option<(FileEntry, bool)>, Error> {
         let mut next = u64::MAX;
         while let Some(seq) = self.numbers.before(next)? {
             next = seq;
             let Some(entry) = self.read(state, seq)? else { continue };
-            if let Some(file) = entry.files.iter().rfind(|file| file.path == *path) {
-                return Ok(file.after.clone().filter(|_| any || entry.merged.contains(path)));
+            let is_merged = entry.merged.contains(path);
+            if let Some(file) = entry.files.into_iter().rfind(|file| file.path == *path) {
+                return Ok(Some((file, is_merged)));
             }
         }
         Ok(None)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::engine::change::{CallerKnowledge, Change, Current};
+use crate::engine::change::{CallerKnowledge, Change, Current, record};
 use crate::engine::history::replay::{Gone, Live, Piece, Pieces, same};
 use crate::engine::history::stacks::{History, moved_from};
 use crate::engine::journal::{self, Version};
@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::MOVERS_ASKED_MAX;
 use crate::sha256::Sha256;
 use crate::text::merge::{self, Alike, Conflict, Labels};
-use crate::tools::targets::MOVED_TO;
+use crate::tools::targets::{MOVED_TO, is_known_path};
 
 /// Bytes of the conflicts that an error shows.
 const CONFLICTS_BYTES: usize = 4_000;
@@ -27,7 +27,9 @@ const OFFERED: &str = "Read the file and edit it. To keep both changes where the
 const NOT_MERGED: &str =
     "Read the file and edit it. With `seq`, `undo` takes back another change by its number.";
 /// Suggestion if the file is gone, and with it what is to be undone.
-const GONE: &str = "What this session wrote there is gone with the file. With `seq`, `undo` takes back another change by its number; `log` with this path lists the versions of the file.";
+const GONE: &str = "What this session wrote there is gone with the file. With `seq`, `undo` takes back another change by its number.";
+/// Suggestion in addition, for a file that snapshots have.
+const VERSIONS: &str = "`log` with this path lists the versions of the file.";
 /// Permission bits that let the owner of a file in.
 const OWNER_READS_AND_WRITES: u32 = 0o600;
 /// Suggestion if the bytes of a version are lost.
@@ -327,7 +329,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         let shown = &self.change.shown_original(current.place().path());
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
-        let mut gone = None;
+        let mut is_gone = false;
         let what = match (from, current.mode()) {
             (Some(from), Some(mode)) if same_bytes => {
                 format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
@@ -337,7 +339,8 @@ impl<'p, 'c> Planner<'p, 'c> {
                 if let Ok(Some((session, to))) = self.moved_by_others(current.place().path(), from) {
                     format!("session {session} moved it to {}", self.change.workspace().shown(&to))
                 } else {
-                    gone = Some(GONE);
+                    // The session takes back its own removal first, as any later change.
+                    is_gone = !self.has_removed(current);
                     "it is gone".to_owned()
                 }
             }
@@ -351,11 +354,24 @@ impl<'p, 'c> Planner<'p, 'c> {
             let suggestion = if may_merge { OFFERED } else { NOT_MERGED };
             Error::new(ErrorKind::StaleFile, message).at(shown).suggest(suggestion)
         };
-        let error = if let Some(gone) = gone { error.suggest(gone) } else { error };
+        let error = if is_gone { error.suggest(self.advice_without(current)) } else { error };
         let error = error
             .detail("expected_sha256", hex(from.map(|version| version.sha256)))
             .detail("actual_sha256", hex(current.exists().then(|| current.sha256())));
         if may_merge && self.manner.single.is_none() { error.on_command_line(MERGE_FLAG) } else { error }
+    }
+
+    /// Returns true if a later change of the session itself removed a file.
+    fn has_removed(&self, current: &Current) -> bool {
+        let state = self.change.state().filter(|_| self.manner.single.is_some());
+        state.is_some_and(|state| self.history.has_removed(state, current.place().path()).unwrap_or(false))
+    }
+
+    /// Returns the suggestion for a file that is gone.
+    fn advice_without(&self, current: &Current) -> String {
+        let store = record::find(self.change.engine_ref()).ok().flatten();
+        let has_versions = store.is_some() && is_known_path(store.as_ref(), current.place()).unwrap_or(false);
+        if has_versions { format!("{GONE} {VERSIONS}") } else { GONE.to_owned() }
     }
 }
 
