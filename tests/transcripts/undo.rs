@@ -1408,6 +1408,17 @@ fn advice_of_undo_leads_somewhere() {
     }
 }
 
+#[test]
+fn undo_takes_back_no_mode_that_others_set_since() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.chmod("a.txt", 0o400);
+    ws.lbx(&["bash", "chmod 444 a.txt"]).ok();
+    ws.chmod("a.txt", 0o644);
+    let error = ws.lbx(&["undo"]).error("stale_file");
+    assert!(error["message"].as_str().unwrap().contains("its mode is 0644 and was 0444"), "{error}");
+    assert_eq!(ws.mode("a.txt"), 0o644);
+}
+
 /// Makes a call, or acts for another program after `!`.
 fn act(ws: &Workspace, step: &str) {
     let (what, rest) = step.split_once(' ').unwrap();

@@ -30,6 +30,8 @@ const NOT_MERGED: &str =
 const GONE: &str = "What this session wrote there is gone with the file. With `seq`, `undo` takes back another change by its number.";
 /// Suggestion in addition, for a file that snapshots have.
 const VERSIONS: &str = "`log` with this path lists the versions of the file.";
+/// Permission bit that lets the owner of a file read it.
+const OWNER_READS: u32 = 0o400;
 /// Permission bits that let the owner of a file in.
 const OWNER_READS_AND_WRITES: u32 = 0o600;
 /// Suggestion if the bytes of a version are lost.
@@ -375,10 +377,12 @@ impl<'p, 'c> Planner<'p, 'c> {
     }
 }
 
-/// Returns true if a file is as a change left it. Its owner may have let themselves in since, as lbx advises.
+/// Returns true if a file is as a change left it. If that shut its owner out, they may have let themselves in
+/// since, as lbx advises.
 fn is_as_left(now: Option<&Version>, left: Option<&Version>) -> bool {
     let is_let_in = |(now, left): (&Version, &Version)| {
-        now.sha256 == left.sha256 && now.mode == left.mode | OWNER_READS_AND_WRITES
+        let was_closed = left.mode & OWNER_READS == 0;
+        was_closed && now.sha256 == left.sha256 && now.mode == left.mode | OWNER_READS_AND_WRITES
     };
     same(now, left) || now.zip(left).is_some_and(is_let_in)
 }
