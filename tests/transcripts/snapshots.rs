@@ -1,11 +1,11 @@
 //! Every change is a separate commit, and the developer's repository stays unchanged.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 
 use serde_json::{Value, json};
 
-use crate::common::Workspace;
+use crate::common::{Workspace, skipped};
 
 /// Returns everything that must not change: HEAD, the index, the configuration, the branches and their reflogs.
 fn repository(ws: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
@@ -429,16 +429,50 @@ fn required_snapshot_counts_for_commands_and_undo() {
 }
 
 #[test]
-fn home_that_the_account_may_not_enter_has_no_rules_as_for_git() {
-    let ws = Workspace::with(&[("a.txt", "a\n")]);
-    let home = ws.outside.join("closed");
-    fs::create_dir(&home).unwrap();
-    fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
-    for words in
-        [["append", "a.txt", "--content", "b\n"], ["bash", "--direct", "--command", "echo b > b.txt"]]
-    {
-        let Some(call) = ws.call_unprivileged(&words[..]) else { return };
-        let envelope = call.env("HOME", &home).run().success();
-        assert!(envelope["snapshot"].is_string(), "{envelope}");
+fn rules_in_a_folder_that_another_account_closed_are_none_as_for_git() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root makes folders of other accounts");
+    }
+    for setting in ["", "core.excludesFile", "core.attributesFile"] {
+        let ws = Workspace::with(&[("a.txt", "a\n")]);
+        let closed = ws.outside.join("closed");
+        fs::create_dir(&closed).unwrap();
+        chown(&closed, Some(65534), None).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        if !setting.is_empty() {
+            ws.git(&["config", setting, closed.join("rules").to_str().unwrap()]);
+        }
+        for words in
+            [["append", "a.txt", "--content", "b\n"], ["bash", "--direct", "--command", "echo b > b.txt"]]
+        {
+            let Some(mut call) = ws.call_unprivileged(&words[..]) else { return };
+            if setting.is_empty() {
+                call = call.env("HOME", &closed);
+            }
+            let envelope = call.run().success();
+            assert!(envelope["snapshot"].is_string(), "{setting}: {envelope}");
+        }
+    }
+}
+
+#[test]
+fn rules_of_the_users_own_that_are_closed_for_now_stop_the_snapshot() {
+    for closed in [".config/git", ".config", ""] {
+        let ws = Workspace::with(&[("a.txt", "a\n")]);
+        ws.write("secret.txt", "key\n");
+        ws.write("new.txt", "new\n");
+        let home = ws.outside.join("own");
+        fs::create_dir_all(home.join(".config/git")).unwrap();
+        fs::write(home.join(".config/git/ignore"), "secret.txt\n").unwrap();
+        let folder = home.join(closed);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
+        let called = ws.call_unprivileged(&["snapshot"]).map(|call| call.env("HOME", &home).run());
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        let Some(answer) = called else { return };
+        let error = answer.error("snapshot_failed");
+        assert!(error["message"].as_str().unwrap().contains("cannot be read"), "{closed}: {error}");
+        ws.call_unprivileged(&["snapshot"]).unwrap().env("HOME", &home).run().success();
+        let names = ws.git(&["ls-tree", "--name-only", "lbx-snapshots"]);
+        assert!(names.contains("new.txt") && !names.contains("secret.txt"), "{closed}: {names}");
     }
 }

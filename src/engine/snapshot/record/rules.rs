@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::Reason;
 use crate::engine::snapshot::store::preflight;
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::settings::{self, users_file};
+use crate::engine::snapshot::store::settings;
 use crate::engine::snapshot::store::tree::{Lookup, RULE_FILES, Trees, folders, joined};
 use crate::engine::snapshot::store::{Context as _, SnapshotError};
 use crate::engine::workspace::fs::{self, is_folder, is_regular, is_symlink, size_of};
@@ -442,8 +442,9 @@ fn attributes_of(
     buffer: &mut Vec<u8>,
 ) -> Result<stack::state::Attributes, SnapshotError> {
     let context = || "the attributes cannot be read".into();
-    let own = repo.settings().path(repo.root(), "core.attributesFile").context(context)?;
-    let files = settings::systems_attributes().into_iter().chain(own.or_else(|| users_file("attributes")));
+    let own =
+        repo.settings().users_rules(repo.root(), "core.attributesFile", "attributes").context(context)?;
+    let files = settings::systems_attributes().into_iter().chain(own);
     let mut collection = MetadataCollection::default();
     let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).context(context)?;
     let info = repo.common().path().join(INFO_ATTRIBUTES);
@@ -470,7 +471,7 @@ fn ignored_of(repo: &Repo, has_files: bool) -> Result<stack::state::Ignore, Snap
     use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     let context = || "the ignore rules cannot be read".into();
     let settings = repo.settings();
-    let own = settings.path(repo.root(), "core.excludesFile").context(context)?;
+    let own = settings.users_rules(repo.root(), "core.excludesFile", "ignore").context(context)?;
     let support_precious = settings.boolean("gitoxide.parsePrecious").unwrap_or(false);
     let parse = gix::ignore::search::Ignore { support_precious };
     let mut globals = gix::ignore::Search::default();
@@ -478,8 +479,7 @@ fn ignored_of(repo: &Repo, has_files: bool) -> Result<stack::state::Ignore, Snap
         Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory) => Ok(None),
         read => read.map(|rules| Some((rules, file))),
     };
-    let own = own.or_else(|| users_file("ignore")).map(read).transpose().context(context)?;
-    let own = own.flatten();
+    let own = own.map(read).transpose().context(context)?.flatten();
     let info = preflight::rules(repo.common(), INFO_EXCLUDE)?;
     let info = info.map(|rules| (rules, repo.common().path().join(INFO_EXCLUDE)));
     for (rules, path) in own.into_iter().chain(info) {

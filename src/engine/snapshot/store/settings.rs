@@ -17,12 +17,14 @@ use gix::filter::plumbing::pipeline::{self, CrlfRoundTripCheck};
 use gix::filter::plumbing::{Driver, eol};
 use gix::refs::FullName;
 use gix::zlib::Compression;
+use rustix::fs::{Access, AtFlags, CWD};
 use rustix::io::Errno;
 
 use super::dir::{Dir, Sharing};
 use super::preflight;
 use super::preflight::{CONFIG_BYTES_MAX, parse_config};
 use super::{Context as _, SnapshotError};
+use crate::engine::workspace::fs;
 use crate::engine::workspace::stat_cache::FileCache;
 use crate::limits::ANY_REF_BYTES_MAX;
 
@@ -126,6 +128,16 @@ impl Settings {
         Ok(if is_optional && !preflight::is_there(&path) { None } else { Some(path) })
     }
 
+    /// Returns the file of rules that a setting names, or else the user's file `name`; `None` if this account may not enter
+    /// the folder of another one that holds it, as for git.
+    ///
+    /// # Errors
+    /// As [`Self::path`].
+    pub fn users_rules(&self, root: &Path, key: &str, name: &str) -> gix::error::Result<Option<PathBuf>> {
+        let file = self.path(root, key)?.or_else(|| users_file(name));
+        Ok(file.filter(|file| !is_closed_by_others(file)))
+    }
+
     /// Returns the compression level of loose objects.
     pub fn loose_compression(&self) -> Compression {
         let level = |key: &str| {
@@ -204,14 +216,24 @@ impl Settings {
     }
 }
 
-/// Returns the user's git file `name`, in the folder of their git configuration; `None` if this account may not enter
-/// that, as with the `HOME` of another one.
-pub fn users_file(name: &str) -> Option<PathBuf> {
+/// Returns the user's git file `name`, in the folder of their git configuration.
+fn users_file(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| home().map(|home| home.join(".config")))?;
-    let file = folder.join("git").join(name);
-    (rustix::fs::lstat(&file).err() != Some(Errno::ACCESS)).then_some(file)
+    Some(folder.join("git").join(name))
+}
+
+/// Returns true if a file lies in a folder that another account has closed, such as its `HOME`. In a folder of this
+/// account's own that is closed for now, rules may hide secrets.
+fn is_closed_by_others(file: &Path) -> bool {
+    let found = |folder: &Path| rustix::fs::stat(folder).ok().map(|stat| (folder.to_owned(), stat));
+    let is_closed = |(folder, stat): (PathBuf, _)| {
+        let entered = rustix::fs::accessat(CWD, &folder, Access::EXEC_OK, AtFlags::EACCESS);
+        entered == Err(Errno::ACCESS) && !fs::is_own(&stat)
+    };
+    rustix::fs::lstat(file).err() == Some(Errno::ACCESS)
+        && file.ancestors().skip(1).find_map(found).is_some_and(is_closed)
 }
 
 /// Returns the user's home folder.
