@@ -19,11 +19,12 @@ use crate::engine::change::kept_for_forks::{ForkStart, is_small, keep_changes_of
 use crate::engine::change::{record, so_far};
 use crate::engine::policy::settings::Permission;
 use crate::engine::sandbox::fork::{self, ForkFolder, ForkRecord, Forks};
+use crate::engine::sandbox::hidden;
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::store::audit;
 use crate::engine::store::state::State;
 use crate::engine::store::{container, sandboxes};
-use crate::engine::workspace::programs;
+use crate::engine::workspace::{fs, programs};
 use crate::envelope;
 use crate::error::{Error, ErrorKind};
 use crate::limits::FORK_FILES_COUNTED_MAX;
@@ -337,21 +338,39 @@ fn folder_for_copy(engine: &Engine, at: &str) -> Result<String, Error> {
     path.into_os_string().into_string().map_err(|_| wrong("the path must be UTF-8"))
 }
 
-/// Fails for a copy at a path where other programs look for settings or programs, unless the user's own file allows it:
-/// the files of the workspace would take effect there.
+/// Fails for a copy where other programs may look for settings or programs, unless the user's own file allows it: the
+/// files of the workspace would take effect there. A folder next to the workspace and named after it is no such place.
 fn must_start_nothing(engine: &Engine, path: &Path) -> Result<(), Error> {
-    let policy = engine.policy();
+    let (policy, root) = (engine.policy(), engine.workspace.root());
     policy.must_be_no_own_place(path)?;
-    let shared = path.components().zip(engine.workspace.root().components()).take_while(|(a, b)| a == b);
-    let mut own = path.components().skip(shared.count());
-    let is_hidden = own.any(|name| name.as_os_str().as_bytes().starts_with(b"."));
-    let programs = std::env::var_os("PATH").unwrap_or_default();
-    let mut programs = std::env::split_paths(&programs).filter(|folder| folder.is_absolute());
-    if !is_hidden && !programs.any(|folder| folder.starts_with(path) || path.starts_with(folder)) {
+    let name = |path: &Path| path.file_name().unwrap_or_default().as_bytes().to_owned();
+    let (own, around) = (name(path), path.parent().unwrap_or(path));
+    let stat = |path: &Path| rustix::fs::stat(path).ok();
+    let is_home = hidden::home().and_then(|home| stat(&home).zip(stat(around)));
+    let is_home = is_home.is_some_and(|(home, around)| fs::is_same_file(&home, &around));
+    let is_looked_into = is_home || around.components().any(|part| is_hidden(part.as_os_str().as_bytes()));
+    let is_named_after = own.strip_prefix(name(root).as_slice()).is_some_and(is_hidden);
+    let is_next = path.parent() == root.parent() && !is_hidden(&own);
+    if is_next && (is_named_after || !is_looked_into && !is_on_path(path)) {
         return Ok(());
     }
-    let message = format!("{} is hidden or on PATH: other programs would use a copy there", path.display());
+    let message = format!(
+        "{} is hidden, on PATH, in a home folder or not next to the workspace: other programs would use a copy there",
+        path.display()
+    );
     policy.must_permit(Permission::Workspace, ErrorKind::OutsideWorkspace, message)
+}
+
+/// Returns true for the name of a hidden file, or for an end that begins with a dot.
+fn is_hidden(name: &[u8]) -> bool {
+    name.starts_with(b".")
+}
+
+/// Returns true if a path is, holds or lies in a folder of programs.
+fn is_on_path(path: &Path) -> bool {
+    let programs = std::env::var_os("PATH").unwrap_or_default();
+    let mut programs = std::env::split_paths(&programs).filter(|folder| folder.is_absolute());
+    programs.any(|folder| folder.starts_with(path) || path.starts_with(folder))
 }
 
 /// Deletes a fork.

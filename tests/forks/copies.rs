@@ -69,8 +69,21 @@ fn folder_of_a_copy_is_checked() {
     let config = ws.outside.join("home/.config/lbx/config.toml");
     let loosen = std::fs::read(&config).unwrap();
     std::fs::write(&config, "").unwrap();
-    let error = ws.lbx(&["fork", "one", "--at", "../home/.config/autostart"]).error("outside_workspace");
-    assert!(error["message"].as_str().unwrap().contains("other programs would use a copy there"), "{error}");
+    for at in ["../home/.config/autostart", "../home/bin", "../.hidden", "/usr/local/bin/copy"] {
+        let error = ws.lbx(&["fork", "one", "--at", at]).error("outside_workspace");
+        assert!(
+            error["message"].as_str().unwrap().contains("other programs would use a copy there"),
+            "{error}"
+        );
+    }
+    // In the home folder, a copy is named after its workspace.
+    let after = format!("../{}.copy", ws.root.file_name().unwrap().to_str().unwrap());
+    let at_home = |at: &str| Call::new(&ws.root, &ws.outside).arguments(&["fork", "one", "--at", at]).run();
+    at_home("../bin").error("outside_workspace");
+    at_home(&after).ok();
+    ws.lbx(&["fork", "drop", "one"]).ok();
+    ws.lbx(&["fork", "one", "--at", "../copy"]).ok();
+    ws.lbx(&["fork", "drop", "one"]).ok();
     std::fs::write(&config, loosen).unwrap();
     let page = ws.outside.join("home/.config/lbx/page.html");
     ws.lbx(&["write", "new.txt", "--content", "new\n"]).ok();

@@ -88,14 +88,25 @@ pub fn sections_of(tool: &str) -> &'static [Section] {
 }
 
 /// Git in a fork.
-const FORK: &[Section] = &[(
+const FORK: &[Section] = &[
+    (
+        "FOLDER OF A COPY",
+        "
+The files of the workspace must not become settings or programs of the user. --at takes a new folder next to the
+workspace, unless it is hidden or on PATH. In the home folder, and below a hidden one, its name must be that of the
+workspace with an ending, as app.copy next to app. Any other folder needs loosen = [\"workspace\"] in the user's file, see
+lbx-policy(5).
+",
+    ),
+    (
     "GIT IN A FORK",
     "
 A fork shares the repository of the workspace, and programs in it only read that: git commit and git checkout -b fail with
 \"couldn't set\", since the branches belong to the workspace. Merge the fork, then commit there. What git stash puts away in a
 fork is in the fork alone, and is deleted with it.
 ",
-)];
+    ),
+];
 
 /// Guarding of a client's own tools.
 const HOOK: &[Section] = &[
@@ -639,9 +650,9 @@ the bounds of bash. loosen = [\"gate\", \"bash.network\"] in the user's file let
 is ignored with a warning, a flag is an error. What the user's file says of the gate and of guard no workspace loosens.
 
 Three acts are the user's to allow in the same list: \"workspace\" (--workspace, LBX_WORKSPACE and sandbox create name
-another workspace than the one that the current folder lies in, once that one has .lbx), \"content\" (@FILE names a file
-outside the workspace) and \"exec\" (sandbox create takes --exec). trash purge keeps what is younger than gc.keep_days
-in the user's file.
+another workspace than the one that the current folder lies in, once that one has .lbx; fork --at makes a copy
+elsewhere than next to the workspace), \"content\" (@FILE names a file outside the workspace) and \"exec\" (sandbox create
+takes --exec). trash purge keeps what is younger than gc.keep_days in the user's file.
 
 The lists of protect of all sources are combined. That of an outer workspace holds in a workspace inside it too, if this
 account, root or the owner of the inner root owns its file.
