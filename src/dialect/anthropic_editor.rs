@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{
-    LbxClient, cat_n, count_of, first_replacement, flag, list, number, numbered, shown, snippet,
+    LbxClient, cat_n, count_of, first_replacement, flag, list, number, numbered, shown, snippet, without_cr,
 };
 use super::tool::{Dialect, ToolOutput, refused, required, schema_of, tool};
 use crate::error::{Error, ErrorKind};
@@ -156,7 +156,7 @@ fn view(lbx: &mut LbxClient<'_>, path: &str, range: Option<&[i64]>) -> Result<To
         _ => error,
     })?;
     let bytes_max = lbx.max_bytes()?;
-    let (mut said, shown) = numbered(lbx, &data, bytes_max, cat_n);
+    let (mut said, shown) = numbered(lbx, &data, bytes_max, |number, line| cat_n(number, without_cr(line)));
     let asked_last = range.and_then(<[i64]>::last).map(|line| shown.line(*line));
     said.extend(shown.left_out(asked_last, "Use view_range").map(|note| format!("\n[{note}]")));
     Ok(said.into())

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{
     LbxClient, absolute_paths, count_of, flag, last_asked, list, match_lines, must_have_edits, number,
-    numbered, says_past_end, shown, shown_lines, text, texts, tree,
+    numbered, says_past_end, shown, shown_lines, text, texts, tree, without_cr,
 };
 use super::notebook::{self, read_notebook};
 use super::shell;
@@ -139,7 +139,8 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
         return Ok(format!("<system-reminder>{warning}</system-reminder>").into());
     }
     let bytes_max = if request.allow_large { 0 } else { lbx.max_bytes()? };
-    let (mut said, shown) = numbered(lbx, &data, bytes_max, |number, line| format!("{number}\t{line}"));
+    let (mut said, shown) =
+        numbered(lbx, &data, bytes_max, |number, line| format!("{number}\t{}", without_cr(line)));
     let asked = last_asked(start, request.limit);
     let whole = shown.clipped().map(|_| " Set allow_large to see long lines whole.").unwrap_or_default();
     let left_out = shown.left_out(asked, "Use offset and limit").map(|note| note + whole);

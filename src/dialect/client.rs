@@ -445,7 +445,8 @@ pub(super) fn by_file(matches: &[Value]) -> impl Iterator<Item = &[Value]> {
 }
 
 /// Returns the lines of a `read` response, each with its number as `form` writes it, and which lines these are: as many
-/// as fit `bytes_max` with their numbers, 0 for all, and at least one. The others do not count as read.
+/// as fit `bytes_max` with their numbers, 0 for all, and at least one. The others do not count as read. A line may end in
+/// CR, see [`without_cr`].
 pub(super) fn numbered(
     lbx: &mut LbxClient<'_>,
     data: &Value,
@@ -455,7 +456,7 @@ pub(super) fn numbered(
     let mut shown = LinesShown::of(data);
     let mut said = String::new();
     for (line, number) in text(data, "content").split_terminator(terminator(data)).zip(shown.first..) {
-        let line = form(number, line.strip_suffix('\r').unwrap_or(line));
+        let line = form(number, line);
         if bytes_max > 0 && number > shown.first && said.len() + line.len() >= bytes_max {
             shown.end_at(number - 1);
             lbx.shows_only(shown.first, shown.last);
@@ -467,6 +468,11 @@ pub(super) fn numbered(
         said.push_str(&line);
     }
     (said, shown)
+}
+
+/// Returns a line without the CR of its CRLF.
+pub(super) fn without_cr(line: &str) -> &str {
+    line.strip_suffix('\r').unwrap_or(line)
 }
 
 /// Returns the character at which the lines of a `read` response end.
@@ -563,7 +569,7 @@ pub(super) fn snippet(lbx: &mut LbxClient<'_>, path: &str, changed: (u64, u64)) 
     let asked = json!({ "path": path, "start_line": start, "end_line": end });
     let shown = lbx.call::<read::Read>(asked).and_then(|data| {
         let bytes_max = lbx.max_bytes()?;
-        Ok(numbered(lbx, &data, bytes_max, cat_n).0)
+        Ok(numbered(lbx, &data, bytes_max, |number, line| cat_n(number, without_cr(line))).0)
     });
     shown.unwrap_or_else(|error| not_shown(&error))
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::client::{
     LbxClient, LinesShown, flag, last_asked, list, numbered, says_past_end, shown_lines, shown_path, text,
-    texts,
+    texts, without_cr,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -131,7 +131,8 @@ fn read_file(lbx: &mut LbxClient<'_>, request: ReadFileRequest) -> Result<ToolOu
     let whole = LinesShown::of(&data);
     lbx.shows_only(whole.first, whole.last);
     let bytes_max = lbx.max_bytes()?;
-    let (mut said, shown) = numbered(lbx, &data, bytes_max, |number, line| format!("L{number}: {line}"));
+    let (mut said, shown) =
+        numbered(lbx, &data, bytes_max, |number, line| format!("L{number}: {}", without_cr(line)));
     let asked_last = match mode {
         ReadMode::Slice => last_asked(offset, request.limit),
         // A block has its own end.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::client::{
     LbxClient, absolute_paths, by_file, count_of, flag, list, match_text, number, numbered, says_past_end,
-    shown, text, tree,
+    shown, text, tree, without_cr,
 };
 use super::shell;
 use super::tool::{Dialect, ToolOutput, tool};
@@ -106,7 +106,8 @@ fn read(lbx: &mut LbxClient<'_>, request: ReadRequest) -> Result<ToolOutput, Err
     };
     says_past_end(lbx, &data);
     let bytes_max = lbx.max_bytes()?;
-    let (mut content, shown) = numbered(lbx, &data, bytes_max, |number, line| format!("{number}: {line}"));
+    let (mut content, shown) =
+        numbered(lbx, &data, bytes_max, |number, line| format!("{number}: {}", without_cr(line)));
     let (last, total) = (shown.last, shown.total);
     content.extend(shown.clipped().map(|note| format!("\n\n({note})")));
     let end = if last < total {

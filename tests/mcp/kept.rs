@@ -276,7 +276,7 @@ fn next_call_notices_a_missing_git_object() {
         fs::rename(&file, &aside).unwrap();
         let edited = increment(&mut client, number);
         let warned = edited["warnings"].to_string();
-        assert!(warned.contains("private repository"), "{what}: {edited}");
+        assert!(warned.contains("lbx-snapshots went back to"), "{what}: {edited}");
         fs::rename(&aside, &file).unwrap();
     }
     increment(&mut client, 4);

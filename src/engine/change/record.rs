@@ -417,14 +417,16 @@ fn keep(state: &State, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
 }
 
 /// Moves the branch back to its newest whole snapshot if the one that it names is gone, so that the changes since are
-/// recorded again. Keeps the opened repository for the first snapshot. The caller holds both locks.
+/// recorded again. The caller holds both locks.
 pub fn go_back_if_gone(engine: &mut Engine, state: &State) {
-    if engine.early_store.borrow().is_none() {
+    let was_open = engine.early_store.borrow().is_some();
+    if !was_open {
         open_early(engine);
     }
     let Some(store) = engine.early_store.take() else { return };
     if !store.is_gone().unwrap_or(false) {
-        *engine.early_store.borrow_mut() = Some(store);
+        // Whoever opens a repository for a command asks whether it can be written.
+        *engine.early_store.borrow_mut() = Some(store).filter(|_| was_open);
         return;
     }
     let named = named_by_audit(engine);

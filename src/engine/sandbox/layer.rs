@@ -242,8 +242,10 @@ impl LayerFolder {
         let root = fs::open_at(workspace.root_fd(), OsStr::new("."), fs::FOLDER);
         let attributes = [root.map(metadata::own).unwrap_or_default(), metadata::own(&self.upper)];
         overlay::set_group(&lower, &mut upper, &attributes);
-        // The layer's root belongs to this account, whoever owns that of the workspace.
-        if ![lower.st_uid, 0].contains(&fs::user_id()) {
+        // The layer's root belongs to this account, whoever owns that of the workspace. And nobody could undo a mode that
+        // locks its owner out of the workspace.
+        let is_closing = upper.st_mode & 0o500 != 0o500;
+        if is_closing || ![lower.st_uid, 0].contains(&fs::user_id()) {
             upper.st_mode = lower.st_mode;
         }
         let has_other_attributes = upper.st_mode != given;

@@ -282,7 +282,9 @@ fn gate(
             return Err(with_others(error::explained(change, seen.current(), &miss), &others));
         }
     };
-    let unnamed = unnamed_lines(steps, &edited.removed);
+    // Where numbers are followed, they are the proof.
+    let by_number = if change.engine_ref().words.is_some() { steps.as_slice() } else { &[] };
+    let unnamed = unnamed_lines(by_number, &edited.removed);
     let seen = change.prove_more(seen, request.expected_sha256, Needs::Lines(&unnamed))?;
     let computed = ComputedEdit::of(file, edited, seen.current())?;
     Ok(PlannedEdit { seen, computed, rebased: false, base: None })
