@@ -9,7 +9,7 @@ use super::files_below;
 /// Most files below src/.
 const FILES_MAX: usize = 348;
 /// Most lines of code in them, unit tests included: neither blank nor a comment.
-const LINES_MAX: usize = 92_400;
+const LINES_MAX: usize = 94_300;
 
 #[test]
 fn source_code_stays_within_its_budget() {
