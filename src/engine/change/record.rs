@@ -269,6 +269,8 @@ fn with_scan<T>(
     looked: Looked<'_>,
     work: impl Fn(&mut Store, &Scan<'_>, &Control) -> Result<T, SnapshotError>,
 ) -> Result<T, Error> {
+    // A scan begins with the repository that its changes go to: one that can be written.
+    engine.early_store.take();
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
             .suggest("Continue without it: undo does not need snapshots. Only the user can turn them on."));
@@ -417,16 +419,14 @@ fn keep(state: &State, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
 }
 
 /// Moves the branch back to its newest whole snapshot if the one that it names is gone, so that the changes since are
-/// recorded again. The caller holds both locks.
+/// recorded again. Keeps the opened repository for the first snapshot. The caller holds both locks.
 pub fn go_back_if_gone(engine: &mut Engine, state: &State) {
-    let was_open = engine.early_store.borrow().is_some();
-    if !was_open {
+    if engine.early_store.borrow().is_none() {
         open_early(engine);
     }
     let Some(store) = engine.early_store.take() else { return };
     if !store.is_gone().unwrap_or(false) {
-        // Whoever opens a repository for a command asks whether it can be written.
-        *engine.early_store.borrow_mut() = Some(store).filter(|_| was_open);
+        *engine.early_store.borrow_mut() = Some(store);
         return;
     }
     let named = named_by_audit(engine);

@@ -306,7 +306,7 @@ impl<'a> LayerConflicts<'a> {
             return *known;
         }
         let now = fs::stat_beneath(self.workspace.root_fd(), folder);
-        let has_changed = now.map_or(true, |now| changed_at(&now) > self.layer.record.began);
+        let has_changed = now.is_ok_and(|now| changed_at(&now) > self.layer.record.began);
         let holder = folder.parent().map(|holder| self.changes_of(&holder));
         let is_other = holder.is_some_and(|(has_new, is_other)| is_other || (has_new && has_changed));
         self.folders.borrow_mut().insert(folder.clone(), (has_changed, is_other));
